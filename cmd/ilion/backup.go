@@ -71,10 +71,10 @@ func (c *backupMakeCommand) Run(out io.Writer) error {
 		return err
 	}
 	p := shown.last
-	fmt.Fprintf(out, "backup %s: cluster state as of %s\n", m.ID, m.Moment.Format("2006-01-02 15:04:05.000 MST"))
+	fmt.Fprintf(out, "backup %s: cluster state as of %s\n", m.ID, m.Time.Format("2006-01-02 15:04:05.000 MST"))
 	fmt.Fprintf(out, "%s in %s, %d of them new (%s stored), in %s; writes paused for %s\n", sizeText(p.Done),
 		plural(p.Files, "file"), p.Sent, sizeText(p.SentBytes), time.Since(began).Round(time.Millisecond),
-		taken.Still.Round(100*time.Microsecond))
+		taken.WritePause.Round(100*time.Microsecond))
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (c *backupListCommand) Run(out io.Writer) error {
 		}
 		files, size := 0, int64(0)
 		m.Files(func(f archive.File) { files++; size += f.Bytes })
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", m.ID, m.Moment.Format("2006-01-02 15:04:05.000"),
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", m.ID, m.Time.Format("2006-01-02 15:04:05.000"),
 			max(len(m.Tables)-1, 0), files, sizeText(size), m.Cluster, printable(m.Software))
 	}
 	log, err := backup.LoadLog(ctx, target)

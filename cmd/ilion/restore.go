@@ -62,7 +62,7 @@ func (c *restoreCommand) Run(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "%s as of %s, %s in %s, in %s\n", plural(len(tables), "table"),
-		m.Moment.Format("2006-01-02 15:04:05.000 MST"), sizeText(shown.last.Done), plural(shown.last.Files, "file"),
+		m.Time.Format("2006-01-02 15:04:05.000 MST"), sizeText(shown.last.Done), plural(shown.last.Files, "file"),
 		time.Since(began).Round(time.Millisecond))
 	return nil
 }

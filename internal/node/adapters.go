@@ -27,7 +27,8 @@ type foldDispatcher struct{ items partition.Folds }
 
 // Fold implements partition.Folds.
 func (f foldDispatcher) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
-	if first := c.Fold.Program; len(first) > 0 && first[0] >= container.FirstFold && first[0] <= container.LastFold {
+	if first := c.Pushdown.Program; len(first) > 0 && first[0] >= container.FirstFold &&
+		first[0] <= container.LastFold {
 		return f.items.Fold(ctx, c)
 	}
 	return nil, partition.ErrNoFold

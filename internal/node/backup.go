@@ -30,12 +30,12 @@ type backupRequest struct {
 	Op string `json:"op"`
 	// Mark makes the node keep the changes applied after begin for a while.
 	Mark bool `json:"mark,omitempty"`
-	archive.Asked
+	archive.FileRequest
 }
 
 // backupCommand executes a request of the backup tool: begin, mark, page, entries, or drop.
 func (n *Node) backupCommand(ctx context.Context, what string, body []byte) ([]byte, error) {
-	var asked archive.Asked
+	var asked archive.FileRequest
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &asked); err != nil {
 			return nil, fmt.Errorf("malformed backup request: %w", err)
@@ -47,8 +47,8 @@ func (n *Node) backupCommand(ctx context.Context, what string, body []byte) ([]b
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(asked.Known, taken.Described) {
-			taken.Records = nil
+		if slices.Contains(asked.KnownFiles, taken.MetadataFile) {
+			taken.Metadata = nil
 		}
 		return json.Marshal(taken)
 	case "page", "entries":
@@ -56,7 +56,7 @@ func (n *Node) backupCommand(ctx context.Context, what string, body []byte) ([]b
 		if !ok {
 			return nil, fmt.Errorf("%q is not a node ID", asked.Node)
 		}
-		return n.requestBackup(ctx, node, &backupRequest{Op: what, Asked: asked})
+		return n.requestBackup(ctx, node, &backupRequest{Op: what, FileRequest: asked})
 	case "drop":
 		n.dropSnapshot(ctx, asked.ID)
 		return []byte("{}"), nil
@@ -105,7 +105,7 @@ func (n *Node) serveBackup(ctx context.Context, question []byte) ([]byte, error)
 	}
 	switch w.Op {
 	case "begin":
-		if w.Mark { // before the snapshot, so that no later change is missed
+		if w.Mark { // before the snapshot, to include every later change
 			n.journal.KeepAlive()
 		}
 		parts, err := n.moments.Begin(ctx, w.ID, n.host.Replicas())
@@ -119,9 +119,9 @@ func (n *Node) serveBackup(ctx context.Context, question []byte) ([]byte, error)
 		n.moments.Drop(w.ID)
 		return nil, nil
 	case "page":
-		return n.moments.Page(ctx, &w.Asked)
+		return n.moments.Page(ctx, &w.FileRequest)
 	case "entries":
-		return n.bufferedChanges(w.Wanted)
+		return n.bufferedChanges(w.Entries)
 	}
 	return nil, fmt.Errorf("unknown backup request %q: this node runs an older version", w.Op)
 }
@@ -167,34 +167,35 @@ func (n *Node) requestBackupAll(ctx context.Context, w *backupRequest,
 }
 
 func (n *Node) dropSnapshot(ctx context.Context, id string) {
-	_ = n.requestBackupAll(context.WithoutCancel(ctx), &backupRequest{Op: "drop", Asked: archive.Asked{ID: id}}, nil)
+	request := &backupRequest{Op: "drop", FileRequest: archive.FileRequest{ID: id}}
+	_ = n.requestBackupAll(context.WithoutCancel(ctx), request, nil)
 	// A node that misses the request drops the snapshot after a period without reads.
 }
 
 // takeSnapshot takes a consistent snapshot of the whole cluster: all leaders block writers, keep the state of their
 // partitions, and unblock the writers. It is retried if a leader, a partition, or the schema changes. A mark makes the
 // nodes keep later changes.
-func (n *Node) takeSnapshot(ctx context.Context, mark bool) (*archive.Taken, error) {
+func (n *Node) takeSnapshot(ctx context.Context, mark bool) (*archive.Snapshot, error) {
 	r := backupRetries
 	if mark {
 		r = markRetries
 	}
-	return r.take(ctx, func(ctx context.Context) (*archive.Taken, error) { return n.trySnapshot(ctx, mark) })
+	return r.take(ctx, func(ctx context.Context) (*archive.Snapshot, error) { return n.trySnapshot(ctx, mark) })
 }
 
-func (n *Node) trySnapshot(ctx context.Context, mark bool) (*archive.Taken, error) {
+func (n *Node) trySnapshot(ctx context.Context, mark bool) (*archive.Snapshot, error) {
 	before, err := n.metadata.ReadBarrier(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &archive.Taken{ID: uuid.NewString(), Software: Software()}
-	t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Node), n.run
+	t := &archive.Snapshot{ID: uuid.NewString(), Software: Software()}
+	t.Cluster, t.Incarnation = fmt.Sprintf("%x", n.store.Identity().Node), n.run
 	if n.cluster != nil {
-		t.Cluster, t.Run = fmt.Sprintf("%x", n.store.Identity().Cluster), "" // a cluster keeps applied entries
+		t.Cluster, t.Incarnation = fmt.Sprintf("%x", n.store.Identity().Cluster), "" // a cluster keeps applied entries
 	}
 	var parts []archive.Partition
 	began := time.Now()
-	err = n.requestBackupAll(ctx, &backupRequest{Op: "begin", Mark: mark, Asked: archive.Asked{ID: t.ID}},
+	err = n.requestBackupAll(ctx, &backupRequest{Op: "begin", Mark: mark, FileRequest: archive.FileRequest{ID: t.ID}},
 		func(node topology.NodeID, answer []byte) error {
 			t.Nodes = append(t.Nodes, hex.EncodeToString(node[:]))
 			var own []archive.Partition
@@ -207,11 +208,11 @@ func (n *Node) trySnapshot(ctx context.Context, mark bool) (*archive.Taken, erro
 			parts = append(parts, own...)
 			return nil
 		})
-	t.Moment = n.clock()().UTC()
+	t.Time = n.clock()().UTC()
 	if err == nil {
-		err = n.requestBackupAll(ctx, &backupRequest{Op: "seal", Asked: archive.Asked{ID: t.ID}}, nil)
+		err = n.requestBackupAll(ctx, &backupRequest{Op: "seal", FileRequest: archive.FileRequest{ID: t.ID}}, nil)
 	}
-	t.Still = time.Since(began)
+	t.WritePause = time.Since(began)
 	if err == nil {
 		err = n.describeSnapshot(ctx, t, before, parts)
 	}
@@ -223,7 +224,7 @@ func (n *Node) trySnapshot(ctx context.Context, mark bool) (*archive.Taken, erro
 }
 
 // describeSnapshot adds the metadata and the tables to a snapshot. It fails if the schema has changed since before.
-func (n *Node) describeSnapshot(ctx context.Context, t *archive.Taken, before *meta.State,
+func (n *Node) describeSnapshot(ctx context.Context, t *archive.Snapshot, before *meta.State,
 	parts []archive.Partition) error {
 	after, err := n.metadata.ReadBarrier(ctx)
 	if err != nil {
@@ -236,8 +237,8 @@ func (n *Node) describeSnapshot(ctx context.Context, t *archive.Taken, before *m
 	if err != nil {
 		return err
 	}
-	t.Records, t.Described = d.plain, d.name
-	t.Tables, err = archive.Tile(backupTables(after.Schema, n.batchTable()), parts)
+	t.Metadata, t.MetadataFile = d.plain, d.name
+	t.Tables, err = archive.AssignPartitions(backupTables(after.Schema, n.batchTable()), parts)
 	return err
 }
 
@@ -263,20 +264,20 @@ func (n *Node) dumpMetadata(s *meta.State) (*metadataDump, error) {
 			return nil, err
 		}
 	}
-	d := &metadataDump{state: s, plain: b.Plain(), name: archive.NameOf(b.Plain())}
+	d := &metadataDump{state: s, plain: b.Plain(), name: archive.FileName(b.Plain())}
 	n.metadataDump.Store(d)
 	return d, nil
 }
 
 // bufferedChanges returns the buffered changes of logs, encoded as archive.Entries.
-func (n *Node) bufferedChanges(wanted []archive.Wanted) ([]byte, error) {
+func (n *Node) bufferedChanges(wanted []archive.EntryRange) ([]byte, error) {
 	n.journal.KeepAlive()
 	var out archive.Entries
 	for _, w := range wanted {
 		if out.Full() {
 			break
 		}
-		got, last := archive.Got{Upto: w.Upto}, w.After
+		got, last := archive.EntryStatus{Upto: w.Upto}, w.After
 		err := n.journal.Each(w.Partition, w.After, w.Upto, func(index uint64, command []byte) bool {
 			if out.Full() && index > last { // entries are not divided
 				got.Upto = last
@@ -286,8 +287,8 @@ func (n *Node) bufferedChanges(wanted []archive.Wanted) ([]byte, error) {
 			out.Add(w.Partition, index, command)
 			return true
 		})
-		got.Gone = err != nil
-		out.Got = append(out.Got, got)
+		got.Missing = err != nil
+		out.Status = append(out.Status, got)
 	}
 	return out.Append(nil)
 }

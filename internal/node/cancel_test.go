@@ -74,7 +74,7 @@ func TestTakenBackAlone(t *testing.T) {
 		if err != nil {
 			said = err.Error()
 		}
-		if !strings.Contains(said, c.want) || (err == nil) != strings.HasSuffix(said, "is taken back") {
+		if !strings.Contains(said, c.want) || (err == nil) != strings.HasSuffix(said, "was canceled") {
 			t.Errorf("%s, %v", said, err)
 		}
 	}

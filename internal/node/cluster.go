@@ -203,8 +203,7 @@ func (c *cluster) openLog() error {
 	n.closers = append(n.closers, c.log.Close)
 	c.directoryGuard = &membership.DirectoryGuard{
 		Dir: filepath.Dir(dir), Directory: directory, Witness: incarnation.NewPeerHistory(n.store),
-		Metadata: c.metadata,
-		Log:      n.log, Fail: n.fail,
+		Metadata: c.metadata, Log: n.log, Fail: n.fail,
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestRestoredContainer(t *testing.T) {
 	}
 	from := n.metadata.State()
 	o := archive.Restore{Backup: "b", Tables: []archive.RestoredTable{{Keyspace: s.c.Database.Keyspace(), Name: "c",
-		AsKeyspace: s.c.Database.Keyspace(), As: "copy"}}}
+		NewKeyspace: s.c.Database.Keyspace(), NewName: "copy"}}}
 	if _, err := n.restoreTables(t.Context(), from, &o); err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func TestRestoredContainer(t *testing.T) {
 		}
 	}
 	unusable(restored().c)
-	rows := &copied{table: o.Tables[0].Is}
-	if err := n.coordinator.Read(t.Context(), &command.Read{Table: o.Tables[0].Was, Range: token.Full,
+	rows := &copied{table: o.Tables[0].NewID}
+	if err := n.coordinator.Read(t.Context(), &command.Read{Table: o.Tables[0].OldID, Range: token.Full,
 		Level: dberr.Quorum, Now: time.Now().Unix()}, rows); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestRestoredContainer(t *testing.T) {
 	}
 
 	again := archive.Restore{Backup: "b2", Tables: []archive.RestoredTable{{Keyspace: s.c.Database.Keyspace(),
-		Name: "c", AsKeyspace: s.c.Database.Keyspace(), As: "mine"}}}
+		Name: "c", NewKeyspace: s.c.Database.Keyspace(), NewName: "mine"}}}
 	if _, err := n.restoreTables(t.Context(), from, &again); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 // joinSecretFile is the file in the data directory that holds the cluster's join secret.
 const joinSecretFile = "join-secret"
 
-// joinSecretPath returns the path of the join secret, or an empty string if there is no directory for it.
+// joinSecretPath returns the path of the join secret, or an empty string for an in-memory node.
 func (n *Node) joinSecretPath() string {
 	if path := n.opts.Cluster.JoinSecretFile; path != "" || n.opts.Data == "" {
 		return path
@@ -59,7 +59,7 @@ func (n *Node) checkJoinSecret() error {
 		"and give it with --join-secret-file, or use certificates (cluster.tls)", path, joinSecretFile)
 }
 
-// makeJoinSecret creates the secret of a new cluster if there is none. It saves a configured secret in the data
+// makeJoinSecret creates the secret of a new cluster unless one exists. It saves a configured secret in the data
 // directory, so that later starts need no option.
 func (n *Node) makeJoinSecret() error {
 	path, kept := n.joinSecretPath(), filepath.Join(n.opts.Data, joinSecretFile)

@@ -94,13 +94,13 @@ func (n *Node) cancelChange(ctx context.Context, o admin.CancelOrder) (string, e
 		defer done()
 		switch err := n.awaitSplit(waiting, cut); {
 		case err == nil:
-			return "", fmt.Errorf("%s of %s was in its log already: it is split", what, t)
+			return "", fmt.Errorf("cannot cancel %s of %s: it has already been executed", what, t)
 		case !errors.Is(err, errSplitCanceled):
-			return fmt.Sprintf("%s of %s is taken back, unless its log has it already, which is known when its replicas "+
-				"answer: see ilion partition history", what, t), nil
+			return fmt.Sprintf("%s of %s is being canceled, unless it has already been executed. Run "+
+				"\"ilion partition history\" to see the result", what, t), nil
 		}
 	}
-	return fmt.Sprintf("%s of %s is taken back", what, t), nil
+	return fmt.Sprintf("%s of %s was canceled", what, t), nil
 }
 
 // cancelTimeout is how long the cancellation of a split waits for its outcome.
@@ -145,11 +145,11 @@ func (n *Node) awaitMerge(ctx context.Context, t *schema.Table, left, right *top
 		case now.Epoch > left.Epoch:
 			return nil
 		case now.Merge == nil && (now.Pin == nil || now.Pin.MergeWith == 0):
-			return fmt.Errorf("the merge of partitions %d and %d of %s was taken back: not all their replicas were "+
-				"there in time. Order it again when all nodes are up", left.ID, right.ID, t)
+			return fmt.Errorf("the merge of partitions %d and %d of %s was canceled: some replicas were not "+
+				"ready in time. Repeat the command when all nodes are up", left.ID, right.ID, t)
 		}
 		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
-			return fmt.Errorf("partitions %d and %d are not merged yet: the order stands, see ilion partition list: %w", left.ID,
+			return fmt.Errorf("partitions %d and %d are still being merged. Run \"ilion partition list\" to see the progress: %w", left.ID,
 				right.ID, err)
 		}
 	}

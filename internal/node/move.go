@@ -102,7 +102,8 @@ func (n *Node) awaitMove(ctx context.Context, o *placement.Move) error {
 			return fmt.Errorf("partition %d was not moved: the request expired or was canceled", o.Partition)
 		}
 		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
-			return fmt.Errorf("partition %d is not moved yet: the order stands, see ilion partition list: %w", p.ID, err)
+			return fmt.Errorf("partition %d is still being moved. Run \"ilion partition list\" to see the progress: %w",
+				p.ID, err)
 		}
 	}
 }

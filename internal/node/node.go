@@ -29,8 +29,8 @@ import (
 	"github.com/ilion-db/ilion/internal/control/lograte"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/container"
@@ -65,7 +65,7 @@ type Node struct {
 	opts Options
 	log  *slog.Logger
 	// compat is the Cassandra release that the node is compatible with.
-	compat *release.Release
+	compat *compat.Release
 
 	store *storage.Store
 	host  *partition.Host
@@ -164,7 +164,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	n.deniedLog.Interval = time.Second
 	var err error
-	if n.compat, err = release.Parse(o.Compatibility); err != nil {
+	if n.compat, err = compat.Parse(o.Compatibility); err != nil {
 		return nil, err
 	}
 	n.reserve = diskfs.NewReserve(n.descriptorsLow)
@@ -262,7 +262,7 @@ func (n *Node) start(ctx context.Context) error {
 
 // loadSecrets loads the credentials for clients and the node's own identity.
 func (n *Node) loadSecrets() (err error) {
-	n.certificates.changed(n.certificateFiles()) // before they are read, so that no change is missed
+	n.certificates.changed(n.certificateFiles()) // before they are read, to detect changes during the read
 	clients, err := n.clientTLS()
 	if err != nil {
 		return err

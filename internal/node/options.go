@@ -20,8 +20,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
@@ -355,7 +355,7 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	if _, err := release.Parse(o.Compatibility); err != nil {
+	if _, err := compat.Parse(o.Compatibility); err != nil {
 		return err
 	}
 	if o.Commit != "batch" && o.Commit != "periodic" {

@@ -10,8 +10,8 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/server/rest"
@@ -56,7 +56,7 @@ func (n *Node) makeREST() {
 		AddressConnectionsMax: n.opts.Limits.AddressConnections,
 		RequestBytesMax:       int64(n.opts.Limits.RequestBytes / 4),
 		Log:                   n.log,
-		Admit:                 func(who share.Claimant) (func(), bool) { return n.cql.Guest(who, 5*ru.Unit) },
+		Admit:                 func(who fairshare.Principal) (func(), bool) { return n.cql.Guest(who, 5*ru.Unit) },
 	}
 	if n.audit != nil {
 		o.Audit = n.auditREST

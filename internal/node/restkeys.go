@@ -84,7 +84,7 @@ type keyring struct {
 	keys *rest.Keys
 }
 
-// restKeys returns the current keys: those in the configuration and in the metadata.
+// restKeys returns the current keys: the configured keys and the generated keys in the metadata.
 func (n *Node) restKeys() *rest.Keys {
 	state := n.metadata.State()
 	r := &n.keyring

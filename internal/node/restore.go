@@ -23,7 +23,7 @@ import (
 func (n *Node) restoreCommand(ctx context.Context, what string, body []byte) ([]byte, error) {
 	switch what {
 	case "rows", "batches":
-		page, err := archive.DecodePage(body)
+		page, err := archive.DecodeFileResponse(body)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +40,7 @@ func (n *Node) restoreCommand(ctx context.Context, what string, body []byte) ([]
 	if err := json.Unmarshal(body, &o); err != nil {
 		return nil, fmt.Errorf("malformed restore request: %w", err)
 	}
-	from, err := stateOf(o.Records)
+	from, err := stateOf(o.Metadata)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func sortedRecords(records []command.Record) []command.Record {
 // stateOf decodes the metadata in a backup.
 func stateOf(plain []byte) (*meta.State, error) {
 	return meta.Load(func(fn func(key, value []byte) error) (uint64, error) {
-		return 1, archive.Each(plain, fn)
+		return 1, archive.EachRecord(plain, fn)
 	})
 }
 
@@ -73,10 +73,10 @@ func (n *Node) stamp() schema.Stamp {
 	return schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: n.compat}
 }
 
-func settingOf(t *archive.RestoredTable) string { return meta.RestoreSetting(t.AsKeyspace, t.As) }
+func settingOf(t *archive.RestoredTable) string { return meta.RestoreSetting(t.NewKeyspace, t.NewName) }
 
 func restored(t *archive.RestoredTable) schema.Restored {
-	return schema.Restored{Keyspace: t.Keyspace, Name: t.Name, AsKeyspace: t.AsKeyspace, As: t.As,
+	return schema.Restored{Keyspace: t.Keyspace, Name: t.Name, AsKeyspace: t.NewKeyspace, As: t.NewName,
 		ID: schema.UUID(uuid.New())}
 }
 
@@ -91,13 +91,13 @@ func (n *Node) restoreTables(ctx context.Context, from *meta.State, o *archive.R
 	change := &schema.Restore{Stamp: n.stamp(), From: from.Schema}
 	for i := range o.Tables {
 		t := &o.Tables[i]
-		if now.Schema.Table(t.AsKeyspace, t.As) == nil {
+		if now.Schema.Table(t.NewKeyspace, t.NewName) == nil {
 			change.Tables = append(change.Tables, restored(t))
 			continue
 		}
-		if t.Begun = now.Settings[settingOf(t)] == o.Backup; !t.Begun {
+		if t.Resumed = now.Settings[settingOf(t)] == o.Backup; !t.Resumed {
 			return nil, fmt.Errorf("there is a table %s.%s already: drop it, or restore under another name (--as)",
-				t.AsKeyspace, t.As)
+				t.NewKeyspace, t.NewName)
 		}
 	}
 	// The settings come first: without its setting, a table would be taken for a client's.
@@ -120,11 +120,11 @@ func (n *Node) restoreTables(ctx context.Context, from *meta.State, o *archive.R
 	}
 	for i := range o.Tables {
 		t := &o.Tables[i]
-		was, is := from.Schema.Table(t.Keyspace, t.Name), now.Schema.Table(t.AsKeyspace, t.As)
+		was, is := from.Schema.Table(t.Keyspace, t.Name), now.Schema.Table(t.NewKeyspace, t.NewName)
 		if was == nil || is == nil {
-			return nil, fmt.Errorf("table %s.%s was dropped during the restore", t.AsKeyspace, t.As)
+			return nil, fmt.Errorf("table %s.%s was dropped during the restore", t.NewKeyspace, t.NewName)
 		}
-		t.Was, t.Is = was.ID, is.ID
+		t.OldID, t.NewID = was.ID, is.ID
 	}
 	return o.Tables, nil
 }
@@ -141,11 +141,11 @@ func (n *Node) endRestore(ctx context.Context, from *meta.State, o *archive.Rest
 	for i := range o.Tables {
 		t := &o.Tables[i]
 		for _, v := range from.Schema.Keyspaces[t.Keyspace].ViewsOf(t.Name) {
-			as := archive.RestoredTable{Keyspace: t.Keyspace, Name: v.Name, AsKeyspace: t.AsKeyspace, As: v.Name}
-			if t.As != t.Name {
-				as.As = t.As + "_" + v.Name
+			as := archive.RestoredTable{Keyspace: t.Keyspace, Name: v.Name, NewKeyspace: t.NewKeyspace, NewName: v.Name}
+			if t.NewName != t.Name {
+				as.NewName = t.NewName + "_" + v.Name
 			}
-			view := &schema.RestoreView{Stamp: n.stamp(), From: from.Schema, View: restored(&as), Base: t.As}
+			view := &schema.RestoreView{Stamp: n.stamp(), From: from.Schema, View: restored(&as), Base: t.NewName}
 			if _, _, err := n.changer.Apply(ctx, view, ""); err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ type parsedRecord struct {
 // records and the change log.
 func eachRow(table uint32, plain []byte, fn func(p *parsedRecord) error) error {
 	whole := binary.BigEndian.AppendUint32(nil, table)
-	return archive.Each(plain, func(key, value []byte) error {
+	return archive.EachRecord(plain, func(key, value []byte) error {
 		whole = append(whole[:4], key...)
 		parts, ok := keys.Parse(slices.Clone(whole))
 		if !ok {
@@ -92,7 +92,7 @@ type completion chan error
 func (t completion) Done(err error) { t <- err }
 
 // restoreBatches finishes the batches in a file of the batchlog.
-func (n *Node) restoreBatches(ctx context.Context, o *archive.Batches, plain []byte) error {
+func (n *Node) restoreBatches(ctx context.Context, o *archive.BatchReplay, plain []byte) error {
 	if o == nil {
 		return errors.New("nothing says which parts of the batches are to be done")
 	}
@@ -109,7 +109,7 @@ func (n *Node) restoreBatches(ctx context.Context, o *archive.Batches, plain []b
 		}
 		return n.coordinator.RestoreBatch(ctx, id, data,
 			func(was uint32) (uint32, bool) { is, ok := o.Tables[was]; return is, ok },
-			func(part uint64) bool { return slices.Contains(o.Applied, archive.PartOf(id, part)) })
+			func(part uint64) bool { return slices.Contains(o.Applied, archive.BatchPartName(id, part)) })
 	})
 }
 

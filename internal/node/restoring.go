@@ -37,9 +37,10 @@ const uniquePause = 50 * time.Millisecond
 func (n *Node) awaitUnique(ctx context.Context, tables []archive.RestoredTable) error {
 	for i := range tables {
 		for {
-			t := n.metadata.State().Schema.Table(tables[i].AsKeyspace, tables[i].As)
+			t := n.metadata.State().Schema.Table(tables[i].NewKeyspace, tables[i].NewName)
 			if t == nil {
-				return fmt.Errorf("table %s.%s was dropped during the restore", tables[i].AsKeyspace, tables[i].As)
+				return fmt.Errorf("table %s.%s was dropped during the restore", tables[i].NewKeyspace,
+					tables[i].NewName)
 			}
 			if !slices.ContainsFunc(t.SortedIndexes(), func(ix *schema.Index) bool {
 				return ix.Kind == schema.UniqueKind && n.builder.Building(ix)

@@ -66,8 +66,8 @@ const (
 	tablesOpen = 1000
 	// descriptorsElsewhere are reserved for logs, manifests, other nodes, and HTTP.
 	descriptorsElsewhere = 256
-	// webConnections bounds the HTTP connections, and webAddressConnections those from one address. New connections
-	// replace idle ones. A backup may use 64 at the same time.
+	// webConnections bounds the HTTP connections, and webAddressConnections the connections from one address. New
+	// connections replace idle ones. A backup may use 64 at the same time.
 	webConnections, webAddressConnections = 128, 80
 )
 

@@ -15,11 +15,11 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/call"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -48,7 +48,7 @@ func (n *Node) serve() error {
 	engine := script.New(script.Bounds{MemoryBytes: n.opts.Memory.scriptBytes()})
 	began := time.Now()
 	// At least one processor remains for work other than evaluating expressions.
-	slots := share.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
+	slots := fairshare.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
 	memory := meter.NewPool(n.opts.evaluationBytes())
 	functions := function.New(engine, n.compat, n.opts.UserFunctions)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.compat, MaskingOff: maskingOff,
@@ -291,7 +291,7 @@ func (n *Node) watch(ctx context.Context) {
 	}
 }
 
-// sweepable returns the spans that this node sweeps: those of leading replicas.
+// sweepable returns the spans that this node sweeps: the spans of leading replicas.
 func (n *Node) sweepable() []keys.Span {
 	var out []keys.Span
 	for _, r := range n.host.Replicas() {

@@ -28,7 +28,8 @@ var (
 )
 
 // take tries to take a snapshot until it succeeds, ctx ends, or no attempts are left.
-func (r retries) take(ctx context.Context, try func(context.Context) (*archive.Taken, error)) (*archive.Taken, error) {
+func (r retries) take(ctx context.Context, try func(context.Context) (*archive.Snapshot, error)) (*archive.Snapshot,
+	error) {
 	began := time.Now()
 	for attempt := 1; ; attempt++ {
 		taken, err := try(ctx)

@@ -35,12 +35,12 @@ func TestSnapshotRetries(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tries, began := 0, time.Now()
-			taken, err := c.r.take(t.Context(), func(context.Context) (*archive.Taken, error) {
+			taken, err := c.r.take(t.Context(), func(context.Context) (*archive.Snapshot, error) {
 				time.Sleep(c.takes)
 				if tries++; tries <= c.fails {
 					return nil, changed
 				}
-				return &archive.Taken{}, nil
+				return &archive.Snapshot{}, nil
 			})
 			switch {
 			case c.want == "" && (err != nil || taken == nil || tries != c.fails+1):

@@ -164,7 +164,8 @@ func (n *Node) awaitSplit(ctx context.Context, p *topology.Partition) error {
 			return nil
 		}
 		if _, err := n.metadata.Wait(ctx, s.Version+1); err != nil {
-			return fmt.Errorf("partition %d is not split yet: the order stands, see ilion partition list: %w", p.ID, err)
+			return fmt.Errorf("partition %d is still being split. Run \"ilion partition list\" to see the progress: %w",
+				p.ID, err)
 		}
 	}
 }

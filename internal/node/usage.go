@@ -28,7 +28,7 @@ const (
 	usageWait = 2 * time.Second
 )
 
-// usage returns the usage of all replicas in the cluster except those of system tables. Usage on nodes that do not
+// usage returns the usage of all replicas of user tables in the cluster. Usage on nodes that do not
 // respond is missing.
 func (n *Node) usage(ctx context.Context, q usage.ReportOptions) []usage.Report {
 	lists := [][]usage.Report{n.localUsage(ctx, q)}
@@ -182,7 +182,7 @@ func keyLiterals(t *schema.Table, key []byte) string {
 	return strings.Join(columns, " AND ")
 }
 
-// partitionHot logs that a partition is hot, or is no longer hot (R55).
+// partitionHot logs that a partition has become hot, or has cooled down (R55).
 func (n *Node) partitionHot(r *partition.Replica, hot bool) {
 	if !n.isUsers(r.Table()) {
 		return

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/ddl"
@@ -48,8 +48,8 @@ func (m memory) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 func newWorld(s *schema.Schema) (*catalog.Catalog, *ddl.Executor) {
 	info := catalog.NodeInfo{Endpoint: catalog.Endpoint{Listen: netip.MustParseAddrPort("127.0.0.1:7000"),
 		Datacenter: "datacenter1"}}
-	c := catalog.NewForRelease(release.Cassandra50, s, func() catalog.NodeInfo { return info })
-	return c, ddl.New(c, memory{c}, ddl.Options{Release: release.Cassandra50,
+	c := catalog.NewForRelease(compat.Cassandra50, s, func() catalog.NodeInfo { return info })
+	return c, ddl.New(c, memory{c}, ddl.Options{Release: compat.Cassandra50,
 		UUID: func() schema.UUID { return schema.UUID(uuid.New()) }})
 }
 
@@ -113,7 +113,7 @@ type search struct {
 func serial(t *testing.T, ops []*op, want string) {
 	t.Helper()
 	s := &search{t: t, ops: ops, want: want, seen: map[string]bool{}}
-	if s.from(make([]bool, len(ops)), 0, catalog.System(release.Cassandra50)(schema.New())) {
+	if s.from(make([]bool, len(ops)), 0, catalog.System(compat.Cassandra50)(schema.New())) {
 		return
 	}
 	began := ops[0].from

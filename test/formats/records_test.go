@@ -102,7 +102,7 @@ func records() []record {
 		{Kind: command.EntrySplit, Epoch: 2, Split: command.Split{Child: 9, At: []byte{1, 2}, Leader: [16]byte{1},
 			Voters: []keys.Member{{Replica: 7, Node: [16]byte{1}}}, Learners: []keys.Member{{Replica: 8,
 				Node: [16]byte{2}}}}},
-		{Kind: command.EntryFreeze, Epoch: 2}, {Kind: command.EntryThaw, Epoch: 2},
+		{Kind: command.EntryFreeze, Epoch: 2}, {Kind: command.EntryUnfreeze, Epoch: 2},
 		{Kind: command.EntryMerge, Epoch: 2, Merge: command.Merge{Right: 9, Frozen: 40, RightEpoch: 3}},
 	} {
 		out = append(out, record{"entry", command.AppendEntry(nil, &e)})

@@ -110,7 +110,7 @@ func startRoles() *access.State {
 
 // ApplyRoles implements roles.Store.
 func (w *roleWorld) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
-	next, warnings, err := access.Apply(w.state, c, &access.World{
+	next, warnings, err := access.Apply(w.state, c, &access.Environment{
 		Actor: actor, Datacenters: []string{"dc1"}, Configured: func(string) bool { return false },
 		Exists: func(r access.Resource) bool { return r.Keyspace == "ks" },
 	})
@@ -168,7 +168,7 @@ func plain(tree parser.Statement) bool {
 // kept reports what is wrong with the records of a state: whoever follow them has to have the same.
 func kept(s, from *access.State) string {
 	changed, records := access.Changed(from, s), s.Records()
-	followed, err := from.Follow(changed)
+	followed, err := from.WithRecords(changed)
 	if err != nil {
 		return "its changes cannot be followed: " + err.Error()
 	}

@@ -117,8 +117,8 @@ func (w *simulation) counted(n *node, number int) {
 	w.Note("node %d counts %d", n.ID, number)
 }
 
-// request and response are what porcupine sees.
-type request struct {
+// sentRequest and response are what porcupine sees.
+type sentRequest struct {
 	kind       opKind
 	value, old uint64
 	stamp      int64
@@ -143,7 +143,7 @@ type cell struct {
 var register = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
-		s, i, o := state.(cell), in.(request), out.(response)
+		s, i, o := state.(cell), in.(sentRequest), out.(response)
 		switch i.kind {
 		case opWrite:
 			return true, cell{value: i.value}
@@ -172,7 +172,7 @@ var register = porcupine.Model{
 var highest = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
-		s, i, o := state.(cell), in.(request), out.(response)
+		s, i, o := state.(cell), in.(sentRequest), out.(response)
 		if i.kind == opStamped {
 			if i.stamp > s.stamp || i.stamp == s.stamp && i.value > s.value {
 				s = cell{value: i.value, stamp: i.stamp}
@@ -190,7 +190,7 @@ var highest = porcupine.Model{
 var visible = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{cell{}} },
 	Step: func(state, in, out any) []any {
-		s, i, o := state.(cell), in.(request), out.(response)
+		s, i, o := state.(cell), in.(sentRequest), out.(response)
 		switch i.kind {
 		case opStamped:
 			next := cell{value: i.value, stamp: i.stamp}
@@ -223,7 +223,7 @@ var visible = porcupine.NondeterministicModel{
 	DescribeOperation: describe,
 }
 
-func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(request), out.(response)) }
+func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(sentRequest), out.(response)) }
 
 // checkHistories checks every key; it returns how many took too long.
 func (w *simulation) checkHistories() (unchecked int) {
@@ -305,7 +305,7 @@ func operations(ops []*op) []porcupine.Operation {
 			end = int64(o.ended)
 		}
 		out = append(out, porcupine.Operation{
-			ClientId: o.client, Input: request{o.kind, o.value, o.old, o.stamp}, Call: int64(o.called),
+			ClientId: o.client, Input: sentRequest{o.kind, o.value, o.old, o.stamp}, Call: int64(o.called),
 			Output: response{o.value, o.stamp, o.applied, o.blind, !o.done}, Return: end,
 		})
 	}

@@ -414,7 +414,7 @@ func (n *node) writeBirth() error {
 	for _, r := range w.records {
 		b.Set(keys.MetaID, r.Key, r.Value)
 	}
-	b.Set(keys.MetaID, []byte(keys.RecordsVersion), binary.BigEndian.AppendUint64(nil, 1))
+	b.Set(keys.MetaID, []byte(keys.MetadataVersionKey), binary.BigEndian.AppendUint64(nil, 1))
 	return errors.Join(b.Commit(), n.store.Sync())
 }
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -82,7 +82,7 @@ func (w *simulation) firstFeeds(s *meta.State) (*meta.State, error) {
 	}
 	cat := catalog.New(at.schema, func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	executor := ddl.New(cat, at, ddl.Options{
-		Release: release.Cassandra50, Now: w.Time, UUID: func() (id schema.UUID) {
+		Release: compat.Cassandra50, Now: w.Time, UUID: func() (id schema.UUID) {
 			binary.BigEndian.PutUint64(id[:], w.Rand.Uint64())
 			return id
 		}})
@@ -298,7 +298,7 @@ func (e *statementEnd) Written(o *write.Outcome) {
 type inSchema struct{ schema *schema.Schema }
 
 // Release implements write.Names.
-func (inSchema) Release() *release.Release { return release.Cassandra50 }
+func (inSchema) Release() *compat.Release { return compat.Cassandra50 }
 
 // Functions implements write.Names.
 func (inSchema) Functions() expr.Functions { return nil }
@@ -343,7 +343,7 @@ func (n *node) modifyOnce(t *world.Task, text string) (*statementEnd, error) {
 		if err != nil {
 			return nil, err
 		}
-		plan, err := write.Prepare(release.Cassandra50, stmt, ks, table, 0)
+		plan, err := write.Prepare(compat.Cassandra50, stmt, ks, table, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -372,7 +372,7 @@ func (n *node) query(text string, size int, state []byte) (rows []feedLine, next
 	if err != nil {
 		return nil, nil, err
 	}
-	plan, err := read.Prepare(release.Cassandra50, sel, ks, table, 0)
+	plan, err := read.Prepare(compat.Cassandra50, sel, ks, table, 0)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -84,7 +84,7 @@ func (o *once) changes(commands [][]byte) bool {
 			return false
 		}
 		switch o.e.Kind {
-		case command.EntrySplit, command.EntryFreeze, command.EntryThaw, command.EntryMerge:
+		case command.EntrySplit, command.EntryFreeze, command.EntryUnfreeze, command.EntryMerge:
 			return true
 		}
 	}

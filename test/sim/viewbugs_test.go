@@ -12,9 +12,9 @@ func viewEdits() []planted.Edit {
 	const view, write, storage = "../../internal/query/view/", "../../internal/query/write/view.go",
 		"../../internal/replica/storage/"
 	return []planted.Edit{
-		{File: view + "hints.go", Old: "return append(dst, v.op(keys.HintDue, keys.AppendDueRow(",
+		{File: view + "hints.go", Old: "return append(dst, v.op(keys.HintStale, keys.AppendStaleRow(",
 			New: "if mutated(`appears`) && insert && value != nil {\nreturn dst\n}\n" +
-				"return append(dst, v.op(keys.HintDue, keys.AppendDueRow("},
+				"return append(dst, v.op(keys.HintStale, keys.AppendStaleRow("},
 		{File: view + "follow.go", Old: "if p, ok := v.place(values, value); ok {",
 			New: "if p, ok := v.place(values, value); ok && !(mutated(`view moves`) && image.Shown) && " +
 				"!(mutated(`disappears`) && !image.Shown) {"},

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -153,7 +153,7 @@ func (f answered) Written(o *write.Outcome) { f(o.Err) }
 type baseNames struct{ s *schema.Schema }
 
 // Release implements write.Names, as do the others.
-func (b baseNames) Release() *release.Release { return release.Cassandra50 }
+func (b baseNames) Release() *compat.Release { return compat.Cassandra50 }
 
 // Functions are none.
 func (b baseNames) Functions() expr.Functions { return nil }
@@ -208,7 +208,7 @@ func (c *viewClient) once(text string) error {
 		if err != nil {
 			return err
 		}
-		p, err := write.Prepare(release.Cassandra50, stmt, ks, t, len(markers))
+		p, err := write.Prepare(compat.Cassandra50, stmt, ks, t, len(markers))
 		if err != nil {
 			return err
 		}

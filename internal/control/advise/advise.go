@@ -10,33 +10,33 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// The limits of which findings tell: requirements of Cassandra's documentation, in bytes and values.
+// The limits for findings, in bytes and values. They are recommendations in Cassandra's documentation.
 const (
 	idealBytes  = 10e6
 	largeBytes  = 100e6
 	largeValues = 100_000
 )
 
-// study is a table with what was worked out of its sample, for all rules.
+// study holds a table and the results computed from its sample, for all rules.
 type study struct {
 	*Input
 	*population
 	figures Figures
-	// fastest is the partition that grows fastest, nil if none is known to; open are all that do, by the time of
-	// source.
+	// fastest is the fastest-growing partition, or nil. open are all growing partitions; source is the origin of their
+	// times.
 	fastest *growth
 	open    []growth
 	source  string
 	designs []outcome
 }
 
-// rules look for one kind of finding each, in the order of the report.
+// rules holds one function for each kind of finding, in the order of the report.
 var rules = []func(*study) *Finding{
 	(*study).unbounded, (*study).large, (*study).skewed, (*study).busy, (*study).fewKeys, (*study).singleRow,
 	(*study).conditions,
 }
 
-// Advise says what is to be said about a table.
+// Advise returns the report on a table.
 func Advise(in *Input) Report {
 	s := &study{Input: in, population: populationOf(in)}
 	s.measure()
@@ -81,16 +81,16 @@ func (s *study) measure() {
 	f.Expected = s.expected(top)
 }
 
-// Expected is what the formulas of Cassandra's documentation make of a logical partition of so many rows: the values
-// that it has, and the bytes of it. columns are all columns, keys those of the primary key, statics the static ones;
-// keyBytes, staticBytes and rowBytes are those of the partition key, of all static columns and of the clustering and
-// regular columns of a row.
+// Expected computes the number of values and the size of a logical partition with the formulas in Cassandra's
+// documentation. rows is its number of rows. columns, keys, and statics are the numbers of all columns, primary key
+// columns, and static columns. keyBytes, staticBytes, and rowBytes are the sizes of the partition key, of all static
+// columns, and of the other columns of a row.
 func Expected(rows, columns, keys, statics, keyBytes, staticBytes, rowBytes float64) Size {
 	values := rows*(columns-keys-statics) + statics
 	return Size{Rows: rows, Values: values, Bytes: keyBytes + staticBytes + rows*rowBytes + 8*values}
 }
 
-// expected applies the formulas to a partition of the sample, with the sizes that its values have.
+// expected applies the formulas to a sampled partition, using the sizes of its values.
 func (s *study) expected(m *member) Size {
 	t := s.Table
 	statics := len(t.Statics)
@@ -98,7 +98,7 @@ func (s *study) expected(m *member) Size {
 	var bytes, weight float64
 	for i := range m.Kept {
 		r := &m.Kept[i]
-		// What Ilion adds to keys and values: 9 bytes a row, 4 a value; the formulas have their own.
+		// Ilion adds 9 bytes per row and 4 per value; the formulas have their own overhead.
 		bytes += r.Weight * float64(int(r.Bytes)-len(m.Key)-9-4*int(r.Values))
 		weight += r.Weight
 	}
@@ -110,7 +110,7 @@ func (s *study) expected(m *member) Size {
 		static, bytes/max(weight, 1))
 }
 
-// basis says on what effects were computed.
+// basis describes the data from which effects were computed.
 func (s *study) basis() string {
 	kept := float64(s.keptRows())
 	if s.complete && kept >= s.rows {
@@ -123,7 +123,7 @@ func (s *study) basis() string {
 		group(kept), group(float64(len(s.members))), roughly(s.rows), roughly(s.count))
 }
 
-// divided is the proposal to divide the partitions of a table, and its effect; false if the sample shows no way.
+// divided returns a proposal to divide the partitions of a table, and its effect. ok is false if no division was found.
 func (s *study) divided() (p Proposal, effect []Change, ok bool) {
 	now := s.members[0].size()
 	best, others, ok := choose(s.designs, now)
@@ -163,7 +163,7 @@ func (s *study) effect(o *outcome, now Size) []Change {
 	}
 }
 
-// text says what a design is.
+// text describes a design.
 func (d *design) text() string {
 	name := cqltype.QuoteName(d.name())
 	switch {
@@ -179,7 +179,7 @@ func (d *design) text() string {
 	return fmt.Sprintf("Make %s a part of the partition key: good where queries give it anyway.", name)
 }
 
-// short names a design.
+// short returns the short name of a design.
 func (d *design) short() string {
 	switch {
 	case d.unit != nil:
@@ -190,7 +190,7 @@ func (d *design) short() string {
 	return "by " + cqltype.QuoteName(d.name())
 }
 
-// keyColumns is the partition key of a table in text.
+// keyColumns returns the partition key of a table as text.
 func keyColumns(columns []*schema.Column) string {
 	var d []declared
 	for _, c := range columns {

@@ -7,24 +7,23 @@ import (
 	"math"
 )
 
-// Traffic is what was spent on a table, and on the logical partition that took most, in the minutes of the last hour in
-// which anybody asked.
+// Traffic is the usage of a table and of its busiest logical partition, in the minutes of the last hour with requests.
 type Traffic struct {
 	Minutes float64
-	// Units are request units, KeyUnits those of Key, which is in words: no more than was counted for it.
+	// Units is in request units. KeyUnits are the units counted for the logical partition with the readable name Key.
 	Units, KeyUnits float64
 	Key             string
 }
 
 const (
-	// busyShare is the part of a table's request units that a logical partition must take to be told of, busyTimes how
-	// many times an even part that must be, and busyUnits how many request units a second it must take.
+	// busyShare is the minimum share of the table's request units, busyTimes the minimum multiple of an even share, and
+	// busyUnits the minimum request units per second of a busy logical partition.
 	busyShare, busyTimes, busyUnits = 0.25, 5, 100
-	// copiesMax is the most copies that are proposed.
+	// copiesMax is the maximum number of proposed copies.
 	copiesMax = 16
 )
 
-// busy tells of a logical partition that takes most of what the table costs, however small it is.
+// busy reports a logical partition that causes most of the table's cost, regardless of its size.
 func (s *study) busy() *Finding {
 	t := &s.Traffic
 	share, mean := t.KeyUnits/max(t.Units, 1), t.KeyUnits/max(60*t.Minutes, 1)

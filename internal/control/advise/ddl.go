@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// declared is a column of a table that is proposed.
+// declared is a column of a proposed table.
 type declared struct {
 	name   string
 	typ    string
@@ -19,7 +19,7 @@ type declared struct {
 	desc   bool
 }
 
-// declaration is a table that is proposed.
+// declaration is a proposed table.
 type declaration struct {
 	keyspace, name       string
 	partition, clustered []declared
@@ -27,7 +27,7 @@ type declaration struct {
 	ttl                  int32
 }
 
-// declarationOf is a table as it is.
+// declarationOf returns the current declaration of a table.
 func declarationOf(t *schema.Table) *declaration {
 	d := &declaration{keyspace: t.Keyspace, name: t.Name, ttl: t.Options.DefaultTTL}
 	for _, c := range t.PartitionKey {
@@ -46,7 +46,7 @@ func columnOf(c *schema.Column) declared {
 	return declared{name: c.Name, typ: c.Type.String(), static: c.Kind == schema.Static, desc: c.Desc}
 }
 
-// declaration is the table with the key of a design.
+// declaration returns the declaration of the table with the key of a design.
 func (o *design) declaration() *declaration {
 	d := declarationOf(o.table)
 	if o.unit == nil && o.buckets == 0 {
@@ -67,7 +67,7 @@ func (o *design) declaration() *declaration {
 	return d
 }
 
-// String is CREATE TABLE.
+// String returns the CREATE TABLE statement.
 func (d *declaration) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "CREATE TABLE %s.%s (\n", cqltype.QuoteName(d.keyspace), cqltype.QuoteName(d.name))

@@ -15,16 +15,16 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// targetBytes is what the largest logical partition of a proposal may have, and targetValues how many values: well
-// below the limits of which findings tell.
+// targetBytes and targetValues are the maximum size and number of values of the largest proposed logical partition.
+// They are well below the limits for findings.
 const (
 	targetBytes  = 8e6
 	targetValues = 80_000
-	// bucketsMax is the most buckets that a key is divided into: whoever reads all of it asks as many partitions.
+	// bucketsMax is the maximum number of buckets of a key: a read of the whole key reads as many partitions.
 	bucketsMax = 1024
 )
 
-// unit is a unit of time by which keys are divided.
+// unit is a unit of time that divides keys.
 type unit struct {
 	name string
 	typ  cqltype.Kind
@@ -32,7 +32,7 @@ type unit struct {
 	span time.Duration
 }
 
-// units are the units of time, the longest first.
+// units are the units of time, longest first.
 var units = []unit{
 	{"month", cqltype.Date, monthOf, 30 * 24 * time.Hour},
 	{"day", cqltype.Date, func(t time.Time) int64 { return floor(t, 24*time.Hour) }, 24 * time.Hour},
@@ -50,17 +50,17 @@ func floor(t time.Time, d time.Duration) int64 {
 	return s / n
 }
 
-// design is another key of a table: its partition key has one more component.
+// design is an alternative key of a table: its partition key has one more component.
 type design struct {
 	table *schema.Table
-	// unit divides by the time in clustering column column, buckets by a hash of the clustering key; with neither the
-	// first clustering column becomes part of the partition key.
+	// unit divides by the time in clustering column column, and buckets by a hash of the clustering key. Without both,
+	// the first clustering column becomes part of the partition key.
 	unit    *unit
 	column  int
 	buckets int
 }
 
-// part names the partition of the new key that a row of an old one comes to.
+// part returns the partition of the new key that contains a row of an old partition.
 func (d *design) part(clustering []byte) uint64 {
 	switch {
 	case d.unit != nil:
@@ -84,28 +84,29 @@ func hashOf(b []byte) uint64 {
 	return x ^ x>>33
 }
 
-// part is what a logical partition of a new key is expected to have.
+// part is the expected size of a logical partition of a new key.
 type part struct {
 	Size
-	// sampled is how many rows of the sample came to it.
+	// sampled is the number of its sampled rows.
 	sampled int
 }
 
-// outcome is what a design would make of the sample.
+// outcome is the effect of a design on the sample.
 type outcome struct {
 	design
 	largest part
-	// exact says that nothing of largest is an estimate.
+	// exact reports whether largest contains no estimates.
 	exact bool
-	// parts is the number of logical partitions in all, ofLargest how many come of the one that is the largest now.
+	// parts is the total number of logical partitions. ofLargest is the number of partitions into which the largest
+	// partition is divided.
 	parts, ofLargest float64
-	// full is what a partition of now that grows fastest gets in a unit of time, in bytes; 0 if it is not known.
+	// full is the number of bytes that the fastest-growing partition receives per unit of time, or 0 if unknown.
 	full float64
-	// newest is what the partition has that would be read first for the largest of now.
+	// newest is the partition that is read first for the newest rows of the current largest partition.
 	newest part
 }
 
-// simulate divides the logical partitions of a sample by a design.
+// simulate applies a design to the logical partitions of a sample.
 func simulate(d design, p *population) outcome {
 	o := outcome{design: d, exact: p.complete}
 	for i := range p.members {
@@ -129,7 +130,7 @@ func simulate(d design, p *population) outcome {
 	return o
 }
 
-// divide says what comes of a logical partition; newest is the part of its newest rows.
+// divide returns the parts of a logical partition; newest is the part with its newest rows.
 func (d *design) divide(p *storage.SampledPartition) (all []part, newest part) {
 	if len(p.Kept) == 0 {
 		whole := part{Size: Size{p.Rows, p.Values, p.Bytes}}
@@ -151,7 +152,7 @@ func (d *design) divide(p *storage.SampledPartition) (all []part, newest part) {
 		}
 	}
 	for id, x := range parts {
-		// What the sample has of a row may differ from the mean of the partition: sizes add up to what was measured.
+		// Sampled rows may differ from the mean of the partition. Scaling makes the sizes add up to the measured size.
 		x.Bytes += float64(p.StaticBytes)
 		parts[id] = x
 		all = append(all, x)
@@ -162,7 +163,7 @@ func (d *design) divide(p *storage.SampledPartition) (all []part, newest part) {
 	return all, parts[last]
 }
 
-// spanned is how many units of time a partition covers, of which the sample may have missed some.
+// spanned returns the number of units of time that a partition covers. The sample may have missed some of them.
 func (d *design) spanned(p *storage.SampledPartition) float64 {
 	if d.unit == nil || len(p.Kept) == 0 || p.Rows <= float64(len(p.Kept)) {
 		return 0
@@ -171,7 +172,7 @@ func (d *design) spanned(p *storage.SampledPartition) float64 {
 	return min(math.Abs(float64(b-a))+1, p.Rows)
 }
 
-// offBy is how far the size of the new largest partition may be off, in percent: two standard deviations of a count.
+// offBy returns the possible error of the new largest partition's size in percent: two standard deviations of a count.
 func (o *outcome) offBy() float64 {
 	if o.exact || o.largest.sampled == 0 {
 		return 0
@@ -179,12 +180,12 @@ func (o *outcome) offBy() float64 {
 	return 200 / math.Sqrt(float64(o.largest.sampled))
 }
 
-// fits reports whether the largest partition would be well within the limits, and stay so.
+// fits reports whether the largest partition will stay well within the limits.
 func (o *outcome) fits() bool {
 	return max(o.largest.Bytes, o.full) <= targetBytes && o.largest.Values <= targetValues
 }
 
-// name is a new component of the partition key, as a column.
+// name returns the name of the new component of the partition key.
 func (d *design) name() string {
 	switch {
 	case d.unit != nil:
@@ -195,7 +196,7 @@ func (d *design) name() string {
 	return d.table.Clustering[0].Name
 }
 
-// free is a name that no column of a table has.
+// free returns a column name that the table does not use.
 func free(t *schema.Table, name string) string {
 	for i := 2; t.ByName[name] != nil; i++ {
 		name = fmt.Sprint(name, "_", i)
@@ -203,9 +204,9 @@ func free(t *schema.Table, name string) string {
 	return name
 }
 
-// candidates are the designs that may divide the partitions of a table, best first: by time, which bounds what grows,
-// by what a query may give anyway, by a hash. perDay is what the partition that grows fastest gets in a day, in bytes,
-// keysMin the least number of logical partitions that there should be.
+// candidates returns the designs that may divide the partitions of a table, best first: by time, which limits growth;
+// by a clustering column that queries may specify; by a hash. perDay is the growth of the fastest-growing partition in
+// bytes per day. keysMin is the required number of logical partitions.
 func candidates(t *schema.Table, p *population, perDay, keysMin float64) []outcome {
 	var out []outcome
 	if len(t.Clustering) == 0 || len(p.members) == 0 {
@@ -228,7 +229,7 @@ func candidates(t *schema.Table, p *population, perDay, keysMin float64) []outco
 	return append(out, simulate(design{table: t, buckets: bucketsFor(p, keysMin)}, p))
 }
 
-// bucketsFor is how many buckets the largest partition is divided into, and with it all: a power of two.
+// bucketsFor returns the number of buckets for the largest partition: a power of two.
 func bucketsFor(p *population, keysMin float64) int {
 	s, n := p.members[0].size(), 2.0
 	for n < bucketsMax && (s.Bytes/n > targetBytes*0.8 || s.Values/n > targetValues*0.8 || p.count*n < keysMin) {
@@ -237,8 +238,8 @@ func bucketsFor(p *population, keysMin float64) int {
 	return int(n)
 }
 
-// choose returns the first candidate that fits, or the one with the smallest partitions; false if there is none that
-// makes the largest partition smaller.
+// choose returns the first candidate that fits, or the candidate with the smallest partitions. ok is false if no
+// candidate makes the largest partition smaller.
 func choose(list []outcome, now Size) (best outcome, others []outcome, ok bool) {
 	at := slices.IndexFunc(list, func(o outcome) bool { return o.fits() })
 	if at < 0 {
@@ -254,15 +255,15 @@ func choose(list []outcome, now Size) (best outcome, others []outcome, ok bool) 
 	return list[at], slices.Delete(slices.Clone(list), at, at+1), true
 }
 
-// costs are what queries of the largest partition cost: all of it, and someRows of it. Before a design they are asked
-// of one partition.
+// costs returns the costs of reading all rows, and someRows rows, of the largest partition. Without a design they read
+// one partition.
 func (o *outcome) costs(now Size, rowBytes float64, physical int) (all, some cost) {
 	each := now.Rows / max(o.ofLargest, 1)
 	all = cost{logical: o.ofLargest, physical: min(o.ofLargest, float64(physical))}
 	all.units = o.ofLargest * readPart(each, now.Bytes/max(o.ofLargest, 1))
 	asked := min(float64(someRows), now.Rows)
 	switch {
-	case o.buckets > 0: // each bucket may have all of them
+	case o.buckets > 0: // each bucket may contain all of them
 		some = cost{logical: o.ofLargest, physical: all.physical}
 		some.units = o.ofLargest * readPart(min(asked, each), min(asked, each)*rowBytes)
 	default:

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// few is how many physical partitions a query may ask without a word: small tables have one or two. Above manyUnits
-	// request units a second or manyBytes a table has more than a few, or will.
+	// few is the number of physical partitions that a query may read without a finding: small tables have one or two. A
+	// table above manyUnits request units per second or manyBytes has, or will have, more.
 	few       = 2
 	manyUnits = 30_000
 	manyBytes = 100e9
-	// shapesShown bounds the findings about kinds of reads, the dearest first.
+	// shapesShown bounds the findings about kinds of reads, most expensive first.
 	shapesShown = 3
-	// inOne is up to how many bytes a table is small enough to be kept in one logical partition as a whole.
+	// inOne is the maximum size in bytes of a table that fits in one logical partition.
 	inOne = targetBytes
 )
 
-// fanOuts tell of reads that ask all physical partitions: those that there were, and those that an index is for.
+// fanOuts reports reads of all physical partitions: reads that have been made, and reads for which an index exists.
 func (s *study) fanOuts() (out []Finding) {
 	asked := map[string]bool{}
 	for _, sh := range s.dearest(false) {
@@ -41,8 +41,7 @@ func (s *study) fanOuts() (out []Finding) {
 	return out
 }
 
-// dearest are the kinds of reads that there were, those that have cost most first: those with partition keys, or
-// those without.
+// dearest returns the kinds of reads that have been made, most expensive first: with or without partition keys.
 func (s *study) dearest(keyed bool) (out []*Shape) {
 	for i := range s.Shapes {
 		if sh := &s.Shapes[i]; sh.Count > 0 && sh.Keyed == keyed {
@@ -62,7 +61,7 @@ func indexNames(t *schema.Table) (names []string) {
 	return names
 }
 
-// many reports whether the table has more than a few physical partitions by what it has and may be asked.
+// many reports whether the size or the throughput of the table requires more than a few physical partitions.
 func (s *study) many() bool {
 	return s.Throughput.Units > manyUnits || float64(s.figures.DiskBytes) > manyBytes
 }
@@ -74,7 +73,7 @@ func (s *study) level() Level {
 	return Note
 }
 
-// fanOut is about reads of one kind that there were.
+// fanOut returns the finding about one kind of read.
 func (s *study) fanOut(sh *Shape) *Finding {
 	f := &Finding{Kind: FanOut, Level: s.level()}
 	each, rows := sh.Units/float64(sh.Count), float64(sh.Rows)/float64(sh.Count)
@@ -104,7 +103,7 @@ func (s *study) fanOut(sh *Shape) *Finding {
 	return f
 }
 
-// words name a kind of read.
+// words describes a kind of read.
 func (sh *Shape) words() string {
 	text := "SELECT of the whole table"
 	if sh.Text != "" {
@@ -116,7 +115,7 @@ func (sh *Shape) words() string {
 	return text
 }
 
-// thresholds are what makes a table one of more than a few physical partitions.
+// thresholds returns the limits above which a table has more than a few physical partitions.
 func (s *study) thresholds() (facts []Fact) {
 	if s.Throughput.Units > manyUnits {
 		facts = append(facts, Fact{"RU/s that the table may take (30,000 and less are few partitions)",
@@ -129,8 +128,7 @@ func (s *study) thresholds() (facts []Fact) {
 	return facts
 }
 
-// lookup is a column that a kind of read compares with one value, and that could be a partition key; nil if there is
-// none.
+// lookup returns a column that a kind of read compares with one value and that could be a partition key, or nil.
 func (s *study) lookup(sh *Shape) *schema.Column {
 	for _, name := range sh.Equal {
 		if c := s.Table.ByName[name]; c != nil && !c.Type.MultiCell() && c.Type.Kind != cqltype.Counter {
@@ -153,7 +151,7 @@ func (s *study) byColumn(f *Finding, c *schema.Column, each, rows float64) {
 	}
 }
 
-// tableBy is the table with a column as its partition key.
+// tableBy returns the table with a column as its partition key.
 func (s *study) tableBy(c *schema.Column) *declaration {
 	d := declarationOf(s.Table)
 	d.name += "_by_" + c.Name
@@ -167,7 +165,7 @@ func (s *study) tableBy(c *schema.Column) *declaration {
 	return d
 }
 
-// wholeTable proposes what there is for reads of all of a table.
+// wholeTable adds proposals for reads of the whole table.
 func (s *study) wholeTable(f *Finding, each float64) {
 	if s.bytes > inOne || s.count <= 1 {
 		f.Proposal.Text = "A read of everything asks every physical partition, whatever the key: have it done rarely, by " +
@@ -193,7 +191,7 @@ func (s *study) wholeTable(f *Finding, each float64) {
 	}
 }
 
-// indexed is about an index that reads have not used yet as far as is known.
+// indexed returns the finding about an index without known reads.
 func (s *study) indexed(ix *schema.Index) *Finding {
 	f := &Finding{Kind: FanOut, Level: s.level()}
 	least := scanTable(s.Physical, 1, s.rowBytes())

@@ -11,15 +11,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// filteredMin is how many times what the rows of a read would cost alone it has to cost for a word, and unitsMin how
-// many request units more.
+// filteredMin is the minimum ratio of a read's cost to the cost of its result rows for a finding, and unitsMin the
+// minimum difference in request units.
 const (
 	filteredMin = 2
 	unitsMin    = 1
 )
 
-// filterings tell of reads of logical partitions that look at many more rows than they return: another order of the
-// rows would have those that are asked for side by side.
+// filterings reports reads of logical partitions that examine many more rows than they return. Another clustering order
+// would store the requested rows next to each other.
 func (s *study) filterings() (out []Finding) {
 	for _, sh := range s.dearest(true) {
 		each, rows := sh.Units/float64(sh.Count), float64(sh.Rows)/float64(sh.Count)
@@ -33,8 +33,8 @@ func (s *study) filterings() (out []Finding) {
 	return out
 }
 
-// firstBy are the columns by which a kind of read could find its rows if they came first in the clustering order: those
-// that it compares with one value and that are not in the partition key.
+// firstBy returns the columns that would select the rows of a kind of read if they came first in the clustering order:
+// columns that it compares with one value and that are not in the partition key.
 func (s *study) firstBy(sh *Shape) (out []*schema.Column) {
 	for _, name := range sh.Equal {
 		c := s.Table.ByName[name]
@@ -46,7 +46,7 @@ func (s *study) firstBy(sh *Shape) (out []*schema.Column) {
 	return out
 }
 
-// filtering is about reads of one kind that there were.
+// filtering returns the finding about one kind of read.
 func (s *study) filtering(sh *Shape, first []*schema.Column, each, rows, alone float64) *Finding {
 	f := &Finding{Kind: Filtering, Level: Note}
 	if each >= 10*alone {
@@ -77,7 +77,7 @@ func (s *study) filtering(sh *Shape, first []*schema.Column, each, rows, alone f
 	return f
 }
 
-// whenItChanges says what becomes of updates of a column that is in the key then.
+// whenItChanges describes how to update a column that becomes part of the key.
 func (s *study) whenItChanges(first []*schema.Column) string {
 	i := slices.IndexFunc(first, func(c *schema.Column) bool { return c.Kind == schema.Regular })
 	if i < 0 {
@@ -87,7 +87,7 @@ func (s *study) whenItChanges(first []*schema.Column) string {
 		cqltype.QuoteName(first[i].Name))
 }
 
-// tableOrderedBy is the table with columns first in its clustering order.
+// tableOrderedBy returns the table with columns first in its clustering order.
 func (s *study) tableOrderedBy(first []*schema.Column) *declaration {
 	d := declarationOf(s.Table)
 	var ahead []declared

@@ -10,66 +10,66 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Input is what is known of a table.
+// Input is the available data about a table.
 type Input struct {
 	Table      *schema.Table
 	Throughput schema.Throughput
 	// Physical is the number of its physical partitions.
 	Physical int
-	// Samples are those that were looked at, each once.
+	// Samples are the samples of physical partitions, one for each.
 	Samples []Sample
-	// Shapes are the scans that the table was asked for, each once.
+	// Shapes are the kinds of scans of the table, without duplicates.
 	Shapes []Shape
-	// Traffic is that of all nodes.
+	// Traffic is the usage on all nodes.
 	Traffic Traffic
 }
 
-// Sample is what the leader of a physical partition knows of it.
+// Sample is the sample of a physical partition, taken by its leader.
 type Sample struct {
 	Partition uint64 `json:"partition"`
-	// DiskBytes is its size on disk, Logical the number of its logical partitions.
+	// DiskBytes is the size on disk, and Logical the number of logical partitions.
 	DiskBytes uint64  `json:"disk_bytes"`
 	Logical   float64 `json:"logical"`
 	storage.Sample
-	// Writes and Conditions were served since this leader opened the partition: a condition counts as a write, too,
-	// whether or not it was met. Units are the request units of everything.
+	// Writes and Conditions are counted since this leader opened the partition. A conditional write also counts as a
+	// write, whether or not its condition was met. Units are the request units of all requests.
 	Writes     uint64  `json:"writes"`
 	Conditions uint64  `json:"conditions"`
 	Units      float64 `json:"units"`
 }
 
-// Shape is a kind of read that finds its partitions along the ring and not by their keys, or that filters the rows of
-// those whose keys it gives: the same columns restricted in the same way. Counts are those of all nodes together.
+// Shape is a kind of read that scans the ring, or that filters the rows of given partition keys. Reads of one kind
+// restrict the same columns in the same way. The counts are totals of all nodes.
 type Shape struct {
-	// Text is the WHERE clause with the values left out; empty for a read of the whole table.
+	// Text is the WHERE clause without values, or empty for a read of the whole table.
 	Text string `json:"text"`
-	// Index is the index that is read, Equal are the columns that are compared with one value.
+	// Index is the index that is read. Equal are the columns compared with one value.
 	Index string   `json:"index,omitempty"`
 	Equal []string `json:"equal,omitempty"`
-	// Keyed is true if it gives its partition keys.
+	// Keyed reports whether the reads specify partition keys.
 	Keyed bool `json:"keyed,omitempty"`
-	// Count is how many there were, Rows how many rows they returned, Units what they cost in request units.
+	// Count is the number of reads, Rows the number of returned rows, and Units the cost in request units.
 	Count uint64  `json:"count"`
 	Rows  uint64  `json:"rows"`
 	Units float64 `json:"units"`
 }
 
-// Part is what one node contributes to an Input.
+// Part is the contribution of one node to an Input.
 type Part struct {
 	Samples []Sample `json:"samples,omitempty"`
 	Shapes  []Shape  `json:"shapes,omitempty"`
 }
 
-// Encode is a part as it goes from node to node.
+// Encode encodes a part for transmission between nodes.
 func (p *Part) Encode() ([]byte, error) { return json.Marshal(p) }
 
-// DecodePart reads what Encode wrote.
+// DecodePart decodes a part encoded by Encode.
 func DecodePart(b []byte) (p Part, err error) {
 	err = json.Unmarshal(b, &p)
 	return p, err
 }
 
-// Add joins what a node contributes to the rest. A partition that two leaders tell of counts once.
+// Add adds the contribution of a node. If two leaders report the same partition, it uses the first report.
 func (in *Input) Add(p *Part) {
 	for _, s := range p.Samples {
 		if !in.has(s.Partition) {
@@ -100,7 +100,7 @@ func (in *Input) addShape(s Shape) {
 	in.Shapes = append(in.Shapes, s)
 }
 
-// The bounds of what a sample of a table may have, for all physical partitions together.
+// The limits of a table's sample, for all physical partitions together.
 const (
 	spotsMax     = 64
 	runMax       = 2048
@@ -108,13 +108,14 @@ const (
 	bytesMax     = 64 << 20
 	rowsKeptMost = 1024
 	rowsKeptLess = 64
-	// wellKept partitions have all rows that were kept, keptMax a few, and the others none.
+	// wellKept is the number of partitions that keep all their sampled rows, and keptMax the number that keep some. The
+	// others keep none.
 	wellKept = 4
 	keptMax  = 256
 )
 
-// SurveyOptions divide what may be read of a table by the physical partitions that a node leads: however many there
-// are, about 2,048 logical partitions by chance, 32 by their size, and 64 MiB are looked at.
+// SurveyOptions divides the sample limits by the number of physical partitions that a node leads. The total sample has
+// about 2,048 random logical partitions, 32 large ones, and up to 64 MiB.
 func SurveyOptions(led int, now time.Time) storage.SampleOptions {
 	led = max(led, 1)
 	o := storage.SampleOptions{Spots: max(spotsMax/led/4, 2), HeavySpots: max(heavyMax/led, 2), RowsKept: rowsKeptMost,
@@ -123,8 +124,7 @@ func SurveyOptions(led int, now time.Time) storage.SampleOptions {
 	return o
 }
 
-// Trim drops rows of a sample that would say little, so that it can be sent: all rows are kept of the partitions that
-// are largest.
+// Trim removes less informative rows, so that the sample can be sent. The largest partitions keep all rows.
 func (p *Part) Trim() {
 	var sizes []*storage.SampledPartition
 	for i := range p.Samples {
@@ -143,7 +143,7 @@ func (p *Part) Trim() {
 	}
 }
 
-// thinned keeps up to most rows at even distances, which stand for all.
+// thinned returns up to most rows at even distances, which represent all rows.
 func thinned(rows []storage.SampledRow, most int) []storage.SampledRow {
 	if len(rows) <= most {
 		return rows

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// keyValue is the value of the i-th column of a partition key; nil if the key has none.
+// keyValue returns the value of the i-th column of a partition key, or nil if it does not exist.
 func keyValue(t *schema.Table, key []byte, i int) []byte {
 	if len(t.PartitionKey) == 1 {
 		return key
@@ -30,7 +30,7 @@ func keyValue(t *schema.Table, key []byte, i int) []byte {
 	}
 }
 
-// keyText is a partition key in words: its columns with their values, unless they are masked.
+// keyText returns the readable form of a partition key: its columns and values, unless they are masked.
 func keyText(t *schema.Table, key []byte) string {
 	parts := make([]string, len(t.PartitionKey))
 	for i, c := range t.PartitionKey {
@@ -43,7 +43,7 @@ func keyText(t *schema.Table, key []byte) string {
 	return strings.Join(parts, " AND ")
 }
 
-// valueTextMax is how much of a value is shown.
+// valueTextMax bounds the displayed length of a value.
 const valueTextMax = 60
 
 func shortened(s string) string {
@@ -53,7 +53,7 @@ func shortened(s string) string {
 	return s
 }
 
-// clusteringPrefix are the bytes of the first n clustering columns of a clustering key.
+// clusteringPrefix returns the bytes of the first n clustering columns of a clustering key.
 func clusteringPrefix(t *schema.Table, clustering []byte, n int) []byte {
 	rest := clustering
 	for _, c := range t.Clustering[:n] {
@@ -74,7 +74,7 @@ func isTime(c *schema.Column) bool {
 	return false
 }
 
-// instant is the value of a column of time; ok is false if it is none.
+// instant returns the value of a time column. ok is false if it is not an instant.
 func instant(c *schema.Column, wire []byte) (at time.Time, ok bool) {
 	switch {
 	case c.Type.Kind == cqltype.Timestamp && len(wire) == 8:
@@ -87,7 +87,7 @@ func instant(c *schema.Column, wire []byte) (at time.Time, ok bool) {
 	return at, false
 }
 
-// timeColumn is the first clustering column that has instants, nil if there is none; i is its place.
+// timeColumn returns the first clustering column with instants and its index, or nil.
 func timeColumn(t *schema.Table) (c *schema.Column, i int) {
 	i = slices.IndexFunc(t.Clustering, isTime)
 	if i < 0 {
@@ -96,7 +96,7 @@ func timeColumn(t *schema.Table) (c *schema.Column, i int) {
 	return t.Clustering[i], i
 }
 
-// clusteringInstant is the instant in the i-th clustering column of a clustering key.
+// clusteringInstant returns the instant in the i-th clustering column of a clustering key.
 func clusteringInstant(t *schema.Table, clustering []byte, i int) (at time.Time, ok bool) {
 	rest := clustering[len(clusteringPrefix(t, clustering, i)):]
 	c := t.Clustering[i]

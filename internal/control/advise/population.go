@@ -9,25 +9,25 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Size is how much a logical partition has. Bytes are logical: keys and values before compression.
+// Size is the size of a logical partition. Bytes are logical: keys and values before compression.
 type Size struct {
 	Rows   float64 `json:"rows"`
 	Values float64 `json:"values"`
 	Bytes  float64 `json:"bytes"`
 }
 
-// member is a logical partition of the sample with the number of logical partitions that it stands for.
+// member is a sampled logical partition. weight is the number of logical partitions that it represents.
 type member struct {
 	*storage.SampledPartition
 	weight float64
 }
 
-// population is the sample of a table, the largest partition first.
+// population is the sample of a table, largest partition first.
 type population struct {
 	members []member
-	// complete says that the sample is the whole table.
+	// complete reports whether the sample is the whole table.
 	complete bool
-	// count is the number of logical partitions; rows and bytes are those of all.
+	// count is the number of logical partitions; rows and bytes are their totals.
 	count, rows, bytes float64
 }
 
@@ -37,7 +37,7 @@ func sortBySize(list []*storage.SampledPartition) {
 	})
 }
 
-// populationOf weighs the partitions of all samples.
+// populationOf computes the weights of the partitions in all samples.
 func populationOf(in *Input) *population {
 	p := &population{complete: len(in.Samples) >= in.Physical}
 	for i := range in.Samples {
@@ -62,11 +62,11 @@ func populationOf(in *Input) *population {
 	return p
 }
 
-// heavyRounds is how often the size from which on all partitions are found is guessed anew.
+// heavyRounds is the number of iterations that estimate the size above which all partitions were found.
 const heavyRounds = 3
 
-// weighed are the partitions of a sample that is not complete. Those above a certain part of the whole were all found,
-// by their size: each stands for itself. Of the others those count that were drawn by chance, for all that there are.
+// weighed returns the partitions of an incomplete sample with their weights. All partitions above a fraction of the
+// total size were found, so each represents itself. The randomly selected others represent all remaining partitions.
 func weighed(s *Sample) []member {
 	drawn := 0
 	var bytes float64
@@ -110,10 +110,10 @@ func weighed(s *Sample) []member {
 	return out
 }
 
-// size is what a member has.
+// size returns the size of a member.
 func (m *member) size() Size { return Size{m.Rows, m.Values, m.Bytes} }
 
-// above estimates how many logical partitions have more than so many bytes, or values.
+// above estimates how many logical partitions exceed a number of bytes or values.
 func (p *population) above(bytes, values float64) (n float64) {
 	for _, m := range p.members {
 		if bytes > 0 && m.Bytes > bytes || values > 0 && m.Values > values {
@@ -123,7 +123,7 @@ func (p *population) above(bytes, values float64) (n float64) {
 	return n
 }
 
-// quantile is the size in bytes that a part of the logical partitions do not exceed.
+// quantile returns the size in bytes that a fraction of the logical partitions do not exceed.
 func (p *population) quantile(part float64) float64 {
 	left := (1 - part) * p.count
 	for _, m := range p.members {
@@ -137,13 +137,13 @@ func (p *population) quantile(part float64) float64 {
 	return 0
 }
 
-// mean is the mean size of a logical partition, in bytes.
+// mean returns the mean size of a logical partition in bytes.
 func (p *population) mean() float64 { return p.bytes / max(p.count, 1) }
 
-// rowBytes is the mean size of a row.
+// rowBytes returns the mean size of a row.
 func (p *population) rowBytes() float64 { return p.bytes / max(p.rows, 1) }
 
-// keptRows is how many rows of the sample are there to look at.
+// keptRows returns the number of sampled rows.
 func (p *population) keptRows() (n int) {
 	for _, m := range p.members {
 		n += len(m.Kept)

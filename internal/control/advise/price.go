@@ -9,20 +9,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// pageRows is how many rows drivers ask for at once: each page is a read of its own.
+// pageRows is the page size of drivers in rows. Each page is a separate read.
 const pageRows = 5000
 
-// someRows is how many rows a query takes that wants the newest ones, or the first.
+// someRows is the number of rows of a query for the newest or the first rows.
 const someRows = 100
 
-// cost is what a query costs and how much it asks for.
+// cost is the cost and the fan-out of a query.
 type cost struct {
-	// units are request units; logical and physical are the partitions that it touches.
+	// units are request units. logical and physical are the numbers of partitions read.
 	units             float64
 	logical, physical float64
 }
 
-// readPart is what it costs to read so many rows of one logical partition.
+// readPart returns the cost of reading rows of one logical partition.
 func readPart(rows, bytes float64) float64 {
 	c := command.Read{Key: []byte{}}
 	var sum float64
@@ -39,13 +39,13 @@ func price(c *command.Read, rows, bytes float64) float64 {
 	return m.Price(c).Float()
 }
 
-// scanTable is what it costs to read all physical partitions of a table.
+// scanTable returns the cost of reading all physical partitions of a table.
 func scanTable(physical int, rows, bytes float64) float64 {
 	n := float64(max(physical, 1))
 	return n * price(&command.Read{}, rows/n, bytes/n)
 }
 
-// writeRow is what it costs to write a row of so many bytes; a condition reads it first.
+// writeRow returns the cost of writing a row. A condition reads the row first.
 func writeRow(bytes float64, condition bool) float64 {
 	n := int64(math.Round(bytes))
 	u := ru.Row(n)

@@ -2,50 +2,51 @@
 
 package advise
 
-// Report is what is to be said about a table.
+// Report is the advice on a table.
 type Report struct {
 	Table    string    `json:"table"`
 	Figures  Figures   `json:"figures"`
 	Findings []Finding `json:"findings"`
 }
 
-// Figures are what a table has. Those of logical partitions are estimates unless Complete.
+// Figures are the sizes of a table. Sizes of logical partitions are estimates unless Complete is set.
 type Figures struct {
-	// PhysicalPartitions is how many there are, Surveyed at how many of them was looked.
+	// PhysicalPartitions is the number of physical partitions, and Surveyed the number of sampled ones.
 	PhysicalPartitions int    `json:"physical_partitions"`
 	Surveyed           int    `json:"surveyed"`
 	DiskBytes          uint64 `json:"disk_bytes"`
-	// Complete says that all rows were read. Otherwise Sampled logical partitions were looked at.
+	// Complete reports whether all rows were read. Otherwise Sampled is the number of sampled logical partitions.
 	Complete          bool    `json:"complete"`
 	Sampled           int     `json:"sampled"`
 	LogicalPartitions float64 `json:"logical_partitions"`
 	Rows              float64 `json:"rows"`
-	// MedianBytes and P99Bytes are sizes of logical partitions, Largest is the largest one, with its key in words.
+	// MedianBytes and P99Bytes are sizes of logical partitions. Largest is the largest one, and LargestKey its readable
+	// key.
 	MedianBytes float64 `json:"median_bytes"`
 	P99Bytes    float64 `json:"p99_bytes"`
 	Largest     Size    `json:"largest"`
 	LargestKey  string  `json:"largest_key"`
-	// Expected is what the formulas of Cassandra's documentation make of the rows of the largest one.
+	// Expected is the result of the formulas in Cassandra's documentation for the rows of the largest partition.
 	Expected Size `json:"expected"`
 }
 
-// Kind says what was found.
+// Kind is the kind of a finding.
 type Kind string
 
 // The kinds of findings.
 const (
-	Large     Kind = "large"      // logical partitions of more than 10 MB, 100 MB or 100,000 values
-	Unbounded Kind = "unbounded"  // logical partitions that grow for ever
-	Skewed    Kind = "skewed"     // few logical partitions with much more than others
-	Busy      Kind = "busy"       // a logical partition that takes much of what the table costs
-	FewKeys   Kind = "few-keys"   // too few logical partitions to be spread
-	SingleRow Kind = "single-row" // partitions that keep one row where several were meant
-	FanOut    Kind = "fan-out"    // queries that ask all physical partitions
-	Filtering Kind = "filtering"  // queries that look at many more rows of a logical partition than they return
+	Large     Kind = "large"      // logical partitions above 10 MB, 100 MB, or 100,000 values
+	Unbounded Kind = "unbounded"  // logical partitions that grow without limit
+	Skewed    Kind = "skewed"     // a few logical partitions that are much larger than others
+	Busy      Kind = "busy"       // a logical partition that causes much of the table's cost
+	FewKeys   Kind = "few-keys"   // too few logical partitions for an even distribution
+	SingleRow Kind = "single-row" // partitions that keep one row instead of several
+	FanOut    Kind = "fan-out"    // queries that read all physical partitions
+	Filtering Kind = "filtering"  // queries that examine many more rows than they return
 	Condition Kind = "conditions" // many writes with IF
 )
 
-// Level says how much a finding matters.
+// Level is the severity of a finding.
 type Level string
 
 // The levels.
@@ -54,7 +55,7 @@ const (
 	Note    Level = "note"
 )
 
-// Finding is one thing that was found.
+// Finding is a problem of a table.
 type Finding struct {
 	Kind     Kind   `json:"kind"`
 	Level    Level  `json:"level"`
@@ -62,19 +63,19 @@ type Finding struct {
 	// Evidence is never empty (AD1).
 	Evidence []Fact   `json:"evidence"`
 	Proposal Proposal `json:"proposal"`
-	// Effect is what the proposal changes, computed from Basis.
+	// Effect holds the changes by the proposal, computed from Basis.
 	Effect []Change `json:"effect"`
 	Basis  string   `json:"basis"`
 }
 
-// Fact is a number that was measured or estimated.
+// Fact is a measured or estimated number.
 type Fact struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
 	Unit  Unit    `json:"unit"`
 }
 
-// Unit is what a number counts.
+// Unit is the unit of a number.
 type Unit string
 
 // The units.
@@ -88,21 +89,21 @@ const (
 	Times    Unit = "times"
 )
 
-// Proposal is what could be done.
+// Proposal is a proposed change.
 type Proposal struct {
 	Text string `json:"text"`
-	// DDL is the table as it would be declared; empty where no declaration is to change.
+	// DDL is the declaration of the proposed table, or empty if no declaration changes.
 	DDL string `json:"ddl,omitempty"`
-	// Instead are other ways, with what they would come to.
+	// Instead are alternatives with their effects.
 	Instead []string `json:"instead,omitempty"`
 }
 
-// Change is a number before and after.
+// Change is a number before and after a change.
 type Change struct {
 	What   string  `json:"what"`
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
 	Unit   Unit    `json:"unit"`
-	// OffBy is how far After may be off, in percent; 0 if nothing of it was estimated.
+	// OffBy is the possible error of After in percent, or 0 if After is exact.
 	OffBy float64 `json:"off_by_percent,omitempty"`
 }

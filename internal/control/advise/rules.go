@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// large tells of logical partitions beyond 10 MB, 100 MB and 100,000 values.
+// large reports logical partitions above 10 MB, 100 MB, or 100,000 values.
 func (s *study) large() *Finding {
 	top := s.figures.Largest
 	if top.Bytes <= idealBytes && top.Values <= largeValues {
@@ -47,10 +47,10 @@ func (s *study) large() *Finding {
 	return f
 }
 
-// chunkBytes is how large the pieces of large values are to be.
+// chunkBytes is the proposed size of the pieces of large values.
 const chunkBytes = 1e6
 
-// chunked proposes to keep large rows in pieces, where no key divides a partition.
+// chunked proposes to store large rows in pieces if no key divides a partition.
 func (s *study) chunked() (Proposal, []Change) {
 	row := s.figures.Largest.Bytes / max(s.figures.Largest.Rows, 1)
 	piece := min(row, chunkBytes)
@@ -67,26 +67,28 @@ func (s *study) chunked() (Proposal, []Change) {
 }
 
 const (
-	// openPart is how near to the newest row of the table the newest of a partition must be, as a part of the time that
-	// all rows are from, for it to grow still; longPart is from how much of that time its rows must be.
+	// openPart bounds the distance between the newest row of a growing partition and the newest row of the table, as a
+	// fraction of the time span of all rows. longPart is the minimum fraction of that time span that its rows must
+	// cover.
 	openPart, longPart = 0.1, 0.5
-	// grownShare is which part of the bytes such partitions must have.
+	// grownShare is the minimum share of the bytes in such partitions.
 	grownShare = 0.5
-	// horizonMin is the least time that rows must be from for a rate to mean something, rowsMin the least number of
-	// rows of a partition.
+	// horizonMin is the minimum time span of the rows for a meaningful rate, and rowsMin the minimum number of rows of
+	// a partition.
 	horizonMin, rowsMin = time.Hour, 20
-	// soon is within which time a partition must come to 100 MB to be warned of; beyond late nothing is said.
+	// soon is the number of days within which a partition must reach 100 MB for a warning. Beyond late there is no
+	// finding.
 	soon, late = 365, 10 * 365
 )
 
-// growth is how a logical partition has grown.
+// growth describes the growth of a logical partition.
 type growth struct {
 	member      *member
 	first, last time.Time
 	perDay      float64
 }
 
-// unbounded tells of partitions that have rows of all times, and get more.
+// unbounded reports partitions that contain rows of all times and keep growing.
 func (s *study) unbounded() *Finding {
 	top := s.fastest
 	if top == nil {
@@ -122,15 +124,15 @@ func (s *study) unbounded() *Finding {
 	return f
 }
 
-// growths are the partitions of the sample that have grown for most of the time that there are rows from, and still do,
-// if most of the bytes are in them; source says what tells the time.
+// growths returns the sampled partitions that have grown during most of the time span of the rows and still grow, if
+// they hold most of the bytes. source describes the origin of the times.
 func (s *study) growths() (open []growth, source string) {
 	if len(s.Table.Clustering) == 0 || slices.ContainsFunc(s.Table.PartitionKey, isTime) {
-		return nil, "" // a time bounds it
+		return nil, "" // the key already limits it by time
 	}
 	column, i := timeColumn(s.Table)
 	if column != nil && column.Mask != nil {
-		column = nil // the evidence has its values
+		column = nil // the evidence contains its values
 	}
 	source = "their timestamps"
 	if column != nil {
@@ -173,8 +175,8 @@ func (s *study) growths() (open []growth, source string) {
 	return open, source
 }
 
-// times finds out when the rows of a partition are from. Without a column of time that is when they were written; rows
-// that are written anew again and again would look like growth, so they must have come in the order of their keys.
+// times determines the time span of a partition's rows. Without a time column it uses the write times. Repeatedly
+// overwritten rows would look like growth, so the rows must have been written in the order of their keys.
 func (g *growth) times(t *schema.Table, column *schema.Column, place int) bool {
 	kept := g.member.Kept
 	if len(kept) == 0 {
@@ -203,7 +205,7 @@ func (g *growth) times(t *schema.Table, column *schema.Column, place int) bool {
 	return column != nil || 10*max(up, down) >= 9*(len(kept)-1)
 }
 
-// fastest is the partition that grows fastest.
+// fastest returns the fastest-growing partition.
 func fastest(open []growth) *growth {
 	top := &open[0]
 	for i := range open {
@@ -214,7 +216,7 @@ func fastest(open []growth) *growth {
 	return top
 }
 
-// bounded proposes a key that a time bounds.
+// bounded proposes a key that limits partitions by time.
 func (s *study) bounded(top *growth) (Proposal, []Change) {
 	for i := range s.designs {
 		o := &s.designs[i]
@@ -243,12 +245,12 @@ func (s *study) bounded(top *growth) (Proposal, []Change) {
 }
 
 const (
-	// skewTimes is how many times the mean the largest partition must have to be skewed, skewBytes the least that it
-	// must have, and skewKeys how many partitions there must be.
+	// skewTimes is the minimum ratio of the largest partition to the mean for a skewed table, skewBytes the minimum
+	// size of the largest partition, and skewKeys the minimum number of partitions.
 	skewTimes, skewBytes, skewKeys = 5, 1e6, 10
 )
 
-// skewed tells of partitions with much more than others.
+// skewed reports partitions that are much larger than others.
 func (s *study) skewed() *Finding {
 	top := s.figures.Largest
 	if s.count < skewKeys || top.Bytes < skewBytes || top.Bytes < skewTimes*s.mean() {
@@ -276,20 +278,20 @@ func (s *study) skewed() *Finding {
 }
 
 const (
-	// keysEach is how many logical partitions a physical one should have to be filled evenly.
+	// keysEach is the number of logical partitions per physical partition for an even distribution.
 	keysEach = 10
-	// fewKeysBytes is from how many bytes on that matters for a table without a throughput.
+	// fewKeysBytes is the minimum size of a table without a throughput for a finding.
 	fewKeysBytes = 1e9
-	// unitsEach and bytesEach are what a physical partition can take.
+	// unitsEach and bytesEach are the capacity of a physical partition.
 	unitsEach, bytesEach = 10_000, 30e9
 )
 
-// needed is how many physical partitions the table has, or needs.
+// needed returns the number of physical partitions that the table has or requires.
 func (s *study) needed() float64 {
 	return math.Ceil(max(float64(s.Physical), float64(s.Throughput.Units)/unitsEach, s.bytes/bytesEach))
 }
 
-// fewKeys tells of tables whose keys are too few to be spread evenly over their physical partitions.
+// fewKeys reports tables with too few keys for an even distribution over their physical partitions.
 func (s *study) fewKeys() *Finding {
 	units, need := float64(s.Throughput.Units), s.needed()
 	if units == 0 && s.bytes < fewKeysBytes || need < 2 || s.count == 0 || s.count >= keysEach*need {
@@ -325,11 +327,12 @@ func (s *study) fewKeys() *Finding {
 }
 
 const (
-	// conditionsMin and conditionsPart are how many conditions there must be, and which part of all writes.
+	// conditionsMin is the minimum number of conditional writes for a finding, and conditionsPart their minimum share
+	// of all writes.
 	conditionsMin, conditionsPart = 100, 0.1
 )
 
-// conditions tells what writes with IF cost.
+// conditions reports the cost of writes with IF.
 func (s *study) conditions() *Finding {
 	var writes, conditions float64
 	for i := range s.Samples {

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// roundPart is which part of the keys of a sample must be whole hours, or the like, for the key to be a period of
-	// time and not an instant; keysMin is how many keys that takes.
+	// roundPart is the minimum fraction of sampled keys that must be whole hours, or other units, for the key to be a
+	// period of time. keysMin is the minimum number of keys.
 	roundPart, keysMin = 0.95, 3
-	// perPeriod is how many writes to a period effects are shown for where it is not known how many there were.
+	// perPeriod is the assumed number of writes per period if the actual number is unknown.
 	perPeriod = 1000
 )
 
-// singleRow tells of tables whose key is a period of time, such as an hour, and which keep one row of each: what is
-// written later to the same period replaces it. One row a key is as it is to be where the key is an id.
+// singleRow reports tables whose key is a period of time, such as an hour, and which keep one row per period: later
+// writes to the same period replace it. One row per key is correct if the key is an ID.
 func (s *study) singleRow() *Finding {
 	t := s.Table
 	if len(t.Clustering) > 0 || len(t.Regulars) == 0 || t.Counter {
@@ -76,8 +76,8 @@ func (s *study) singleRow() *Finding {
 	return f
 }
 
-// period finds a column of the partition key that has instants, the others having them, too, and says how many keys of
-// the sample are a whole day, hour or minute of it.
+// period returns a partition key column with instants, if the other columns have instants too, and the number of
+// sampled keys that are a whole day, hour, or minute.
 func (s *study) period() (column *schema.Column, name string, round, keys int) {
 	t := s.Table
 	if len(t.PartitionKey) != 1 || !isTime(t.PartitionKey[0]) || t.PartitionKey[0].Type.Kind == cqltype.Timeuuid {

@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 )
 
-// key is the primary key of a declaration in text, without the outer parentheses.
+// key returns the primary key of a declaration without the outer parentheses.
 func (d *declaration) key() string {
 	key := "(" + namesOf(d.partition) + ")"
 	if len(d.clustered) > 0 {
@@ -21,7 +21,7 @@ func (d *declaration) key() string {
 	return key
 }
 
-// group writes a whole number with commas.
+// group formats a whole number with commas.
 func group(n float64) string {
 	s := strconv.FormatFloat(math.Round(n), 'f', 0, 64)
 	digits := strings.TrimPrefix(s, "-")
@@ -31,7 +31,7 @@ func group(n float64) string {
 	return s
 }
 
-// roughly writes a number to three places.
+// roughly formats a number with three significant digits.
 func roughly(n float64) string {
 	if n < 1000 {
 		return number(n)
@@ -40,7 +40,7 @@ func roughly(n float64) string {
 	return group(math.Round(n/step) * step)
 }
 
-// number writes a number to three places, or to the unit if it is large.
+// number formats a number with three significant digits, or as an integer if it is large.
 func number(n float64) string {
 	if math.Abs(n) >= 100 {
 		return group(n)
@@ -48,7 +48,7 @@ func number(n float64) string {
 	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
 }
 
-// bytesText writes a size, in units of a thousand as limits are given.
+// bytesText formats a size in decimal units, like the limits.
 func bytesText(n float64) string {
 	units := []string{"B", "KB", "MB", "GB", "TB"}
 	i := 0
@@ -61,10 +61,10 @@ func bytesText(n float64) string {
 	return strconv.FormatFloat(n, 'f', 1, 64) + " " + units[i]
 }
 
-// joined joins words by "and".
+// joined joins words with "and".
 func joined(words []string) string { return strings.Join(words, " and ") }
 
-// text writes a number with its unit.
+// text formats a number with its unit.
 func (u Unit) text(n float64) string {
 	switch u {
 	case Bytes:
@@ -83,10 +83,10 @@ func (u Unit) text(n float64) string {
 	return number(n)
 }
 
-// String is a fact in a line.
+// String formats a fact as one line.
 func (f *Fact) String() string { return f.What + ": " + f.Unit.text(f.Value) }
 
-// String is a change in a line.
+// String formats a change as one line.
 func (c *Change) String() string {
 	s := strings.TrimSpace(c.What) + ": " + c.Unit.text(c.Before) + " -> " + c.Unit.text(c.After)
 	return s + c.offBy()
@@ -99,7 +99,7 @@ func (c *Change) offBy() string {
 	return fmt.Sprintf(" (+-%s %%)", number(math.Ceil(c.OffBy)))
 }
 
-// WriteTo writes a report for people.
+// WriteTo writes a readable report.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	switch n := len(r.Findings); n {

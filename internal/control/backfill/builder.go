@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -164,7 +164,7 @@ func (b *Builder) saveProgress(ctx context.Context, id uint32, at *meta.Build, s
 	}
 }
 
-// Wake reports that an index may have to be built, or has been built. It does not block.
+// Wake reports that an index must possibly be built, or has been built. It does not block.
 func (b *Builder) Wake() {
 	b.mu.Lock()
 	close(b.changed)
@@ -324,17 +324,17 @@ func (b *Builder) yield(ctx context.Context) error {
 // is not written again.
 func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) error {
 	began := *v
-	err := b.retryThrottled(ctx, func(who share.Claimant) (bool, error) {
+	err := b.retryThrottled(ctx, func(who fairshare.Principal) (bool, error) {
 		*v = began
-		read.Claimant = who
+		read.Principal = who
 		return false, b.Table.Read(ctx, read, v)
 	})
 	if v.end(); err != nil || len(v.mutations) == 0 {
 		return err
 	}
-	return b.retryThrottled(ctx, func(who share.Claimant) (progress bool, err error) {
+	return b.retryThrottled(ctx, func(who fairshare.Principal) (progress bool, err error) {
 		for i := range v.mutations {
-			v.mutations[i].Claimant = who
+			v.mutations[i].Principal = who
 		}
 		left, err := b.Table.Write(ctx, v.mutations, dberr.Quorum)
 		if busy := new(dberr.Overloaded); errors.As(err, &busy) {
@@ -347,9 +347,11 @@ func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) err
 
 // retryThrottled retries a request while it is throttled. It uses low priority. After yieldMax without progress it uses
 // the priority of clients, so that they cannot starve a build.
-func (b *Builder) retryThrottled(ctx context.Context, do func(who share.Claimant) (progress bool, err error)) error {
+func (b *Builder) retryThrottled(
+	ctx context.Context, do func(who fairshare.Principal) (progress bool, err error),
+) error {
 	for since := b.Sched.Now(); ; {
-		who := share.Internal
+		who := fairshare.Internal
 		who.Low = b.Sched.Since(since) < yieldMax
 		progress, err := do(who)
 		busy, ok := errors.AsType[*dberr.Overloaded](err)

@@ -13,9 +13,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
@@ -166,8 +166,8 @@ func (b *Builder) draw(ctx context.Context, t *schema.Table, v *sampler, begin u
 		return err
 	}
 	q := command.Read{Table: t.ID, Range: token.Range{Begin: begin}, Level: dberr.One, Now: b.ExpiredBefore(),
-		Dropped: t.Hidden(), Claimant: share.Internal}
-	q.Claimant.Low = true
+		Dropped: t.Hidden(), Principal: fairshare.Internal}
+	q.Principal.Low = true
 	return b.Table.Read(ctx, &q, v)
 }
 

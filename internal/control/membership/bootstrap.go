@@ -31,7 +31,7 @@ func IsMember(s *storage.Records) (bool, error) {
 
 // Bootstrap makes a store the first node of a cluster and keeps its data. One batch writes the node's record, a meta
 // partition with this node as its only voter, and the member lists of all replicas. Until the batch is on disk, the
-// node is standalone; afterwards it never is again. The cluster starts at the feature level of the store.
+// node is standalone; after that it never is again. The cluster starts at the feature level of the store.
 func Bootstrap(store *storage.Store, self *meta.Node) error {
 	scan, _ := meta.Standalone(store)
 	s, err := meta.Load(scan)
@@ -64,7 +64,7 @@ func Bootstrap(store *storage.Store, self *meta.Node) error {
 			b.Set(keys.MetaID, r.Key, r.Value)
 		}
 	}
-	b.Set(keys.MetaID, []byte(keys.RecordsVersion), binary.BigEndian.AppendUint64(nil, s.Version+1))
+	b.Set(keys.MetaID, []byte(keys.MetadataVersionKey), binary.BigEndian.AppendUint64(nil, s.Version+1))
 	for p := range next.Topology.All() {
 		r := p.Sets[0].On(self.ID)
 		b.PutReplica(&keys.Replica{Partition: uint64(p.ID), Replica: uint64(r.ID), Created: time.Now().Unix()})

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// replaceNodeHint tells how to replace a node whose directory has lost the node's Raft promises.
+// replaceNodeHint describes the replacement of a node whose directory has lost Raft votes.
 const replaceNodeHint = "take the node out of the cluster (ilion node decommission) and start it on an empty directory with --join"
 
 // LogDir is the subdirectory of a data directory that holds the Raft logs.
@@ -58,9 +58,9 @@ func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Stor
 	return log, directory, nil
 }
 
-// DirectoryGuard keeps cloned and rolled-back data directories out of the cluster (N2). It rejects those of other nodes
-// when they connect. It stops this node if other nodes, or its own log, know a later state of its directory. Set its
-// fields before use.
+// DirectoryGuard keeps cloned and rolled-back data directories out of the cluster (N2). It rejects such directories of
+// other nodes when they connect. It stops this node if other nodes, or its own log, know a later state of its
+// directory. Set its fields before use.
 type DirectoryGuard struct {
 	// Dir is the name of the data directory.
 	Dir       string

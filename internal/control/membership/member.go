@@ -30,7 +30,7 @@ type Member struct {
 	Host    *partition.Host
 	Peers   *peers.Peers
 	Network Network
-	// Metadata is set as soon as it has been loaded, before it is used.
+	// Metadata is set before it is used, right after loading.
 	Metadata *meta.Keeper
 	// Report returns this node's report for other nodes.
 	Report func() peers.Report

@@ -37,7 +37,7 @@ type Rules struct {
 }
 
 // CanMerge returns a function that reports whether a partition can ever be merged with its left neighbor. That is the
-// case if a split created the boundary between them. Initial partitions stay as they are, unless the table has a
+// case if a split created the boundary between them. Initial partitions stay separate, unless the table has a
 // throughput for which it would now be created with fewer partitions (MG4).
 func CanMerge(s *meta.State) func(right *topology.Partition) bool { return canMerge(surplusOf(s)) }
 

@@ -176,7 +176,7 @@ func (s *State) nextHistory(records map[string][]byte, changed []string) ([]*Eve
 	return out, nil
 }
 
-// history adds the records of new events and deletes those of old events.
+// history adds the records of new events and deletes the records of old events.
 func (d *diff) history(s, next *State) {
 	for _, e := range next.History {
 		if n := len(s.History); n == 0 || e.Number > s.History[n-1].Number {

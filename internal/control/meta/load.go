@@ -204,7 +204,7 @@ func (s *State) nextRoles(records map[string][]byte, changed []string) (*access.
 			found[changed[i]] = records[changed[i]]
 		}
 	}
-	return s.Roles.Follow(found)
+	return s.Roles.WithRecords(found)
 }
 
 // loadRest decodes builds and settings.

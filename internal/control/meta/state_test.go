@@ -160,7 +160,7 @@ func change(t *rapid.T, s *State, n int) *State {
 			return s.WithRoles(s.Roles.WithoutRole(name))
 		}
 		roles := s.Roles.WithRole(&access.Role{Name: name, Hash: fmt.Sprint(n), Login: n%2 == 0})
-		return s.WithRoles(roles.Made(name, access.OfTable(ks, name)))
+		return s.WithRoles(roles.WithCreator(name, access.OfTable(ks, name)))
 	}
 	return &next
 }

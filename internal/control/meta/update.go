@@ -96,8 +96,8 @@ func (k *Keeper) propose(ctx context.Context, base uint64, records []command.Rec
 	}
 }
 
-// awaitNewerBriefly waits for a state newer than a version for the pause before an attempt. It returns nil if there is
-// none.
+// awaitNewerBriefly waits for a state newer than a version for the pause before an attempt. It returns nil after the
+// pause.
 func (k *Keeper) awaitNewerBriefly(ctx context.Context, version uint64, attempt int) *State {
 	ctx, cancel := k.sched.WithTimeout(ctx, k.pause(attempt))
 	defer cancel()

@@ -28,7 +28,7 @@ const (
 	// clockReportTTL is how long the clock of a node counts after its last report.
 	clockReportTTL = 10 * time.Second
 	// unverifiedMax is how long a started node considers its clock unverified if no quorum has reported. After that it
-	// may lead: an unverified clock is better than no leader. Meanwhile it polls every unverifiedInterval.
+	// may lead: an unverified clock is better than no leader. Until then it polls every unverifiedInterval.
 	unverifiedMax, unverifiedInterval = 5 * time.Second, 100 * time.Millisecond
 	// regressionMin is how far the clock of a starting node may be behind its newest timestamp. Timestamps may be ahead
 	// by a second because of conditional writes, and the clocks of clients differ.
@@ -121,7 +121,7 @@ func (p *Peers) Skewed() map[topology.NodeID]bool {
 // updateBounds computes the clock bounds of a quorum. The caller must hold mu.
 func (p *Peers) updateBounds() {
 	if len(p.peers) == 0 {
-		p.bounds.Store(nil) // there is no other node to compare with
+		p.bounds.Store(nil) // no other node to compare with
 		return
 	}
 	now := p.opts.Steady()

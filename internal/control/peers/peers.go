@@ -240,8 +240,8 @@ func (p *Peers) Stopping() map[topology.NodeID]bool {
 const restartReports = 3
 
 // RecentlyRestarted returns the nodes that have restarted so recently that other nodes may not know of it, and the
-// nodes that came back and have not reported yet. They must not become leaders: neither a leader that has lost its
-// memory nor the sender could tell whether a resent write has been applied.
+// nodes that came back and have not reported yet. They must not become leaders: a leader that has lost its memory
+// cannot determine whether a resent write has been applied, and neither can the sender.
 func (p *Peers) RecentlyRestarted() map[topology.NodeID]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -199,7 +199,7 @@ func order(dim dimension, sets []*setInfo, most float64) {
 	})
 }
 
-// fill moves replicas to nodes below LowMark of their share, from the fullest nodes that stay above theirs.
+// fill moves replicas to nodes below LowMark of their share, from the fullest nodes that stay above their own shares.
 func (b *balancer) fill() {
 	share := func(n *node) float64 { return bytesOf.limit(n.region, n, 0) }
 	var low, full []*node
@@ -261,7 +261,7 @@ func (b *balancer) colder(dim dimension) (nodes []*node) {
 }
 
 // target returns the node to which a replica of a set moves, or nil. The set keeps its zones. Among about equally full
-// nodes it prefers the node with the fewest replicas of the table.
+// nodes it prefers the node with the smallest number of replicas of the table.
 func (b *balancer) target(dim dimension, s *setInfo, from *node, colder []*node) *node {
 	after := dim.relative(from, dim.of(from.has)-dim.of(s.size))
 	var best *node

@@ -96,8 +96,9 @@ func votersOf(set *topology.ReplicaSet) (nodes []topology.NodeID) {
 }
 
 // Colocate returns a topology in which the replicas of the moving partition are pinned to the nodes of its neighbor,
-// and those of the fixed partition to their current nodes, until a deadline. Schedule moves them one by one; Colocated
-// reports when they have arrived. The pins end with the merge, with its cancellation, or by topology.Snapshot.WithPin.
+// and the replicas of the fixed partition to their current nodes, until a deadline. Schedule moves them one by one;
+// Colocated reports when they have arrived. The pins end with the merge, with its cancellation, or by
+// topology.Snapshot.WithPin.
 func Colocate(m *topology.Snapshot, fixed, moving topology.PartitionID, cause topology.Cause, until time.Time) (
 	*topology.Snapshot, error) {
 	l, r := m.Partition(fixed), m.Partition(moving)

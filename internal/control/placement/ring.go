@@ -144,8 +144,8 @@ func (r *Ring) walk(from, n int) []int {
 	return out
 }
 
-// PreferredNodes returns the n nodes that should hold a partition, its leader first. If the partition lies in the range
-// of one token, these are the nodes on the ring. Otherwise a point inside the partition, which depends on the table,
+// PreferredNodes returns the n nodes that should hold a partition, its leader first. If the range of one token contains
+// the partition, these are the nodes on the ring. Otherwise a point inside the partition, which depends on the table,
 // selects the nodes, so that only partitions near a new node move to it. The table also determines the leader, so that
 // leaderships are spread evenly.
 func (r *Ring) PreferredNodes(p *topology.Partition, n int) []topology.NodeID {

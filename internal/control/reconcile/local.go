@@ -28,7 +28,7 @@ type LocalReconciler struct {
 		IDs() []topology.PartitionID
 		TableOf(id topology.PartitionID) uint32
 		// Absorber returns the partition of a local replica that may still take over the span of a frozen one, and its
-		// epoch. It returns 0 if there is none.
+		// epoch. It returns 0 if no such partition exists.
 		Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64)
 		// Holds reports whether a local replica holds a part of a table's span.
 		Holds(table uint32, span topology.Span) bool
@@ -62,7 +62,7 @@ func (l *LocalReconciler) create(ps func(yield func(*topology.Partition) bool)) 
 		}
 		// A partition that was created by a split, or has been split, must not be created from the topology. Its
 		// replica would start empty at the wrong position of its log (RC4).
-		original := p.Parent == 0 && p.Epoch == keys.BirthEpoch
+		original := p.Parent == 0 && p.Epoch == keys.InitialEpoch
 		switch {
 		case m == nil || l.Host.Has(p.ID):
 		case l.Host.Holds(p.Table, p.Span):

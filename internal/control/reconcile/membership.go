@@ -141,8 +141,8 @@ func (m *MembershipReconciler) wakeChannel() chan struct{} {
 	return m.wake
 }
 
-// round moves dirty partitions to the queue, except those that are being processed, and returns how many workers to
-// start. If all is false, it moves only urgent partitions. urgent reports whether there are urgent partitions.
+// round moves dirty partitions to the queue, except partitions that are being processed, and returns how many workers
+// to start. If all is false, it moves only urgent partitions. urgent reports whether there are urgent partitions.
 func (m *MembershipReconciler) round(all bool) (workers int, press bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

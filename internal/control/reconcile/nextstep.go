@@ -16,8 +16,8 @@ import (
 // lagMax is the maximum number of missing log entries with which a learner becomes a voter.
 const lagMax = 2000
 
-// Step is the next step of a partition's leader for its replica set. At most one field is set. If none is set, there is
-// no step, or another event must happen first.
+// Step is the next step of a partition's leader for its replica set. At most one field is set. If none is set, no step
+// is due, or another event must happen first.
 type Step struct {
 	// Changes are made in one joint change.
 	Changes []raftgroup.Change

@@ -55,7 +55,7 @@ func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Par
 			return fmt.Errorf("cannot split partition %d: %w", p.ID, err)
 		}
 	}
-	// The epoch alone does not tell which entry the log has accepted: another leader may have canceled the split.
+	// The epoch alone does not identify the accepted log entry: another leader may have canceled the split.
 	span, _ := r.Span()
 	recalled := span.Limit.Compare(p.Split.At) != 0
 	done := false

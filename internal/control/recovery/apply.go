@@ -177,8 +177,8 @@ func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 		return err
 	}
 	if t := g.Thaw; t != nil && g.Longest == a.node {
-		data := raftgroup.EncodeCommands(0, [][]byte{command.AppendEntry(nil, &command.Entry{Kind: command.EntryThaw,
-			Epoch: t.Epoch})})
+		unfreeze := command.Entry{Kind: command.EntryUnfreeze, Epoch: t.Epoch}
+		data := raftgroup.EncodeCommands(0, [][]byte{command.AppendEntry(nil, &unfreeze)})
 		entry := &pb.Entry{Index: &t.Index, Term: &t.Term, Type: new(pb.EntryNormal), Data: data}
 		if err := b.Append(g.Partition, []*pb.Entry{entry}); err != nil {
 			return err
@@ -336,7 +336,7 @@ func (a *applier) putRecords(b batch, g *Group) error {
 	for key := range old.values {
 		b.Delete(keys.MetaID, []byte(key))
 	}
-	b.Set(keys.MetaID, []byte(keys.RecordsVersion), binary.BigEndian.AppendUint64(nil, a.Version))
+	b.Set(keys.MetaID, []byte(keys.MetadataVersionKey), binary.BigEndian.AppendUint64(nil, a.Version))
 	for _, m := range slices.Concat(g.Votes, g.Learns) {
 		if m.Node == a.node {
 			b.PutReplica(&keys.Replica{Partition: g.Partition, Replica: m.Replica, Created: a.Made.Unix()})

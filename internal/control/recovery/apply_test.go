@@ -40,7 +40,7 @@ func (w *world) directoryOf(n int) string {
 	for _, r := range s.Records {
 		b.Set(keys.MetaID, r.Key, r.Value)
 	}
-	b.Set(keys.MetaID, []byte(keys.RecordsVersion), []byte{0, 0, 0, 0, 0, 0, 0, byte(s.Version)})
+	b.Set(keys.MetaID, []byte(keys.MetadataVersionKey), []byte{0, 0, 0, 0, 0, 0, 0, byte(s.Version)})
 	for _, r := range s.Replicas {
 		m, err := keys.DecodeMeta(r.Meta)
 		if err == nil {

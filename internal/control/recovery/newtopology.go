@@ -249,7 +249,7 @@ func (p *planner) pieces(table uint32, gap topology.Span, next *meta.State) (out
 		if !gap.Limit.IsZero() && (span.Limit.IsZero() || span.Limit.Compare(gap.Limit) > 0) {
 			span.Limit = gap.Limit
 		}
-		part := &topology.Partition{ID: p.nextPartition, Table: table, Span: span, Epoch: keys.BirthEpoch,
+		part := &topology.Partition{ID: p.nextPartition, Table: table, Span: span, Epoch: keys.InitialEpoch,
 			Level: next.Topology.Level()}
 		p.nextPartition++
 		set := topology.ReplicaSet{Region: was.Sets[0].Region}

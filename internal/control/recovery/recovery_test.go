@@ -175,7 +175,7 @@ func TestSettle(t *testing.T) {
 		return command.Entry{Kind: command.EntrySplit, Epoch: epoch, Split: command.Split{Child: child, At: at(ring)}}
 	}
 	freeze := func(epoch uint64) command.Entry { return command.Entry{Kind: command.EntryFreeze, Epoch: epoch} }
-	thaw := func(epoch uint64) command.Entry { return command.Entry{Kind: command.EntryThaw, Epoch: epoch} }
+	thaw := func(epoch uint64) command.Entry { return command.Entry{Kind: command.EntryUnfreeze, Epoch: epoch} }
 	for _, c := range []struct {
 		name   string
 		begun  uint64

@@ -91,7 +91,7 @@ func (d *directory) readLog(r *Replica, records *records) error {
 				if r.Partition == keys.MetaPartition {
 					records.apply(&e.Records)
 				}
-			case command.EntrySplit, command.EntryFreeze, command.EntryThaw, command.EntryMerge:
+			case command.EntrySplit, command.EntryFreeze, command.EntryUnfreeze, command.EntryMerge:
 				r.Tail = append(r.Tail, Command{Index: entry.GetIndex(), Place: uint64(i) + 1,
 					Data: bytes.Clone(c)})
 			}
@@ -109,7 +109,7 @@ type records struct {
 func readRecords(s *storage.Records) (*records, error) {
 	r := &records{values: map[string][]byte{}}
 	err := s.Scan(keys.MetaID, nil, func(key, value []byte) error {
-		if string(key) != keys.RecordsVersion {
+		if string(key) != keys.MetadataVersionKey {
 			r.values[string(key)] = bytes.Clone(value)
 			return nil
 		}
@@ -165,13 +165,13 @@ func replayTail(s *NodeState, r *Replica) (*outcome, error) {
 		if err := command.DecodeEntry(&e, c.Data); err != nil {
 			return nil, err
 		}
-		if e.Epoch != m.Epoch || m.Frozen != 0 && e.Kind != command.EntryThaw {
+		if e.Epoch != m.Epoch || m.Frozen != 0 && e.Kind != command.EntryUnfreeze {
 			continue
 		}
 		switch e.Kind {
 		case command.EntryFreeze:
 			m.Frozen = c.Index
-		case command.EntryThaw:
+		case command.EntryUnfreeze:
 			m.Frozen = 0
 			m.Epoch++
 		case command.EntrySplit:

@@ -55,9 +55,9 @@ func (c *Changer) EnsureRoles(ctx context.Context, users []string) error {
 }
 
 // world returns the other state that a change of roles depends on.
-func (c *Changer) world(s *meta.State, actor string) *access.World {
+func (c *Changer) world(s *meta.State, actor string) *access.Environment {
 	whole := c.WithSystemKeyspaces(s.Schema)
-	return &access.World{
+	return &access.Environment{
 		Actor:       actor,
 		Datacenters: c.Datacenters(),
 		Configured:  c.IsConfiguredUser,
@@ -90,23 +90,26 @@ func granted(roles *access.State, next *schema.Schema, events []schema.Event, ro
 	for _, e := range events {
 		switch {
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Created:
-			roles = roles.Made(role, access.OfKeyspace(e.Keyspace), access.OfFunctions(e.Keyspace))
+			roles = roles.WithCreator(role, access.OfKeyspace(e.Keyspace), access.OfFunctions(e.Keyspace))
 		case e.Target == schema.TargetTable && e.Change == schema.Created:
-			if t := next.Table(e.Keyspace, e.Name); t == nil || t.View == nil { // views use those of their base
-				roles = roles.Made(role, access.OfTable(e.Keyspace, e.Name))
+			if t := next.Table(e.Keyspace, e.Name); t == nil ||
+				t.View == nil { // views use the permissions on their base
+				roles = roles.WithCreator(role, access.OfTable(e.Keyspace, e.Name))
 			}
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Dropped:
-			roles = roles.Revoked(func(r access.Resource) bool { return r.Keyspace == e.Keyspace })
+			roles = roles.WithoutGrantsOn(func(r access.Resource) bool { return r.Keyspace == e.Keyspace })
 		case e.Target == schema.TargetTable && e.Change == schema.Dropped:
-			roles = roles.Revoked(func(r access.Resource) bool { return r == access.OfTable(e.Keyspace, e.Name) })
+			roles = roles.WithoutGrantsOn(func(r access.Resource) bool {
+				return r == access.OfTable(e.Keyspace, e.Name)
+			})
 		case (e.Target == schema.TargetFunction || e.Target == schema.TargetAggregate) && e.Change == schema.Created:
-			roles = roles.Made(role, access.OfFunction(e.Keyspace, e.Name, e.ArgList()))
+			roles = roles.WithCreator(role, access.OfFunction(e.Keyspace, e.Name, e.ArgList()))
 		case (e.Target == schema.TargetFunction || e.Target == schema.TargetAggregate) && e.Change == schema.Dropped:
 			on := access.OfFunction(e.Keyspace, e.Name, e.ArgList())
-			roles = roles.Revoked(func(r access.Resource) bool { return r == on })
+			roles = roles.WithoutGrantsOn(func(r access.Resource) bool { return r == on })
 		}
 		if e.Target == schema.TargetTable && e.Change != schema.Created {
-			roles = roles.Revoked(func(r access.Resource) bool {
+			roles = roles.WithoutGrantsOn(func(r access.Resource) bool {
 				table, _, ok := r.Procedure()
 				return ok && r.Keyspace == e.Keyspace && table == e.Name && !procedureExists(next, r)
 			})

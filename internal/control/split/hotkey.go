@@ -13,7 +13,7 @@ import (
 // The limits of hot key detection. A hot key is detected by its token: keys that share a token are never separated.
 const (
 	// hotAfter is how long a token must cause most of a saturated partition's load before it is hot. coolAfter is how
-	// long its share must be lower before it is no longer hot.
+	// long its share must be lower before it stops being hot.
 	hotAfter  = time.Second
 	coolAfter = 10 * time.Second
 	// hotShare is the share of the load at which a token becomes hot, coolShare the share that keeps it hot.
@@ -65,7 +65,7 @@ func (h *Hotspot) Observe(now time.Time, saturated bool, tokens []uint64) {
 	}
 }
 
-// Hot returns the hot token and its share of the load. ok is false if there is none.
+// Hot returns the hot token and its share of the load. ok is false without a hot token.
 func (h *Hotspot) Hot() (token uint64, share float64, ok bool) { return h.token, h.share, h.hot }
 
 // Isolate returns the next split point that separates a hot token from the other tokens with load. ok is false if no
@@ -92,7 +92,7 @@ func Isolate(span topology.Span, hot uint64, tokens []uint64) (at topology.Posit
 	return topology.Position{}, false
 }
 
-// isolatesToken reports whether the split gives one token a partition of its own.
+// isolatesToken reports whether the split isolates one token in a partition.
 func (o *Request) isolatesToken(p *topology.Partition) bool {
 	return o.Cause == topology.ByKey && (isSingleToken(p.Span.Begin, o.At) || isSingleToken(o.At, p.Span.Limit))
 }

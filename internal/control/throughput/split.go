@@ -71,7 +71,8 @@ func segmentsOf(m *topology.Snapshot, tables []uint32) (out []*segment) {
 	return out
 }
 
-// lastBefore returns the last whole token before a position, but at least begin: boundaries may lie inside a token.
+// lastBefore returns the last whole token before a position, or begin if that is greater. Boundaries may be inside a
+// token.
 func lastBefore(p topology.Position, begin uint64) uint64 { return max(p.Ring, begin+1) - 1 }
 
 // width returns the number of tokens; share returns the number of tokens per part.

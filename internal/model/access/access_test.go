@@ -15,14 +15,14 @@ import (
 
 func yes[T any](v T) *T { return &v }
 
-// town is a state with a world around it: boss is a user of the configuration, data has the table ks.t.
+// town is a state with an environment: boss is a user of the configuration, and data has the table ks.t.
 type town struct {
 	t     *testing.T
 	state *State
 }
 
-func (w *town) world(actor string) *World {
-	return &World{
+func (w *town) world(actor string) *Environment {
+	return &Environment{
 		Actor: actor, Datacenters: []string{"dc1"}, Configured: func(name string) bool { return name == "boss" },
 		Exists: func(r Resource) bool {
 			return r.Keyspace == "ks" && (r.Name == "" || r.Name == "t") || protected(r.Keyspace)
@@ -30,7 +30,7 @@ func (w *town) world(actor string) *World {
 	}
 }
 
-// do makes a change and returns what the client gets: an error, or the warnings.
+// do applies a change and returns the client's view of the result: an error, or the warnings.
 func (w *town) do(actor string, c Change) string {
 	next, warnings, err := Apply(w.state, c, w.world(actor))
 	w.state = next
@@ -61,7 +61,7 @@ const (
 	ownStatus  = "You aren't allowed to alter your own superuser status or that of a role granted to you"
 )
 
-// TestRefusals holds the texts in which changes are refused, and the order in which reasons count.
+// TestRefusals checks the texts with which changes are rejected, and the precedence of errors.
 func TestRefusals(t *testing.T) {
 	w := newTown(t)
 	w.must("boss", &GrantRole{Role: "group", Grantee: "low"})
@@ -148,8 +148,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLesserSuperusers proves what a role with CREATE, DROP and AUTHORIZE on all roles may not do: make superusers, or
-// remove them.
+// TestLesserSuperusers checks that a role with CREATE, DROP, and AUTHORIZE on all roles can neither create nor drop
+// superusers.
 func TestLesserSuperusers(t *testing.T) {
 	w := newTown(t)
 	w.must("boss", &Grant{Permissions: Of(Create, Drop, Alter), On: Resource{Kind: AllRoles}, Role: "low"})
@@ -176,7 +176,7 @@ func TestLesserSuperusers(t *testing.T) {
 	}
 }
 
-// TestDropRole proves AC4.
+// TestDropRole checks AC4.
 func TestDropRole(t *testing.T) {
 	w := newTown(t)
 	w.must("boss", &GrantRole{Role: "group", Grantee: "low"})
@@ -187,14 +187,14 @@ func TestDropRole(t *testing.T) {
 	s := w.state
 	if s.Role("group") != nil || len(s.Role("low").MemberOf) > 0 || len(s.Role("other").Grants) > 0 ||
 		s.Identity("i") != "" {
-		t.Errorf("something is left of a dropped role: %+v, %+v, %q", s.Role("low"), s.Role("other"), s.Identity("i"))
+		t.Errorf("a dropped role left references: %+v, %+v, %q", s.Role("low"), s.Role("other"), s.Identity("i"))
 	}
 	if w.state.Role("boss").Grants[OfRole("group")] != 0 {
 		t.Error("the creator still has permissions on a dropped role")
 	}
 }
 
-// TestMay proves that permissions hold for what a resource contains, are inherited by members, and that AC3 holds.
+// TestMay checks that permissions apply to contained resources, that members inherit them, and that AC3 holds.
 func TestMay(t *testing.T) {
 	w := newTown(t)
 	w.must("boss", &GrantRole{Role: "group", Grantee: "low"})
@@ -234,16 +234,16 @@ func TestMay(t *testing.T) {
 	}
 	w.must("boss", &GrantRole{Role: "su", Grantee: "group"})
 	if !w.state.Resolve("low", false).May(Drop, OfKeyspace("ks")) {
-		t.Error("the member of a member of a superuser is none")
+		t.Error("an indirect member of a superuser is not a superuser")
 	}
-	// What is dropped is not granted any more, to nobody.
-	s := w.state.Revoked(func(r Resource) bool { return r.Keyspace == "ks" })
+	// Dropping a resource removes all grants on it.
+	s := w.state.WithoutGrantsOn(func(r Resource) bool { return r.Keyspace == "ks" })
 	if got := s.Role("group").Grants; len(got) > 0 {
 		t.Errorf("left after a keyspace was dropped: %v", got)
 	}
 }
 
-// TestAdmit proves who is served where.
+// TestAdmit checks from which data centers and addresses roles are served.
 func TestAdmit(t *testing.T) {
 	w := newTown(t)
 	at := netip.MustParseAddr
@@ -272,14 +272,14 @@ func TestAdmit(t *testing.T) {
 			t.Errorf("%s in %s from %s: %q, want %q", test.role, test.dc, test.from, got, test.want)
 		}
 	}
-	// A group that is removed frees nobody.
+	// Removing a group does not lift the restriction of its roles.
 	w.must("boss", &SetGroup{Name: "office"})
 	if w.state.Resolve("low", false).Admit("dc1", at("10.1.2.3")) == nil {
 		t.Error("a role is served from anywhere after its CIDR group was removed")
 	}
 }
 
-// TestHashes proves which hashes are accepted: checking one must not take hours.
+// TestHashes checks which hashes are accepted. Checking a password must not take hours.
 func TestHashes(t *testing.T) {
 	const good = "$2a$10$JSJEMFm6GeaW9XxT5JIheuEtPvat6i7uKbnTcxX3c1wshIIsGyUtG"
 	for hash, ok := range map[string]bool{
@@ -295,7 +295,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// TestTexts holds how resources are written.
+// TestTexts checks the texts and paths of resources.
 func TestTexts(t *testing.T) {
 	var got []string
 	for _, r := range []Resource{
@@ -324,8 +324,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestLaws proves for random changes that records follow the state (what is changed, encoded and read again is the
-// next state), and that no membership is a circle (AC2).
+// TestLaws checks for random changes that the changed records, encoded and decoded again, produce the next state, and
+// that memberships contain no cycle (AC2).
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &town{state: (&State{}).WithRole(&Role{Name: "boss", Superuser: true})}
@@ -357,7 +357,7 @@ func TestLaws(t *testing.T) {
 			}
 			old := w.state
 			w.do("boss", c)
-			next, err := read.Follow(Changed(old, w.state))
+			next, err := read.WithRecords(Changed(old, w.state))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -372,8 +372,8 @@ func TestLaws(t *testing.T) {
 				}
 			}
 		}
-		// boss was there before.
-		whole, err := (&State{}).Follow(w.state.Records())
+		// boss existed before
+		whole, err := (&State{}).WithRecords(w.state.Records())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -386,14 +386,14 @@ func TestLaws(t *testing.T) {
 	})
 }
 
-// TestRecordsOfLaterBuilds proves that fields of later builds survive, and that formats and resources that this build
-// does not know are refused by name.
+// TestRecordsOfLaterBuilds checks that fields of later builds are preserved, and that unknown formats and resources are
+// rejected by name.
 func TestRecordsOfLaterBuilds(t *testing.T) {
 	r := &Role{Name: "r", Login: true, Hash: "h", MemberOf: []string{"a"}, Low: true,
 		ID: RoleID{1, 15: 2}, Credentials: 300,
 		Grants: map[Resource]Permissions{OfTable("ks", "t"): Of(Select)}}
 	b := r.Append(nil)
-	b = append(b[:len(b)-1], 0x0e, 2, 'x', 'y', 0) // one more field, before the end
+	b = append(b[:len(b)-1], 0x0e, 2, 'x', 'y', 0) // one more field before the end
 	got, err := DecodeRole("r", b)
 	if err != nil {
 		t.Fatal(err)
@@ -412,7 +412,7 @@ func TestRecordsOfLaterBuilds(t *testing.T) {
 	}
 }
 
-// BenchmarkMay measures the check of one statement.
+// BenchmarkMay measures the permission check of one statement.
 func BenchmarkMay(b *testing.B) {
 	s := (&State{}).WithRole(&Role{Name: "r",
 		Grants: map[Resource]Permissions{OfTable("some_keyspace", "some_table"): Of(Select)}}).Resolve("r", false)

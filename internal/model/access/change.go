@@ -9,26 +9,26 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Change is a change of roles that somebody asks for. Whether it is allowed is decided with the state that it changes,
-// so that rights that were just taken away change nothing any more.
+// Change is a requested change of roles. It is authorized against the state that it changes, so permissions that have
+// just been revoked have no effect.
 type Change interface {
-	apply(s *State, w *World) (next *State, warnings []string, err error)
+	apply(s *State, w *Environment) (next *State, warnings []string, err error)
 }
 
-// World is what a change has to know beside the roles.
-type World struct {
-	// Actor is the role that asks.
+// Environment is the information, other than the roles, that a change requires.
+type Environment struct {
+	// Actor is the role that requests the change.
 	Actor string
-	// Datacenters are those of the cluster.
+	// Datacenters lists the data centers of the cluster.
 	Datacenters []string
-	// Exists reports whether there is a keyspace, a table or a function.
+	// Exists reports whether a keyspace, a table, or a function exists.
 	Exists func(Resource) bool
 	// Configured reports whether a name is a user of the configuration.
 	Configured func(name string) bool
 }
 
-// Apply makes a change. The next state is s itself if there is nothing to do. Warnings are for the client.
-func Apply(s *State, c Change, w *World) (next *State, warnings []string, err error) {
+// Apply applies a change. The next state is s itself if nothing changes. Warnings are for the client.
+func Apply(s *State, c Change, w *Environment) (next *State, warnings []string, err error) {
 	next, warnings, err = c.apply(s, w)
 	if err != nil {
 		return s, nil, err
@@ -36,10 +36,10 @@ func Apply(s *State, c Change, w *World) (next *State, warnings []string, err er
 	return next, warnings, nil
 }
 
-func (w *World) subject(s *State) *Subject { return s.Resolve(w.Actor, w.Configured(w.Actor)) }
+func (w *Environment) subject(s *State) *Subject { return s.Resolve(w.Actor, w.Configured(w.Actor)) }
 
-// exists reports whether there is a resource.
-func (w *World) exists(s *State, r Resource) bool {
+// exists reports whether a resource exists.
+func (w *Environment) exists(s *State, r Resource) bool {
 	switch r.Kind {
 	case RoleKind:
 		return s.Role(r.Name) != nil
@@ -49,8 +49,8 @@ func (w *World) exists(s *State, r Resource) bool {
 	return true
 }
 
-// privileged is the check of statements about roles, which has a text of its own.
-func privileged(who *Subject, p Permission, on Resource) error {
+// checkRolePermission checks permissions for statements about roles, which have their own error text.
+func checkRolePermission(who *Subject, p Permission, on Resource) error {
 	if who.May(p, on) {
 		return nil
 	}
@@ -58,13 +58,14 @@ func privileged(who *Subject, p Permission, on Resource) error {
 		who.Name)
 }
 
-// Attributes are what CREATE ROLE and ALTER ROLE can give to a role; a part that is not given is nil.
+// Attributes are the attributes that CREATE ROLE and ALTER ROLE can assign to a role. An unspecified attribute is nil.
 type Attributes struct {
 	Login, Superuser *bool
-	// Hash is the bcrypt hash of the new password. Hashed says that the client gave the hash.
+	// Hash is the bcrypt hash of the new password. Hashed means that the client sent the hash.
 	Hash   *string
 	Hashed bool
-	// Low is the option priority: whether it is low. Options says that other OPTIONS were given, which no role has.
+	// Low is the value of the option priority. Options means that other OPTIONS were specified, which roles do not
+	// have.
 	Low     *bool
 	Options bool
 	// Datacenters and Groups are empty for ALL.
@@ -73,8 +74,8 @@ type Attributes struct {
 
 func (a *Attributes) empty() bool { return *a == Attributes{} }
 
-// check refuses what no role can be given.
-func (a *Attributes) check(s *State, w *World) error {
+// check rejects attributes that no role can have.
+func (a *Attributes) check(s *State, w *Environment) error {
 	if a.Options {
 		return dberr.Invalidf("org.apache.cassandra.auth.CassandraRoleManager doesn't support OPTIONS")
 	}
@@ -111,8 +112,8 @@ func (a *Attributes) check(s *State, w *World) error {
 	return nil
 }
 
-// give is a role with the attributes.
-func (a *Attributes) give(r Role) *Role {
+// applyTo returns r with the attributes applied.
+func (a *Attributes) applyTo(r Role) *Role {
 	if a.Login != nil {
 		r.Login = *a.Login
 	}
@@ -134,14 +135,14 @@ func (a *Attributes) give(r Role) *Role {
 	return &r
 }
 
-// The bcrypt hashes that are accepted: $2a$10$ and 53 characters. Each step of the cost doubles the time that checking
-// a password takes; who can set a hash must not be able to keep the processors busy for hours.
+// Valid bcrypt hashes consist of $2a$10$ and 53 more characters. Each increment of the cost doubles the time to check a
+// password. The limit prevents a user who can set a hash from blocking the processors for hours.
 const (
 	hashLength  = 60
 	hashCostMax = 14
 )
 
-// CheckHash refuses what is not a bcrypt hash, and one that takes too long.
+// CheckHash rejects a hash that is not a bcrypt hash or that takes too long to check.
 func CheckHash(hash string) error {
 	invalid := dberr.Invalidf("Invalid hashed password value. Please use jBcrypt.")
 	if len(hash) != hashLength || !slices.Contains([]string{"$2a$", "$2b$", "$2x$", "$2y$"}, hash[:4]) ||

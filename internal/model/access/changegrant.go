@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Grant is GRANT permissions ON resource TO role, and REVOKE .. FROM if Revoke is true.
+// Grant is GRANT permissions ON resource TO role, or REVOKE .. FROM if Revoke is true.
 type Grant struct {
 	Revoke      bool
 	Permissions Permissions
@@ -17,7 +17,7 @@ type Grant struct {
 	Role        string
 }
 
-func (c *Grant) apply(s *State, w *World) (*State, []string, error) {
+func (c *Grant) apply(s *State, w *Environment) (*State, []string, error) {
 	who := w.subject(s)
 	if !w.exists(s, c.On) {
 		return nil, nil, dberr.Invalidf("Resource %s doesn't exist", c.On)
@@ -53,16 +53,17 @@ func (c *Grant) apply(s *State, w *World) (*State, []string, error) {
 	return s.WithRole(r.with(c.On, next)), warnings, nil
 }
 
-// SetGroup gives a CIDR group its addresses, and makes it if there is none of that name. No address removes it.
+// SetGroup sets the addresses of a CIDR group, and creates the group if it does not exist. An empty list removes the
+// group.
 type SetGroup struct {
 	Name  string
 	CIDRs []netip.Prefix
 }
 
-// GroupCIDRsMax bounds the ranges of one CIDR group.
+// GroupCIDRsMax is the maximum number of ranges in a CIDR group.
 const GroupCIDRsMax = 10_000
 
-func (c *SetGroup) apply(s *State, w *World) (*State, []string, error) {
+func (c *SetGroup) apply(s *State, w *Environment) (*State, []string, error) {
 	if err := w.subject(s).Check(Modify, OfTable("system_auth", "cidr_groups")); err != nil {
 		return nil, nil, err
 	}

@@ -13,13 +13,13 @@ type CreateRole struct {
 	Name        string
 	IfNotExists bool
 	Attributes  Attributes
-	// ID identifies the record. It is drawn at random by the caller.
+	// ID identifies the record. The caller generates it at random.
 	ID RoleID
 }
 
-func (c *CreateRole) apply(s *State, w *World) (*State, []string, error) {
+func (c *CreateRole) apply(s *State, w *Environment) (*State, []string, error) {
 	who := w.subject(s)
-	if err := privileged(who, Create, Resource{Kind: AllRoles}); err != nil {
+	if err := checkRolePermission(who, Create, Resource{Kind: AllRoles}); err != nil {
 		return nil, nil, err
 	}
 	if c.Attributes.Superuser != nil && *c.Attributes.Superuser && !who.Superuser {
@@ -40,10 +40,10 @@ func (c *CreateRole) apply(s *State, w *World) (*State, []string, error) {
 		}
 		return nil, nil, dberr.Invalidf("%s already exists", c.Name)
 	}
-	return s.WithRole(c.Attributes.give(Role{Name: c.Name, ID: c.ID})).Made(w.Actor, OfRole(c.Name)), nil, nil
+	return s.WithRole(c.Attributes.applyTo(Role{Name: c.Name, ID: c.ID})).WithCreator(w.Actor, OfRole(c.Name)), nil, nil
 }
 
-// NameBytesMax bounds the name of a role.
+// NameBytesMax is the maximum length of a role's name.
 const NameBytesMax = 1024
 
 // AlterRole is ALTER ROLE and ALTER USER.
@@ -53,7 +53,7 @@ type AlterRole struct {
 	Attributes Attributes
 }
 
-func (c *AlterRole) apply(s *State, w *World) (*State, []string, error) {
+func (c *AlterRole) apply(s *State, w *Environment) (*State, []string, error) {
 	if err := c.authorize(w.subject(s)); err != nil {
 		return nil, nil, err
 	}
@@ -75,7 +75,7 @@ func (c *AlterRole) apply(s *State, w *World) (*State, []string, error) {
 		return nil, nil, dberr.Invalidf("Role %s is a user of the configuration: its password is changed there, "+
 			"and it always has LOGIN and SUPERUSER", c.Name)
 	}
-	next := a.give(*r)
+	next := a.applyTo(*r)
 	if a.Hash != nil || next.Login != r.Login {
 		next.Credentials++
 	}
@@ -94,7 +94,7 @@ func (c *AlterRole) authorize(who *Subject) error {
 	case a.Groups != nil && !who.Superuser:
 		return dberr.Unauthorizedf("Only superusers are allowed to alter access from CIDR groups.")
 	case who.Name != c.Name:
-		return privileged(who, Alter, OfRole(c.Name))
+		return checkRolePermission(who, Alter, OfRole(c.Name))
 	case who.Superuser:
 		return nil
 	case a.Login != nil:
@@ -102,7 +102,7 @@ func (c *AlterRole) authorize(who *Subject) error {
 	case a.Options || a.Low != nil:
 		return dberr.Unauthorizedf("You aren't allowed to alter OPTIONS")
 	}
-	return nil // everybody may change the own password
+	return nil // every role may change its own password
 }
 
 // DropRole is DROP ROLE and DROP USER.
@@ -111,9 +111,9 @@ type DropRole struct {
 	IfExists bool
 }
 
-func (c *DropRole) apply(s *State, w *World) (*State, []string, error) {
+func (c *DropRole) apply(s *State, w *Environment) (*State, []string, error) {
 	who := w.subject(s)
-	if err := privileged(who, Drop, OfRole(c.Name)); err != nil {
+	if err := checkRolePermission(who, Drop, OfRole(c.Name)); err != nil {
 		return nil, nil, err
 	}
 	if s.Superuser(c.Name) && !who.Superuser {
@@ -132,14 +132,14 @@ func (c *DropRole) apply(s *State, w *World) (*State, []string, error) {
 	return s.WithoutRole(c.Name), nil, nil
 }
 
-// GrantRole is GRANT role TO role, and REVOKE role FROM role if Revoke is true.
+// GrantRole is GRANT role TO role, or REVOKE role FROM role if Revoke is true.
 type GrantRole struct {
 	Revoke        bool
 	Role, Grantee string
 }
 
-func (c *GrantRole) apply(s *State, w *World) (*State, []string, error) {
-	if err := privileged(w.subject(s), Authorize, OfRole(c.Role)); err != nil {
+func (c *GrantRole) apply(s *State, w *Environment) (*State, []string, error) {
+	if err := checkRolePermission(w.subject(s), Authorize, OfRole(c.Role)); err != nil {
 		return nil, nil, err
 	}
 	for _, name := range []string{c.Role, c.Grantee} {
@@ -165,14 +165,14 @@ func (c *GrantRole) apply(s *State, w *World) (*State, []string, error) {
 	return s.WithRole(&next), nil, nil
 }
 
-// AddIdentity is ADD IDENTITY: a certificate's identity stands for a role from now on.
+// AddIdentity is ADD IDENTITY, which maps a certificate's identity to a role.
 type AddIdentity struct {
 	Identity, Role string
 	IfNotExists    bool
 }
 
-func (c *AddIdentity) apply(s *State, w *World) (*State, []string, error) {
-	if err := privileged(w.subject(s), Create, Resource{Kind: AllRoles}); err != nil {
+func (c *AddIdentity) apply(s *State, w *Environment) (*State, []string, error) {
+	if err := checkRolePermission(w.subject(s), Create, Resource{Kind: AllRoles}); err != nil {
 		return nil, nil, err
 	}
 	switch {
@@ -198,8 +198,8 @@ type DropIdentity struct {
 	IfExists bool
 }
 
-func (c *DropIdentity) apply(s *State, w *World) (*State, []string, error) {
-	if err := privileged(w.subject(s), Drop, Resource{Kind: AllRoles}); err != nil {
+func (c *DropIdentity) apply(s *State, w *Environment) (*State, []string, error) {
+	if err := checkRolePermission(w.subject(s), Drop, Resource{Kind: AllRoles}); err != nil {
 		return nil, nil, err
 	}
 	switch {

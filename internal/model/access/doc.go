@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access knows who may do what: roles, what is granted to them, and how that changes, as pure functions over
-// one immutable State with Cassandra's rules and texts.
+// Package access implements access control: roles, their grants, and changes of both. All functions are pure functions
+// over an immutable State, with Cassandra's rules and texts.
 //
-// Guarantees: (AC1) whether a change is allowed is decided with the state that it changes; (AC2) no membership is a
-// circle; (AC3) a grant on all keyspaces allows nothing on those of the server itself; (AC4) with a role goes
-// everything that was granted on it and by membership in it. It knows neither sessions nor passwords: a hash is a text
-// to it.
+// Guarantees:
 //
-// Start at Apply for changes and at State.Resolve for questions.
+//   - (AC1) A change is authorized against the state that it changes.
+//   - (AC2) Role memberships contain no cycle.
+//   - (AC3) A grant on all keyspaces does not include the server's own keyspaces.
+//   - (AC4) Dropping a role removes all grants on it and all its memberships.
+//
+// The package does not depend on sessions or passwords. Hashes are opaque texts.
+//
+// Start reading at Apply for changes and at State.Resolve for queries.
 package access

@@ -5,21 +5,21 @@ package access
 // RoleID identifies the record of a role.
 type RoleID [16]byte
 
-// RoleVersion identifies a record and the state of its credentials. Its zero value is that of a role without a record.
+// RoleVersion identifies a record and the state of its credentials. The zero value belongs to a role without a record.
 type RoleVersion struct {
 	ID RoleID
-	// Credentials is Role.Credentials plus one, so that no record has the zero value.
+	// Credentials is Role.Credentials plus one, so that the version of a record is never the zero value.
 	Credentials uint64
 }
 
 // Login is the result of a successful authentication: a name, and the record that the name had at that time. The name
-// alone is not enough: after DROP ROLE it may be given to another role.
+// alone is not sufficient, because it can be assigned to another role after DROP ROLE.
 type Login struct {
 	Role    string
 	Version RoleVersion
 }
 
-// Version returns the version of a role; the zero value for nil.
+// Version returns the version of a role, or the zero value for nil.
 func (r *Role) Version() RoleVersion {
 	if r == nil {
 		return RoleVersion{}
@@ -27,10 +27,10 @@ func (r *Role) Version() RoleVersion {
 	return RoleVersion{ID: r.ID, Credentials: r.Credentials + 1}
 }
 
-// Ends reports whether a session that began with a login has ended for the present subject of its name: the role was
-// dropped, and perhaps created again. If strict is true, a change of the password or of LOGIN ends a session, too.
-// Sessions of users of the configuration do not end.
-func (l *Login) Ends(present *Subject, strict bool) bool {
+// HasEnded reports whether a session that started with login l has ended, given the current subject of the role's name.
+// A session ends if the role has been dropped, even if it has been created again. If strict is true, changing the
+// password or LOGIN also ends a session. Sessions of users of the configuration do not end.
+func (l *Login) HasEnded(present *Subject, strict bool) bool {
 	v := present.version
 	switch {
 	case present.configured:

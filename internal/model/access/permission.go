@@ -4,10 +4,10 @@ package access
 
 import "strings"
 
-// Permission is one thing that can be allowed.
+// Permission is a single permission.
 type Permission uint8
 
-// The permissions, in the order in which Cassandra lists them. The numbers are in records.
+// These are the permissions, in the order in which Cassandra lists them. The numbers are stored in records.
 const (
 	Create Permission = iota
 	Alter
@@ -38,10 +38,10 @@ func (p Permission) String() string {
 // Permissions is a set of permissions.
 type Permissions uint32
 
-// AllPermissions has every permission.
+// AllPermissions contains every permission.
 const AllPermissions Permissions = 1<<permissionCount - 1
 
-// Of makes a set.
+// Of returns the set of the given permissions.
 func Of(list ...Permission) Permissions {
 	var s Permissions
 	for _, p := range list {

@@ -14,29 +14,29 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// ErrMalformed says that bytes are not a record of their kind.
+// ErrMalformed reports that bytes are not a valid record.
 var ErrMalformed = errors.New("malformed record")
 
-// The keys of the records, each followed by a name.
+// These are the key prefixes of the records. Each is followed by a name.
 const (
 	roleKey     = "role/"
 	groupKey    = "cidr/"
 	identityKey = "identity/"
 )
 
-// Prefixes are what the keys of the records begin with.
+// Prefixes lists the key prefixes of the records.
 var Prefixes = [...]string{roleKey, groupKey, identityKey}
 
-// roleFormat is the format of a role and of a group.
+// roleFormat is the format of a role record and a group record.
 const roleFormat = 1
 
-// Bounds of a role's record.
+// These are the limits of a role record.
 const (
 	memberMax = 10_000
 	grantMax  = 1_000_000
 )
 
-// Records encodes the state: one record a role, a CIDR group, an identity.
+// Records encodes the state as one record per role, CIDR group, and identity.
 func (s *State) Records() map[string][]byte {
 	out := make(map[string][]byte, len(s.roles)+len(s.groups)+len(s.identities))
 	for name, r := range s.roles {
@@ -51,7 +51,8 @@ func (s *State) Records() map[string][]byte {
 	return out
 }
 
-// Changed returns the records that differ between two states that share what is equal, nil for one that is gone.
+// Changed returns the records that differ between two states that share their unchanged parts. The value of a deleted
+// record is nil.
 func Changed(old, next *State) map[string][]byte {
 	out := map[string][]byte{}
 	if old == next {
@@ -62,23 +63,23 @@ func Changed(old, next *State) map[string][]byte {
 			out[roleKey+name] = r.Append(nil)
 		}
 	}
-	gone(out, roleKey, old.roles, next.roles)
+	addDeleted(out, roleKey, old.roles, next.roles)
 	for name, g := range next.groups {
 		if old.groups[name] != g {
 			out[groupKey+name] = g.Append(nil)
 		}
 	}
-	gone(out, groupKey, old.groups, next.groups)
+	addDeleted(out, groupKey, old.groups, next.groups)
 	for identity, role := range next.identities {
 		if old.identities[identity] != role {
 			out[identityKey+identity] = append([]byte{roleFormat}, role...)
 		}
 	}
-	gone(out, identityKey, old.identities, next.identities)
+	addDeleted(out, identityKey, old.identities, next.identities)
 	return out
 }
 
-func gone[V any](out map[string][]byte, prefix string, old, next map[string]V) {
+func addDeleted[V any](out map[string][]byte, prefix string, old, next map[string]V) {
 	for name := range old {
 		if _, ok := next[name]; !ok {
 			out[prefix+name] = nil
@@ -86,9 +87,9 @@ func gone[V any](out map[string][]byte, prefix string, old, next map[string]V) {
 	}
 }
 
-// Follow returns the state after records have changed: what is nil is gone. Records of kinds that this build does not
-// know are passed over. Errors are ErrMalformed or a *feature.Newer.
-func (s *State) Follow(records map[string][]byte) (*State, error) {
+// WithRecords returns the state after records have changed. A nil value deletes a record. Records of unknown kinds are
+// ignored. Errors are ErrMalformed or a *feature.Newer.
+func (s *State) WithRecords(records map[string][]byte) (*State, error) {
 	if len(records) == 0 {
 		return s, nil
 	}
@@ -98,11 +99,11 @@ func (s *State) Follow(records map[string][]byte) (*State, error) {
 		var err error
 		switch kind + "/" {
 		case roleKey:
-			err = put(next.roles, name, value, DecodeRole)
+			err = decodeInto(next.roles, name, value, DecodeRole)
 		case groupKey:
-			err = put(next.groups, name, value, DecodeGroup)
+			err = decodeInto(next.groups, name, value, DecodeGroup)
 		case identityKey:
-			err = put(next.identities, name, value, decodeIdentity)
+			err = decodeInto(next.identities, name, value, decodeIdentity)
 		}
 		if err != nil {
 			return nil, err
@@ -118,7 +119,8 @@ func cloned[V any](m map[string]V) map[string]V {
 	return maps.Clone(m)
 }
 
-func put[V any](m map[string]V, name string, value []byte, decode func(name string, src []byte) (V, error)) error {
+func decodeInto[V any](m map[string]V, name string, value []byte, decode func(name string, src []byte) (V,
+	error)) error {
 	if value == nil {
 		delete(m, name)
 		return nil
@@ -130,22 +132,22 @@ func put[V any](m map[string]V, name string, value []byte, decode func(name stri
 	return err
 }
 
-// The flags of a role's record.
+// These are the flags of a role record.
 const (
 	flagLogin = 1 << iota
 	flagSuperuser
 	flagConfigured
 )
 
-// The fields of a role's record, all of which may be passed over.
+// These are the fields of a role record. All of them are optional.
 const (
-	roleLow         = 1 // the role is of low priority
+	roleLow         = 1 // the role has low priority
 	roleID          = 2 // Role.ID
 	roleCredentials = 3 // Role.Credentials
 )
 
-// Append appends the encoded role without its name: the format, the flags, the hash, the lists, the grants ascending by
-// their paths, and fields, those of later builds last.
+// Append appends the encoded role without its name: the format, the flags, the hash, the lists, the grants in ascending
+// order of their paths, and the fields. Fields of later builds are last.
 func (r *Role) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, roleFormat))
 	flags := uint64(0)
@@ -184,12 +186,12 @@ func (r *Role) Append(dst []byte) []byte {
 	return w
 }
 
-// SortedResources lists the resources of grants in the order of their paths.
+// SortedResources returns the resources of grants in the order of their paths.
 func SortedResources(grants map[Resource]Permissions) []Resource {
 	return slices.SortedFunc(maps.Keys(grants), func(a, b Resource) int { return compare(a.Path(), b.Path()) })
 }
 
-// DecodeRole reads what Role.Append wrote, in this build or in a later one of the same format.
+// DecodeRole decodes the output of Role.Append of this build, or of a later build with the same format.
 func DecodeRole(name string, src []byte) (*Role, error) {
 	r, err := begin("the record of a role", src)
 	if err != nil {
@@ -244,7 +246,7 @@ func DecodeRole(name string, src []byte) (*Role, error) {
 	return role, end(&r, "the record of a role", refused, newer)
 }
 
-// Append appends the encoded group without its name: the format, the ranges, and the end of the fields.
+// Append appends the encoded group without its name: the format, the ranges, and an empty list of fields.
 func (g *Group) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, roleFormat))
 	w.Uint(uint64(len(g.CIDRs)))
@@ -256,7 +258,7 @@ func (g *Group) Append(dst []byte) []byte {
 	return w
 }
 
-// DecodeGroup reads what Group.Append wrote.
+// DecodeGroup decodes the output of Group.Append.
 func DecodeGroup(name string, src []byte) (*Group, error) {
 	r, err := begin("the record of a CIDR group", src)
 	if err != nil {

@@ -4,10 +4,10 @@ package access
 
 import "strings"
 
-// Kind is the kind of a resource. The numbers are in records.
+// Kind is the kind of a resource. The numbers are stored in records.
 type Kind uint8
 
-// The kinds of resources, and which fields of a Resource they use.
+// These are the kinds of resources, with the fields of Resource that they use.
 const (
 	AllKeyspaces           Kind = iota + 1
 	Keyspace                    // Keyspace
@@ -24,40 +24,40 @@ const (
 	kindCount = iota + 1
 )
 
-// Resource is what a permission is about. It can be compared and is the key of grants.
+// Resource is the object of a permission. It is comparable and used as the key of grants.
 type Resource struct {
 	Kind           Kind
 	Keyspace, Name string
-	// Args are the types of a function's arguments as CQL writes them, separated by ", ".
+	// Args lists the types of a function's arguments in CQL notation, separated by ", ".
 	Args string
 }
 
-// OfKeyspace is a keyspace with everything in it but its functions.
+// OfKeyspace returns the resource of a keyspace and everything in it except functions.
 func OfKeyspace(name string) Resource { return Resource{Kind: Keyspace, Keyspace: name} }
 
-// OfTables are the tables of a keyspace.
+// OfTables returns the resource of all tables in a keyspace.
 func OfTables(keyspace string) Resource { return Resource{Kind: AllTables, Keyspace: keyspace} }
 
-// OfTable is a table.
+// OfTable returns the resource of a table.
 func OfTable(keyspace, name string) Resource {
 	return Resource{Kind: Table, Keyspace: keyspace, Name: name}
 }
 
-// OfRole is a role.
+// OfRole returns the resource of a role.
 func OfRole(name string) Resource { return Resource{Kind: RoleKind, Name: name} }
 
-// OfFunctions are the functions of a keyspace.
+// OfFunctions returns the resource of all functions in a keyspace.
 func OfFunctions(keyspace string) Resource {
 	return Resource{Kind: AllFunctionsInKeyspace, Keyspace: keyspace}
 }
 
-// OfProcedure is a stored procedure of a container: a function without arguments whose name is table.id, which that of
-// no function of Cassandra's can be.
+// OfProcedure returns the resource of a container's stored procedure. It is a function without arguments whose name is
+// table.id, which cannot be the name of a Cassandra function.
 func OfProcedure(keyspace, table, id string) Resource {
 	return Resource{Kind: Function, Keyspace: keyspace, Name: table + "." + id}
 }
 
-// Procedure is the inverse of OfProcedure; false for any other resource.
+// Procedure is the inverse of OfProcedure. ok is false for any other resource.
 func (r Resource) Procedure() (table, id string, ok bool) {
 	if r.Kind != Function || r.Args != "" {
 		return "", "", false
@@ -65,12 +65,13 @@ func (r Resource) Procedure() (table, id string, ok bool) {
 	return strings.Cut(r.Name, ".")
 }
 
-// OfFunction is a function or aggregate by the types of its arguments, as CQL writes them.
+// OfFunction returns the resource of a function or aggregate. args lists the types of its arguments in CQL notation.
 func OfFunction(keyspace, name string, args []string) Resource {
 	return Resource{Kind: Function, Keyspace: keyspace, Name: name, Args: strings.Join(args, ", ")}
 }
 
-// Parent is the next wider resource; false if there is none. A permission on a resource is one on all it contains.
+// Parent returns the resource that directly contains r, or false if none exists. A permission on a resource applies
+// to everything that it contains.
 func (r Resource) Parent() (Resource, bool) {
 	switch r.Kind {
 	case Table:
@@ -78,8 +79,8 @@ func (r Resource) Parent() (Resource, bool) {
 	case AllTables:
 		return OfKeyspace(r.Keyspace), true
 	case Keyspace:
-		// A grant on everything says nothing about what is the server's own: it would hand out the hashes of
-		// all passwords.
+		// A grant on all keyspaces does not include the server's own keyspaces. Otherwise it would expose all password
+		// hashes.
 		return Resource{Kind: AllKeyspaces}, !protected(r.Keyspace)
 	case RoleKind:
 		return Resource{Kind: AllRoles}, true
@@ -93,7 +94,7 @@ func (r Resource) Parent() (Resource, bool) {
 	return Resource{}, false
 }
 
-// Within returns the resource and those that contain it, the widest first.
+// Within returns the resource and all resources that contain it, outermost first.
 func (r Resource) Within() []Resource {
 	chain := []Resource{r}
 	for parent, ok := r.Parent(); ok; parent, ok = parent.Parent() {
@@ -102,7 +103,7 @@ func (r Resource) Within() []Resource {
 	return chain
 }
 
-// String is the resource in Cassandra's messages: <table ks.t>.
+// String returns the resource as in Cassandra's messages: <table ks.t>.
 func (r Resource) String() string {
 	switch r.Kind {
 	case AllKeyspaces:
@@ -134,7 +135,8 @@ func (r Resource) String() string {
 	return ""
 }
 
-// Path is the name under which Cassandra stores the resource, and the order in which it lists resources: data/ks/t.
+// Path returns the name under which Cassandra stores the resource: data/ks/t. Cassandra lists resources in the order of
+// their paths.
 func (r Resource) Path() string {
 	switch r.Kind {
 	case AllKeyspaces:
@@ -186,7 +188,7 @@ func (r Resource) Applicable() Permissions {
 	return 0
 }
 
-// Class is Cassandra's word for the type of the resource.
+// Class returns Cassandra's name for the type of the resource.
 func (r Resource) Class() string {
 	switch r.Kind {
 	case AllRoles, RoleKind:
@@ -199,7 +201,7 @@ func (r Resource) Class() string {
 	return "DataResource"
 }
 
-// protected reports whether a keyspace is the server's own, and stored or shown as if it were.
+// protected reports whether a keyspace belongs to the server, or is presented as such.
 func protected(keyspace string) bool {
 	switch keyspace {
 	case "system", "system_schema", "system_auth", "system_distributed", "system_traces":
@@ -208,7 +210,7 @@ func protected(keyspace string) bool {
 	return false
 }
 
-// grantable returns the permissions on the resource that may be granted at all.
+// grantable returns the permissions on the resource that can be granted at all.
 func (r Resource) grantable() Permissions {
 	switch r.Kind {
 	case Keyspace, AllTables, Table:
@@ -219,7 +221,7 @@ func (r Resource) grantable() Permissions {
 	return AllPermissions
 }
 
-// Readable reports whether every role may read all of a table: drivers need it to work at all. Of system_traces a role
+// Readable reports whether every role may read the whole table, because drivers require it. In system_traces, a role
 // may read its own traces, which the session checks.
 func Readable(keyspace, table string) bool {
 	switch keyspace {

@@ -8,36 +8,36 @@ import (
 	"slices"
 )
 
-// Role is a name that things are allowed to: a user, a group of them, or both. A Role never changes.
+// Role is a user, a group of users, or both. It is immutable.
 type Role struct {
 	Name string
-	// Login allows clients to log in as the role; Superuser allows everything to it and to its members.
+	// Login allows clients to log in as the role. Superuser grants all permissions to the role and its members.
 	Login, Superuser bool
-	// Hash is the bcrypt hash of the password, empty if there is none: then no password is right.
+	// Hash is the bcrypt hash of the password. If it is empty, no password is accepted.
 	Hash string
-	// MemberOf are the roles that were granted to this one, ascending.
+	// MemberOf lists the roles granted to this role, ascending.
 	MemberOf []string
-	// Datacenters are those whose nodes serve the role, ascending; all if there are none.
+	// Datacenters lists the data centers whose nodes serve the role, ascending. If it is empty, all do.
 	Datacenters []string
-	// Groups are the CIDR groups from whose addresses the role is served, ascending; from everywhere if there are
-	// none.
+	// Groups lists the CIDR groups from whose addresses the role is served, ascending. If it is empty, the role is
+	// served from all addresses.
 	Groups []string
-	// Low says that the requests of the role are of low priority.
+	// Low means that the requests of the role have low priority.
 	Low bool
-	// Configured says that the record was made for a user of a configuration, which has the password.
+	// Configured means that the record was created for a user of a configuration, which contains the password.
 	Configured bool
-	// ID identifies the record: a role that is created after one of the same name was dropped has another. It is zero
-	// in records of builds that had no such field, and of users of a configuration.
+	// ID identifies the record. A role that is created after a role of the same name was dropped has a different ID. It
+	// is zero in records of builds without this field, and for users of a configuration.
 	ID RoleID
-	// Credentials counts the changes of the password and of LOGIN.
+	// Credentials is the number of changes of the password and of LOGIN.
 	Credentials uint64
-	// Grants are the permissions of the role itself. There are no empty sets.
+	// Grants are the permissions granted to the role itself. Empty sets are omitted.
 	Grants map[Resource]Permissions
-	// rest has the fields that a later build has added, as they came.
+	// rest holds the encoded fields that a later build has added.
 	rest []byte
 }
 
-// with is a copy in which one grant is another; no permission removes it.
+// with returns a copy of r with the grant on a resource replaced. An empty set removes the grant.
 func (r *Role) with(on Resource, p Permissions) *Role {
 	next := *r
 	next.Grants = maps.Clone(r.Grants)
@@ -50,7 +50,8 @@ func (r *Role) with(on Resource, p Permissions) *Role {
 	return &next
 }
 
-// without is a copy in which no resource is granted that gone reports; the role itself if none is.
+// without returns a copy of r without the grants on the resources for which gone returns true, or r itself if none
+// exist.
 func (r *Role) without(gone func(Resource) bool) *Role {
 	next := r
 	for on := range r.Grants {
@@ -61,7 +62,7 @@ func (r *Role) without(gone func(Resource) bool) *Role {
 	return next
 }
 
-// Group is a set of addresses that roles may be bound to.
+// Group is a set of addresses to which roles can be restricted.
 type Group struct {
 	Name  string
 	CIDRs []netip.Prefix
@@ -72,7 +73,7 @@ func (g *Group) Contains(a netip.Addr) bool {
 	return slices.ContainsFunc(g.CIDRs, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
 }
 
-// added is an ascending list with one more text.
+// added returns an ascending list with s added.
 func added(list []string, s string) []string {
 	i, ok := slices.BinarySearch(list, s)
 	if ok {
@@ -81,7 +82,7 @@ func added(list []string, s string) []string {
 	return slices.Insert(slices.Clone(list), i, s)
 }
 
-// removed is a list without a text.
+// removed returns a list without s.
 func removed(list []string, s string) []string {
 	i := slices.Index(list, s)
 	if i < 0 {
@@ -90,7 +91,7 @@ func removed(list []string, s string) []string {
 	return slices.Delete(slices.Clone(list), i, i+1)
 }
 
-// sorted is an ascending copy without doubles.
+// sorted returns an ascending copy without duplicates.
 func sorted(list []string) []string {
 	list = slices.Clone(list)
 	slices.Sort(list)

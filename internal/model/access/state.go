@@ -7,33 +7,33 @@ import (
 	"slices"
 )
 
-// State is all roles at one moment, and what belongs to them. It never changes; the zero value has none.
+// State is a set of roles with their CIDR groups and identities. It is immutable. The zero value is empty.
 type State struct {
 	roles      map[string]*Role
 	groups     map[string]*Group
 	identities map[string]string
 }
 
-// Role returns a role, nil if there is none of that name.
+// Role returns a role, or nil if no role has that name.
 func (s *State) Role(name string) *Role { return s.roles[name] }
 
-// Group returns a CIDR group, nil if there is none of that name.
+// Group returns a CIDR group, or nil if no group has that name.
 func (s *State) Group(name string) *Group { return s.groups[name] }
 
-// Identity returns the role that a certificate's identity stands for, empty if there is none.
+// Identity returns the role of a certificate's identity, or an empty string if none exists.
 func (s *State) Identity(identity string) string { return s.identities[identity] }
 
-// Roles lists the roles by name.
+// Roles returns the roles, sorted by name.
 func (s *State) Roles() []*Role {
 	return slices.SortedFunc(maps.Values(s.roles), func(a, b *Role) int { return compare(a.Name, b.Name) })
 }
 
-// Groups lists the CIDR groups by name.
+// Groups returns the CIDR groups, sorted by name.
 func (s *State) Groups() []*Group {
 	return slices.SortedFunc(maps.Values(s.groups), func(a, b *Group) int { return compare(a.Name, b.Name) })
 }
 
-// Identities lists the identities that stand for roles, ascending.
+// Identities returns the certificate identities that are mapped to roles, ascending.
 func (s *State) Identities() []string { return slices.Sorted(maps.Keys(s.identities)) }
 
 func compare(a, b string) int {
@@ -46,14 +46,14 @@ func compare(a, b string) int {
 	return 0
 }
 
-// WithRole returns a state with a role, in the place of the one of its name.
+// WithRole returns a state with a role, which replaces the role of the same name.
 func (s *State) WithRole(r *Role) *State {
 	next := *s
 	next.roles = with(s.roles, r.Name, r)
 	return &next
 }
 
-// WithoutRole returns a state without a role, and without what others had to do with it.
+// WithoutRole returns a state without a role and without everything that refers to it.
 func (s *State) WithoutRole(name string) *State {
 	next := *s
 	next.roles = maps.Clone(s.roles)
@@ -70,18 +70,18 @@ func (s *State) WithoutRole(name string) *State {
 			next = *next.WithoutIdentity(identity)
 		}
 	}
-	return next.Revoked(func(r Resource) bool { return r == OfRole(name) })
+	return next.WithoutGrantsOn(func(r Resource) bool { return r == OfRole(name) })
 }
 
-// WithGroup returns a state with a CIDR group, in the place of the one of its name.
+// WithGroup returns a state with a CIDR group, which replaces the group of the same name.
 func (s *State) WithGroup(g *Group) *State {
 	next := *s
 	next.groups = with(s.groups, g.Name, g)
 	return &next
 }
 
-// WithoutGroup returns a state without a CIDR group. Roles that are bound to it keep its name, and are not served from
-// its addresses any more.
+// WithoutGroup returns a state without a CIDR group. Roles that are restricted to the group keep its name, and are no
+// longer served from its addresses.
 func (s *State) WithoutGroup(name string) *State {
 	next := *s
 	next.groups = maps.Clone(s.groups)
@@ -89,14 +89,14 @@ func (s *State) WithoutGroup(name string) *State {
 	return &next
 }
 
-// WithIdentity returns a state in which a certificate's identity stands for a role.
+// WithIdentity returns a state that maps a certificate's identity to a role.
 func (s *State) WithIdentity(identity, role string) *State {
 	next := *s
 	next.identities = with(s.identities, identity, role)
 	return &next
 }
 
-// WithoutIdentity returns a state in which an identity stands for nobody.
+// WithoutIdentity returns a state without the mapping of a certificate's identity.
 func (s *State) WithoutIdentity(identity string) *State {
 	next := *s
 	next.identities = maps.Clone(s.identities)
@@ -104,8 +104,9 @@ func (s *State) WithoutIdentity(identity string) *State {
 	return &next
 }
 
-// Revoked returns a state without the grants on the resources that gone reports; s itself if there are none.
-func (s *State) Revoked(gone func(Resource) bool) *State {
+// WithoutGrantsOn returns a state without the grants on the resources for which gone returns true, or s itself if none
+// exist.
+func (s *State) WithoutGrantsOn(gone func(Resource) bool) *State {
 	next := s
 	for _, r := range s.roles {
 		if changed := r.without(gone); changed != r {
@@ -115,9 +116,9 @@ func (s *State) Revoked(gone func(Resource) bool) *State {
 	return next
 }
 
-// Made returns a state in which a role has every permission on the resources that it has made; s itself if the role has
-// no record.
-func (s *State) Made(role string, made ...Resource) *State {
+// WithCreator returns a state in which a role has all permissions on the resources that it has created, or s itself if
+// the role has no record.
+func (s *State) WithCreator(role string, made ...Resource) *State {
 	r := s.Role(role)
 	if r == nil {
 		return s
@@ -128,8 +129,8 @@ func (s *State) Made(role string, made ...Resource) *State {
 	return s.WithRole(r)
 }
 
-// Memberships returns the roles that a role has, itself first, then those that were granted to it, then theirs, each
-// once. A role that has no record has none but itself.
+// Memberships returns the role itself, followed by the roles granted to it, directly and then indirectly, each once. A
+// role without a record has no other memberships.
 func (s *State) Memberships(name string) []string {
 	list := []string{name}
 	for i := 0; i < len(list); i++ {
@@ -146,7 +147,7 @@ func (s *State) Memberships(name string) []string {
 	return list
 }
 
-// Superuser reports whether everything is allowed to a role: it, or one of the roles it has, is a superuser.
+// Superuser reports whether a role has all permissions because it is a superuser or a member of a superuser.
 func (s *State) Superuser(name string) bool {
 	return slices.ContainsFunc(s.Memberships(name), func(n string) bool {
 		r := s.Role(n)

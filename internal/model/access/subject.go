@@ -9,36 +9,37 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Subject is all that a role is allowed at one State, resolved once for the many times it is asked. It never changes.
+// Subject holds the resolved permissions of a role in one State, so that checks are fast. It is immutable.
 type Subject struct {
 	Name string
-	// Superuser allows everything; Login is false as well for a role that does not exist any more.
+	// Superuser grants all permissions. Login is also false for a role that no longer exists.
 	Superuser, Login bool
-	// Low says that its requests are of low priority. It is not inherited from other roles.
+	// Low means that the subject's requests have low priority. It is not inherited from other roles.
 	Low bool
-	// Roles are those of State.Memberships.
+	// Roles is the result of State.Memberships.
 	Roles []string
 
 	configured  bool
 	version     RoleVersion
 	datacenters []string
-	// bound says that the role is served from the addresses of groups only.
-	bound  bool
-	groups []*Group
-	grants map[Resource]Permissions
-	// everywhere is what is allowed on all keyspaces, spaces what is on those where more is.
+	// restricted means that the role is only served from the addresses of groups.
+	restricted bool
+	groups     []*Group
+	grants     map[Resource]Permissions
+	// everywhere holds the permissions on all keyspaces. spaces holds the permissions of keyspaces with additional
+	// permissions.
 	everywhere Permissions
 	spaces     map[string]*space
 }
 
-// space is what is allowed on the tables of one keyspace.
+// space holds the permissions on the tables of one keyspace.
 type space struct {
 	all    Permissions
 	tables map[string]Permissions
 }
 
-// Resolve finds out what a role is allowed. A user of the configuration is a superuser who can log in, whatever the
-// state says.
+// Resolve returns the permissions of a role. A user of the configuration is a superuser who can log in, regardless of
+// the state.
 func (s *State) Resolve(name string, configured bool) *Subject {
 	out := &Subject{
 		Name: name, Superuser: configured || s.Superuser(name), Login: configured, Roles: s.Memberships(name),
@@ -46,7 +47,7 @@ func (s *State) Resolve(name string, configured bool) *Subject {
 	}
 	if r := s.Role(name); r != nil {
 		out.Login, out.Low = out.Login || r.Login, r.Low
-		out.datacenters, out.bound = r.Datacenters, len(r.Groups) > 0
+		out.datacenters, out.restricted = r.Datacenters, len(r.Groups) > 0
 		for _, g := range r.Groups {
 			if group := s.Group(g); group != nil {
 				out.groups = append(out.groups, group)
@@ -64,13 +65,13 @@ func (s *State) Resolve(name string, configured bool) *Subject {
 	return out
 }
 
-// Version is that of the record that the subject was resolved from; zero if there was none.
+// Version returns the version of the record from which the subject was resolved, or zero if there was none.
 func (s *Subject) Version() RoleVersion { return s.version }
 
-// Ended returns the subject of a session whose role has been dropped: nothing is allowed to it.
+// Ended returns the subject of a session whose role has been dropped. It has no permissions.
 func Ended(name string) *Subject { return &Subject{Name: name, Roles: []string{name}} }
 
-// index prepares what is asked for with every statement.
+// index prepares the lookups that every statement needs.
 func (s *Subject) index() {
 	s.everywhere = s.grants[Resource{Kind: AllKeyspaces}]
 	s.spaces = map[string]*space{}
@@ -96,7 +97,8 @@ func (s *Subject) space(keyspace string) *space {
 	return sp
 }
 
-// May reports whether a permission on a resource, or on any that contains it, is the subject's. It allocates nothing.
+// May reports whether the subject has a permission on a resource or on a resource that contains it. It allocates
+// nothing.
 func (s *Subject) May(p Permission, on Resource) bool {
 	if s.Superuser {
 		return true
@@ -115,7 +117,7 @@ func (s *Subject) May(p Permission, on Resource) bool {
 	return false
 }
 
-// Check is May as an error for the client.
+// Check is May with an error for the client.
 func (s *Subject) Check(p Permission, on Resource) error {
 	if s.May(p, on) {
 		return nil
@@ -123,13 +125,13 @@ func (s *Subject) Check(p Permission, on Resource) error {
 	return dberr.Unauthorizedf("User %s has no %s permission on %s or any of its parents", s.Name, p, on)
 }
 
-// Admit returns why nothing of the subject's is served in a data centre to a client at an address: it lost LOGIN, or
-// is bound to others. An invalid address is that of a caller inside the process.
+// Admit returns an error if the subject is not served in a data center to a client at an address: it has lost LOGIN, or
+// is restricted to other data centers or addresses. An invalid address stands for a caller in the same process.
 func (s *Subject) Admit(datacenter string, from netip.Addr) error {
 	switch {
 	case !s.Login, !s.Superuser && len(s.datacenters) > 0 && !slices.Contains(s.datacenters, datacenter):
 		return dberr.Unauthorizedf("You do not have access to this datacenter (%s)", datacenter)
-	case s.Superuser || !s.bound || !from.IsValid():
+	case s.Superuser || !s.restricted || !from.IsValid():
 		return nil
 	case slices.ContainsFunc(s.groups, func(g *Group) bool { return g.Contains(from) }):
 		return nil

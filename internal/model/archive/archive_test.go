@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// files makes files of records, and returns their names and data in order.
+// files builds files of n records, and returns their names in order and their data.
 func files(t *testing.T, n int, value func(i int) []byte) (names []string, data map[string][]byte) {
 	t.Helper()
 	data = map[string][]byte{}
@@ -32,8 +32,8 @@ func files(t *testing.T, n int, value func(i int) []byte) (names []string, data 
 	return names, data
 }
 
-// TestChangeStaysLocal proves that a change of one row changes the file that it is in and perhaps the next, and no
-// others, and that all records come back as they were.
+// TestChangeStaysLocal checks that changing one row changes only the file that contains it and possibly the next file.
+// It also checks that all records can be read back.
 func TestChangeStaysLocal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	values := make([][]byte, 20_000)
@@ -46,7 +46,7 @@ func TestChangeStaysLocal(t *testing.T) {
 	of := func(i int) []byte { return values[i] }
 	before, data := files(t, len(values), of)
 	if len(before) < 5 {
-		t.Fatalf("%d files are too few to prove anything", len(before))
+		t.Fatalf("%d files are too few for this test", len(before))
 	}
 	i := 0
 	for _, name := range before {
@@ -54,9 +54,9 @@ func TestChangeStaysLocal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Each(plain, func(key, value []byte) error {
+		err = EachRecord(plain, func(key, value []byte) error {
 			if binary.BigEndian.Uint32(key) != uint32(i) || !bytes.Equal(value, values[i]) {
-				t.Fatalf("record %d is another one", i)
+				t.Fatalf("record %d differs", i)
 			}
 			i++
 			return nil
@@ -81,8 +81,8 @@ func TestChangeStaysLocal(t *testing.T) {
 	}
 }
 
-// TestDamage proves that no flipped bit of a file or a manifest goes unnoticed, but where it changes nothing of what is
-// read: zstd has a few such bits.
+// TestDamage checks that a flipped bit in a file or a manifest is always detected, unless it does not affect the
+// decoded data. zstd has a few such bits.
 func TestDamage(t *testing.T) {
 	names, data := files(t, 100, func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, i) })
 	file := data[names[0]]
@@ -97,15 +97,15 @@ func TestDamage(t *testing.T) {
 	for i := range file {
 		bad := bytes.Clone(file)
 		bad[i] ^= 1
-		if plain, err := Unpack(names[0], bad); err == nil && NameOf(plain) != names[0] {
-			t.Errorf("byte %d of a file was flipped, and nobody noticed", i)
+		if plain, err := Unpack(names[0], bad); err == nil && FileName(plain) != names[0] {
+			t.Errorf("a bit flip in byte %d of a file was not detected", i)
 		}
 	}
 	for i := range text {
 		bad := bytes.Clone(text)
 		bad[i] ^= 1
 		if _, err := Decode(bad); err == nil {
-			t.Errorf("byte %d of a manifest was flipped, and nobody noticed", i)
+			t.Errorf("a bit flip in byte %d of a manifest was not detected", i)
 		}
 	}
 	if _, err := Unpack(names[0], file[:len(file)/2]); !errors.Is(err, ErrDamaged) {
@@ -113,20 +113,20 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestTile proves that a table of which a part is missing, or is there twice, is refused.
-func TestTile(t *testing.T) {
+// TestAssignPartitions checks that a table with a missing or duplicate part is rejected.
+func TestAssignPartitions(t *testing.T) {
 	tables := func() []Table { return []Table{{Keyspace: "ks", Name: "t", ID: 1024}} }
 	left := Partition{ID: 1, Table: 1024, End: []byte{5}}
 	right := Partition{ID: 2, Table: 1024, Begin: []byte{5}}
 	all := Partition{ID: 3, Table: 1024}
 	for _, good := range [][]Partition{{right, left}, {all}} {
-		if _, err := Tile(tables(), good); err != nil {
+		if _, err := AssignPartitions(tables(), good); err != nil {
 			t.Errorf("%v: %v", good, err)
 		}
 	}
 	for _, bad := range [][]Partition{nil, {left}, {right}, {all, right}, {left, left, right}, {left, right, right}} {
-		if _, err := Tile(tables(), bad); err == nil {
-			t.Errorf("%v is taken for all of a table", bad)
+		if _, err := AssignPartitions(tables(), bad); err == nil {
+			t.Errorf("%v is accepted as a complete table", bad)
 		}
 	}
 }

@@ -11,23 +11,24 @@ import (
 	"unicode/utf8"
 )
 
-// Anyone who can write to a repository can also write a matching digest. What is read from it is therefore checked
-// before any of it becomes a part of a file name, is an index, or is printed.
+// Everyone with write access to a repository can also write a matching digest. Data from a repository is therefore
+// validated before it becomes part of a file name, is used as an index, or is printed.
 
 const (
-	// idMax bounds IDs, nameMax the names of keyspaces, tables and builds, in bytes.
+	// idMax is the maximum length of IDs. nameMax is the maximum length of the names of keyspaces, tables, and builds.
+	// Both are in bytes.
 	idMax   = 64
 	nameMax = 1024
 )
 
-// ValidID reports whether a text may be the ID of a backup or of a cluster.
+// ValidID reports whether id is valid as the ID of a backup or a cluster.
 func ValidID(id string) bool {
 	return id != "" && len(id) <= idMax && id[0] != '.' && !strings.ContainsFunc(id, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".:+-_", r)
 	})
 }
 
-// ValidName reports whether a text may be the name of a file: the digest of its records.
+// ValidName reports whether name is valid as a file name: the hexadecimal digest of the file's records.
 func ValidName(name string) bool { return isHex(name, 2*sha256.Size) }
 
 func isHex(text string, length int) bool {
@@ -35,12 +36,12 @@ func isHex(text string, length int) bool {
 	return err == nil && len(text) == length && strings.ToLower(text) == text
 }
 
-// printable reports whether a name is short, and has no control characters.
+// printable reports whether a name is short and contains no control characters.
 func printable(name string) bool {
 	return len(name) <= nameMax && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// check refuses a manifest that this package cannot have written.
+// check rejects a manifest that this package cannot have written.
 func (m *Manifest) check() error {
 	wrong := func(what, is string) error {
 		return fmt.Errorf("manifest: %w: %s %.100q is not valid", ErrDamaged, what, is)
@@ -53,8 +54,8 @@ func (m *Manifest) check() error {
 	case !printable(m.Software):
 		return wrong("the version", m.Software)
 	}
-	if m.Records.Name != "" { // a note of a partition has none
-		if err := m.Records.check(); err != nil {
+	if m.Metadata.Name != "" { // the manifest of a single partition has none
+		if err := m.Metadata.check(); err != nil {
 			return fmt.Errorf("manifest: %w", err)
 		}
 	}
@@ -100,21 +101,21 @@ func (f *File) check() error {
 	return nil
 }
 
-// check refuses a segment that this package cannot have written.
+// check rejects a segment that this package cannot have written.
 func (s *Segment) check() error {
-	if len(s.Marks) == 0 {
-		return fmt.Errorf("segment: %w: it has no mark", ErrDamaged)
+	if len(s.RestorePoints) == 0 {
+		return fmt.Errorf("segment: %w: it has no restore point", ErrDamaged)
 	}
-	for _, id := range []string{s.Cluster, s.Described, s.Run} {
+	for _, id := range []string{s.Cluster, s.MetadataFile, s.Incarnation} {
 		if !printable(id) {
 			return fmt.Errorf("segment: %w: the name %.100q is not valid", ErrDamaged, id)
 		}
 	}
-	if s.Before != "" && !isHex(s.Before, 2*sha256.Size) {
-		return fmt.Errorf("segment: %w: the digest %.100q is not valid", ErrDamaged, s.Before)
+	if s.Previous != "" && !isHex(s.Previous, 2*sha256.Size) {
+		return fmt.Errorf("segment: %w: the digest %.100q is not valid", ErrDamaged, s.Previous)
 	}
-	for i := range s.Marks {
-		if err := checkTables("segment", s.Marks[i].Tables); err != nil {
+	for i := range s.RestorePoints {
+		if err := checkTables("segment", s.RestorePoints[i].Tables); err != nil {
 			return err
 		}
 	}

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package archive is what a backup is made of: files of keys and values, and the manifest that lists them.
+// Package archive defines the format of backups: files of keys and values, the manifest that lists them, and the log
+// segments of an archive.
 //
 //	manifest    "ilion-backup 1 <SHA-256 of the rest>\n", JSON of Manifest
 //	file        "ilionrow", format u8, a zstd frame of the records; its name is the SHA-256 of the plain records
 //	segment     "ilion-log 1 <SHA-256 of the rest>\n", JSON of Segment, "\n", files of records
-//	records     in ascending order of keys: length that the key shares with the one before it, length of its rest,
-//	            length of the value (uvarints), rest, value. Keys are those of package keys without the table's id.
+//	records     in ascending order of keys: length of the prefix shared with the previous key, length of the rest,
+//	            length of the value (uvarints), rest, value. Keys are those of package keys without the table ID.
 //
-// Where one file ends and the next begins is a function of keys and sizes of values near the place (Cut), so a change
-// of some rows changes the files that they are in, and no others: a backup sends what it has not sent before.
+// File boundaries depend only on nearby keys and value sizes (see IsFileBoundary). A change of a few rows therefore
+// changes only the files that contain these rows, and a backup transfers only files that it has not transferred before.
 //
-// Guarantees: (AV1) what was damaged is never taken for what was written: every byte is covered by a digest that
-// somebody else keeps, the manifest's by its own first line; (AV2) a newer format is refused as such. The package
-// touches no disk and no network. Start at Manifest, then Builder.
+// Guarantees:
+//
+//   - (AV1) Damage is always detected. Every byte is covered by a digest that is stored elsewhere; the manifest's
+//     digest is in its own first line.
+//   - (AV2) A newer format is rejected as newer instead of damaged.
+//
+// The package accesses neither disk nor network. Start reading at Manifest, then Builder.
 package archive

@@ -7,22 +7,22 @@ import (
 	"fmt"
 )
 
-// EntriesMax is from how many bytes on a node sends no further entries with one answer.
+// EntriesMax is the response size, in bytes, from which a node adds no further entries.
 const EntriesMax = 8 << 20
 
-// Entries are what a node has of the entries that were asked for, as many as fit into an answer.
+// Entries is the response to a request for log entries. It holds as many entries as fit.
 type Entries struct {
-	// Got says how far each of Asked.Wanted was answered, in that order; those that are missing are to be asked for
-	// again.
-	Got []Got `json:"got"`
-	// data has the commands: partition, index, length (uvarints), bytes.
+	// Status reports the progress for each range of FileRequest.Entries, in that order. Ranges without a status must be
+	// requested again.
+	Status []EntryStatus `json:"got"`
+	// data holds the commands: partition, index, length (uvarints), bytes.
 	data []byte
 }
 
-// Got says that all commands up to an index are there, or that the node does not have them.
-type Got struct {
-	Upto uint64 `json:"upto,omitempty"`
-	Gone bool   `json:"gone,omitempty"`
+// EntryStatus reports that all commands up to an index are included, or that the node does not have them.
+type EntryStatus struct {
+	Upto    uint64 `json:"upto,omitempty"`
+	Missing bool   `json:"gone,omitempty"`
 }
 
 // Add adds a command of an entry.
@@ -33,21 +33,21 @@ func (e *Entries) Add(partition, index uint64, command []byte) {
 	e.data = append(e.data, command...)
 }
 
-// Full reports whether the answer has enough.
+// Full reports whether the response has reached EntriesMax.
 func (e *Entries) Full() bool { return len(e.data) >= EntriesMax }
 
-// Append appends the answer as it is sent.
+// Append appends the encoded response.
 func (e *Entries) Append(dst []byte) ([]byte, error) { return appendHeaded(dst, e, e.data) }
 
-// DecodeEntries reads what Append wrote.
+// DecodeEntries reads the output of Append.
 func DecodeEntries(b []byte) (*Entries, error) {
 	e := new(Entries)
 	var err error
-	e.data, err = headed(b, e)
+	e.data, err = splitHead(b, e)
 	return e, err
 }
 
-// Each passes the commands on, those of one partition in order. They point into what was decoded.
+// Each calls fn for each command. The commands of one partition are in order. They point into the decoded bytes.
 func (e *Entries) Each(fn func(partition, index uint64, command []byte) error) error {
 	for rest := e.data; len(rest) > 0; {
 		var v [3]uint64

@@ -20,32 +20,34 @@ import (
 const (
 	fileMagic  = "ilionrow"
 	fileFormat = 1
-	// FileMin and FileMean are how large the records of a file are at least, but for the last of a partition, and about
-	// how much more they have on average; FileMax is from where on a file ends whatever the keys. In bytes.
+	// FileMin is the minimum size of a file's records, except for the last file of a partition. FileMean is the average
+	// size beyond FileMin. A file ends at FileMax regardless of its keys. All are in bytes.
 	FileMin  = 1 << 20
 	FileMean = 1 << 20
 	FileMax  = 8 << 20
-	// RecordMax bounds a record, in bytes: what is larger does not fit into a message between nodes.
+	// RecordMax is the maximum size of a record, in bytes. A larger record does not fit into a message between nodes.
 	RecordMax = 48 << 20
-	// plainMax bounds the records of a file that is read.
+	// plainMax is the maximum size of the records of a file that is read.
 	plainMax = FileMax + RecordMax + 1<<16
 )
 
-// Errors of files and manifests.
+// These are the errors of files and manifests.
 var (
-	// ErrDamaged refuses what is not what was written.
+	// ErrDamaged reports data that differs from the data written.
 	ErrDamaged = errors.New("damaged")
-	// ErrTooLarge refuses a record above RecordMax.
+	// ErrTooLarge reports a record above RecordMax.
 	ErrTooLarge = errors.New("a row is too large for a backup")
 )
 
-var zstds = sync.OnceValues(func() (*zstd.Encoder, *zstd.Decoder) {
-	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2)) // fail on
-	d, _ := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(plainMax), zstd.WithDecoderConcurrency(2))      // bad options
+var zstdCodecs = sync.OnceValues(func() (*zstd.Encoder, *zstd.Decoder) {
+	// these calls fail
+	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2))
+	// only on invalid options
+	d, _ := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(plainMax), zstd.WithDecoderConcurrency(2))
 	return e, d
 })
 
-// Builder makes a file of records. The zero value is one without any.
+// Builder builds a file of records. The zero value has no records.
 type Builder struct {
 	plain   []byte
 	key     []byte
@@ -54,10 +56,10 @@ type Builder struct {
 	full    bool
 }
 
-// Add adds a record; keys ascend. Once Full it takes no more.
+// Add adds a record. Keys must ascend. Add must not be called once Full reports true.
 func (b *Builder) Add(key, value []byte) error {
 	if len(key)+len(value) > RecordMax {
-		return fmt.Errorf("%w: %d bytes, %d is the most", ErrTooLarge, len(key)+len(value), RecordMax)
+		return fmt.Errorf("%w: %d bytes exceed the limit of %d", ErrTooLarge, len(key)+len(value), RecordMax)
 	}
 	shared := 0
 	for shared < min(len(key), len(b.key)) && key[shared] == b.key[shared] {
@@ -72,69 +74,70 @@ func (b *Builder) Add(key, value []byte) error {
 		b.first = bytes.Clone(key)
 	}
 	b.records++
-	b.full = Cut(len(b.plain), key, len(key)+len(value))
+	b.full = IsFileBoundary(len(b.plain), key, len(key)+len(value))
 	return nil
 }
 
-// Cut reports whether a file with so many bytes of records ends behind a record with that key and size.
-func Cut(plain int, key []byte, size int) bool {
+// IsFileBoundary reports whether a file whose records have the given plain size ends after a record with the given key
+// and size.
+func IsFileBoundary(plain int, key []byte, size int) bool {
 	if plain >= FileMax {
 		return true
 	}
 	return plain >= FileMin && uint64(crc32.ChecksumIEEE(key))*FileMean < uint64(size)<<32
 }
 
-// Full reports whether the file ends here.
+// Full reports whether the file must end here.
 func (b *Builder) Full() bool { return b.full }
 
-// Records is how many there are.
+// Records returns the number of records.
 func (b *Builder) Records() int { return b.records }
 
-// Plain are the records as they are named and packed.
+// Plain returns the encoded, uncompressed records, on which the file name is based.
 func (b *Builder) Plain() []byte { return b.plain }
 
-// File is what a manifest says of the file.
+// File returns the manifest's description of the file.
 func (b *Builder) File() File {
-	return File{Name: NameOf(b.plain), Records: b.records, Bytes: int64(len(b.plain)), First: b.first}
+	return File{Name: FileName(b.plain), Records: b.records, Bytes: int64(len(b.plain)), First: b.first}
 }
 
-// Data is the file.
+// Data returns the content of the file.
 func (b *Builder) Data() []byte { return Pack(b.plain) }
 
-// Pack makes a file of plain bytes.
+// Pack returns a file with the given plain records.
 func Pack(plain []byte) []byte {
-	e, _ := zstds()
+	e, _ := zstdCodecs()
 	return e.EncodeAll(plain, append([]byte(fileMagic), fileFormat))
 }
 
-// NameOf is the name of a file: what is in it decides.
-func NameOf(plain []byte) string {
+// FileName returns the name of a file, which is the digest of its plain records.
+func FileName(plain []byte) string {
 	sum := sha256.Sum256(plain)
 	return hex.EncodeToString(sum[:])
 }
 
-// Unpack returns the plain bytes of the file with that name, or ErrDamaged.
+// Unpack returns the plain records of the file with the given name, or ErrDamaged.
 func Unpack(name string, data []byte) ([]byte, error) {
 	if len(data) < len(fileMagic)+1 || string(data[:len(fileMagic)]) != fileMagic {
-		return nil, fmt.Errorf("file %s: %w: it is no file of a backup", name, ErrDamaged)
+		return nil, fmt.Errorf("file %s: %w: unknown file header", name, ErrDamaged)
 	}
 	if v := data[len(fileMagic)]; v != fileFormat {
 		return nil, &feature.Newer{What: "file " + name, Unit: "format", Has: uint64(v), Oldest: fileFormat,
 			Newest: fileFormat}
 	}
-	_, d := zstds()
+	_, d := zstdCodecs()
 	plain, err := d.DecodeAll(data[len(fileMagic)+1:], nil)
 	if err != nil {
 		return nil, fmt.Errorf("file %s: %w: %w", name, ErrDamaged, err)
 	}
-	if NameOf(plain) != name {
-		return nil, fmt.Errorf("file %s: %w: its digest is another one", name, ErrDamaged)
+	if FileName(plain) != name {
+		return nil, fmt.Errorf("file %s: %w: its digest does not match", name, ErrDamaged)
 	}
 	return plain, nil
 }
 
-// Each passes the records of plain bytes on, in ascending order of their keys. Arguments are valid during the call.
-func Each(plain []byte, fn func(key, value []byte) error) error {
+// EachRecord calls fn for each record in plain, in ascending order of keys. The arguments are valid during the call.
+func EachRecord(plain []byte, fn func(key, value []byte) error) error {
 	var key []byte
 	for len(plain) > 0 {
 		var lens [3]uint64
@@ -151,7 +154,7 @@ func Each(plain []byte, fn func(key, value []byte) error) error {
 		}
 		before := bytes.Clone(key)
 		if key = append(key[:shared], plain[:rest]...); before != nil && bytes.Compare(key, before) <= 0 {
-			return fmt.Errorf("record: %w: keys do not ascend", ErrDamaged)
+			return fmt.Errorf("record: %w: keys are not in ascending order", ErrDamaged)
 		}
 		if err := fn(key, plain[rest:rest+size]); err != nil {
 			return err

@@ -15,30 +15,33 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// Format is the version of manifests. A reader refuses a newer one.
+// Format is the version of manifests. A reader rejects newer versions.
 const Format = 1
 
-const manifestWord = "ilion-backup "
+const manifestMagic = "ilion-backup "
 
-// Manifest lists what a backup has. A backup without one is not complete.
+// Manifest describes the content of a backup. A backup without a manifest is incomplete.
 type Manifest struct {
-	// ID is the name of the backup: the time at which it began.
+	// ID is the name of the backup: the time at which it started.
 	ID string `json:"id"`
-	// Moment is the instant whose state it has, by the clock of the node that was asked; Ended is when it was complete.
-	Moment time.Time `json:"moment"`
-	Ended  time.Time `json:"ended"`
-	// Cluster is the identity of the cluster, or of the node if it stands alone; Software the build that made it.
+	// Time is the time of the backup's snapshot, by the clock of the node that received the request. Completed is the
+	// time at which the backup was complete.
+	Time      time.Time `json:"moment"`
+	Completed time.Time `json:"ended"`
+	// Cluster is the ID of the cluster, or of the node if it runs stand-alone. Software is the build that wrote the
+	// backup.
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
-	// Followed says that the moment is a mark of the archive beside the backups, which begins or goes on there.
-	Followed bool `json:"followed,omitempty"`
-	// Records is the file with what the cluster knows of itself: schema, map, nodes, roles, settings.
-	Records File `json:"records"`
-	// Tables are in order of their names.
+	// Archived means that the snapshot is also a restore point of the archive stored with the backups. The archive
+	// starts or continues there.
+	Archived bool `json:"followed,omitempty"`
+	// Metadata is the file with the cluster metadata: schema, topology, nodes, roles, and settings.
+	Metadata File `json:"records"`
+	// Tables are sorted by name.
 	Tables []Table `json:"tables"`
 }
 
-// Table is a table of a backup, with the id that it had.
+// Table is a table of a backup, with its original ID.
 type Table struct {
 	Keyspace   string      `json:"keyspace"`
 	Name       string      `json:"name"`
@@ -46,31 +49,31 @@ type Table struct {
 	Partitions []Partition `json:"partitions"`
 }
 
-// Partition is a physical partition as it was at the moment.
+// Partition is the state of a physical partition at the time of the snapshot.
 type Partition struct {
 	ID uint64 `json:"id"`
-	// Begin and End bound its positions (keys.Span); an empty End is that of the ring. Epoch, Term and Applied are its
-	// place in its own history: nothing was written between two backups that have the same.
+	// Begin and End bound the partition's positions (see keys.Span). An empty End is the end of the ring. Epoch, Term,
+	// and Applied identify a state of the partition: two backups with equal values contain the same data.
 	Begin   []byte `json:"begin,omitempty"`
 	End     []byte `json:"end,omitempty"`
 	Epoch   uint64 `json:"epoch"`
 	Term    uint64 `json:"term"`
 	Applied uint64 `json:"applied"`
-	// Node has the state as long as the backup is being made.
+	// Node is the node that holds the snapshot while the backup runs.
 	Node  string `json:"node,omitempty"`
 	Table uint32 `json:"table,omitempty"`
-	// Files have the records, in ascending order.
+	// Files hold the records, in ascending order.
 	Files []File `json:"files"`
 }
 
-// Same reports whether nothing can have been written between two states of one partition of one cluster.
-func (p *Partition) Same(o *Partition) bool {
+// Unchanged reports whether no write can have occurred between two states of the same partition of the same cluster.
+func (p *Partition) Unchanged(o *Partition) bool {
 	return p.ID == o.ID && p.Epoch == o.Epoch && p.Term == o.Term && p.Applied == o.Applied &&
 		bytes.Equal(p.Begin, o.Begin) && bytes.Equal(p.End, o.End)
 }
 
-// File is a file of a backup: its name, how many records it has, and how large they are before they are compressed.
-// First is the key of its first record, without the table's id.
+// File describes a file of a backup: its name, its number of records, and their uncompressed size. First is the key of
+// the first record, without the table ID.
 type File struct {
 	Name    string `json:"name"`
 	Records int    `json:"records"`
@@ -78,9 +81,9 @@ type File struct {
 	First   []byte `json:"first,omitempty"`
 }
 
-// Files calls fn with all files, once for each place where a file is used.
+// Files calls fn for every reference to a file. A file that is referenced twice is passed twice.
 func (m *Manifest) Files(fn func(f File)) {
-	fn(m.Records)
+	fn(m.Metadata)
 	for _, t := range m.Tables {
 		for _, p := range t.Partitions {
 			for _, f := range p.Files {
@@ -90,33 +93,33 @@ func (m *Manifest) Files(fn func(f File)) {
 	}
 }
 
-// Encode is the manifest as it is stored.
+// Encode returns the manifest as stored.
 func (m *Manifest) Encode() ([]byte, error) {
 	text, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(text)
-	return append(fmt.Appendf(nil, "%s%d %s\n", manifestWord, Format, hex.EncodeToString(sum[:])), text...), nil
+	return append(fmt.Appendf(nil, "%s%d %s\n", manifestMagic, Format, hex.EncodeToString(sum[:])), text...), nil
 }
 
-// Decode reads what Encode wrote, or returns ErrDamaged or a *feature.Newer.
+// Decode reads the output of Encode. It returns ErrDamaged or a *feature.Newer on failure.
 func Decode(data []byte) (*Manifest, error) {
 	head, text, ok := bytes.Cut(data, []byte("\n"))
 	var format uint64
 	var sum string
-	if ok = ok && strings.HasPrefix(string(head), manifestWord); ok {
-		_, err := fmt.Sscanf(string(head[len(manifestWord):]), "%d %s", &format, &sum)
+	if ok = ok && strings.HasPrefix(string(head), manifestMagic); ok {
+		_, err := fmt.Sscanf(string(head[len(manifestMagic):]), "%d %s", &format, &sum)
 		ok = err == nil
 	}
 	if !ok {
-		return nil, fmt.Errorf("manifest: %w: it is none of a backup", ErrDamaged)
+		return nil, fmt.Errorf("manifest: %w: unknown header", ErrDamaged)
 	}
 	if format != Format {
 		return nil, &feature.Newer{What: "the manifest", Unit: "format", Has: format, Oldest: Format, Newest: Format}
 	}
 	if is := sha256.Sum256(text); hex.EncodeToString(is[:]) != sum {
-		return nil, fmt.Errorf("manifest: %w: its digest is another one", ErrDamaged)
+		return nil, fmt.Errorf("manifest: %w: its digest does not match", ErrDamaged)
 	}
 	m := new(Manifest)
 	if err := json.Unmarshal(text, m); err != nil {
@@ -128,8 +131,9 @@ func Decode(data []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// Tile puts partitions to their tables, in order, and refuses what does not cover each of them exactly once.
-func Tile(tables []Table, parts []Partition) ([]Table, error) {
+// AssignPartitions assigns partitions to their tables, in order. It returns an error unless they cover each table
+// exactly once.
+func AssignPartitions(tables []Table, parts []Partition) ([]Table, error) {
 	of := map[uint32][]Partition{}
 	for _, p := range parts {
 		of[p.Table] = append(of[p.Table], p)
@@ -141,14 +145,14 @@ func Tile(tables []Table, parts []Partition) ([]Table, error) {
 		var end []byte
 		for j, p := range t.Partitions {
 			if !bytes.Equal(p.Begin, end) || j > 0 && len(end) == 0 {
-				return nil, fmt.Errorf("what is before partition %d of table %s.%s has no leader that answers", p.ID,
+				return nil, fmt.Errorf("cannot find the range before partition %d of table %s.%s: its leader did not respond", p.ID,
 					t.Keyspace, t.Name)
 			}
 			end = p.End
 			t.Partitions[j].Table = 0
 		}
 		if len(t.Partitions) == 0 || len(end) > 0 {
-			return nil, fmt.Errorf("a partition of table %s.%s has no leader that answers", t.Keyspace, t.Name)
+			return nil, fmt.Errorf("cannot find a partition of table %s.%s: its leader did not respond", t.Keyspace, t.Name)
 		}
 	}
 	return tables, nil

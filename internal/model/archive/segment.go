@@ -18,81 +18,83 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// SegmentFormat is the version of segments. A reader refuses a newer one.
+// SegmentFormat is the version of segments. A reader rejects newer versions.
 const SegmentFormat = 1
 
 const (
-	segmentWord = "ilion-log "
-	// nameTime is the form of times in names of segments: names are in the order of time.
+	segmentMagic = "ilion-log "
+	// nameTime is the time format in segment names. Names sort by time.
 	nameTime = "20060102T150405.000Z"
-	// ShortSum is how much of a digest a name has.
-	ShortSum = 16
+	// ShortDigestLen is the length of the digest prefixes in names.
+	ShortDigestLen = 16
 )
 
-// Segment is a piece of the log of an archive: some marks, and what has changed before each of them since the one
-// before. What a mark has is keys and values as in files of a backup, with the number of the mark in the segment and
-// the id of the table before the key, 4 bytes each. Values are to be merged into what is there. Table 0 has the
-// cluster's records, under RecordsKey, where they have changed.
+// Segment is a part of the log of an archive: restore points, and the changes before each of them since the previous
+// one. Changes are keys and values as in the files of a backup. A key is prefixed by the index of the restore point in
+// the segment and by the table ID, 4 bytes each. Values must be merged into the existing rows. Table 0 holds the
+// cluster metadata, under MetadataKey, where it has changed.
 type Segment struct {
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
-	// Run is that of the last mark; see Taken.
-	Run string `json:"run,omitempty"`
-	// Before is the digest of the segment before this one, empty where the log begins: then the first mark has nothing
-	// but records, and a backup of its moment has the state.
-	Before string `json:"before,omitempty"`
-	// Marks are ascending in time.
-	Marks []Mark `json:"marks"`
-	// Partitions are where the logs of all partitions were at the last mark.
+	// Incarnation is the incarnation at the last restore point, see Snapshot.
+	Incarnation string `json:"run,omitempty"`
+	// Previous is the digest of the previous segment, or empty for the first segment of a log. The first restore point
+	// of the first segment has only metadata; a backup of the same time holds the data.
+	Previous string `json:"before,omitempty"`
+	// RestorePoints are ascending in time.
+	RestorePoints []RestorePoint `json:"marks"`
+	// Partitions holds the log positions of all partitions at the last restore point.
 	Partitions []Partition `json:"partitions"`
-	// Described names the records as of the last mark.
-	Described string `json:"described"`
-	// Files have the changes; they follow the head in this order, in so many bytes.
+	// MetadataFile is the file name of the metadata at the last restore point.
+	MetadataFile string `json:"described"`
+	// Files describes the files with the changes. They follow the header in this order and with these sizes.
 	Files []SegmentFile `json:"files"`
-	// Data are the files, one behind the other.
+	// Data holds the concatenated files.
 	Data []byte `json:"-"`
 }
 
-// RecordsKey is the key of the records.
-const RecordsKey = "records"
+// MetadataKey is the key of the cluster metadata.
+const MetadataKey = "records"
 
 // SegmentFile is a file in a segment.
 type SegmentFile struct {
 	File
-	// Size is how long the file is, compressed.
+	// Size is the compressed size of the file.
 	Size int `json:"size"`
 }
 
-// Mark is a moment of the archive: any mark can be restored.
-type Mark struct {
-	Moment time.Time `json:"moment"`
-	// Still is for how long writers had to wait at most.
-	Still time.Duration `json:"still"`
-	// Tables are those that there were, without partitions, where they have changed since the mark before.
+// RestorePoint is a consistent state of the archive that can be restored.
+type RestorePoint struct {
+	Time time.Time `json:"moment"`
+	// WritePause is the longest time for which writers were blocked.
+	WritePause time.Duration `json:"still"`
+	// Tables lists the existing tables, without partitions, if they have changed since the previous restore point.
 	Tables []Table `json:"tables,omitempty"`
 }
 
-// SegmentName is what the name of a segment says, so that nobody has to read segments to know what can be restored.
+// SegmentName is the information in the name of a segment. It allows a restore to select segments without reading them.
 type SegmentName struct {
-	// First and Last are the times of its first and last marks.
+	// First and Last are the times of the segment's first and last restore points.
 	First, Last time.Time
-	// Before and Sum are how the digests of the segment before and of this one begin; Before is empty if there is none.
-	Before, Sum string
-	// Described says that the records have changed in it.
-	Described bool
+	// Previous and Digest are prefixes of the digests of the previous segment and of this segment. Previous is empty
+	// for the first segment.
+	Previous, Digest string
+	// HasMetadata reports whether the segment contains changed metadata.
+	HasMetadata bool
 }
 
-// String is the name.
+// String returns the segment's name.
 func (n *SegmentName) String() string {
-	before, records := cmp.Or(n.Before, "begin"), "d"
-	if n.Described {
+	before, records := cmp.Or(n.Previous, "begin"), "d"
+	if n.HasMetadata {
 		records = "r"
 	}
-	return strings.Join([]string{n.First.UTC().Format(nameTime), n.Last.UTC().Format(nameTime), before, n.Sum, records},
+	return strings.Join([]string{n.First.UTC().Format(nameTime), n.Last.UTC().Format(nameTime), before, n.Digest,
+		records},
 		"-")
 }
 
-// ParseSegmentName reads what String wrote.
+// ParseSegmentName parses the output of String.
 func ParseSegmentName(text string) (n SegmentName, ok bool) {
 	p := strings.Split(text, "-")
 	if len(p) != 5 {
@@ -103,19 +105,19 @@ func ParseSegmentName(text string) (n SegmentName, ok bool) {
 	if p[2] == "begin" {
 		p[2] = ""
 	}
-	n = SegmentName{First: first, Last: last, Before: p[2], Sum: p[3], Described: p[4] == "r"}
-	return n, errors.Join(err1, err2) == nil && n.String() == text && isHex(n.Sum, ShortSum) &&
-		(n.Before == "" || isHex(n.Before, ShortSum))
+	n = SegmentName{First: first, Last: last, Previous: p[2], Digest: p[3], HasMetadata: p[4] == "r"}
+	return n, errors.Join(err1, err2) == nil && n.String() == text && isHex(n.Digest, ShortDigestLen) &&
+		(n.Previous == "" || isHex(n.Previous, ShortDigestLen))
 }
 
-// Add adds a file of records.
+// Add appends a file of records.
 func (s *Segment) Add(b *Builder) {
 	data := b.Data()
 	s.Files = append(s.Files, SegmentFile{File: b.File(), Size: len(data)})
 	s.Data = append(s.Data, data...)
 }
 
-// Encode is the segment as it is stored, its digest, and its name.
+// Encode returns the segment as stored, its digest, and its name.
 func (s *Segment) Encode(described bool) (data []byte, sum string, name SegmentName, err error) {
 	head, err := json.Marshal(s)
 	if err != nil {
@@ -124,31 +126,32 @@ func (s *Segment) Encode(described bool) (data []byte, sum string, name SegmentN
 	body := slices.Concat(head, []byte("\n"), s.Data)
 	digest := sha256.Sum256(body)
 	sum = hex.EncodeToString(digest[:])
-	name = SegmentName{First: s.Marks[0].Moment, Last: s.Marks[len(s.Marks)-1].Moment, Sum: sum[:ShortSum],
-		Described: described}
-	if s.Before != "" {
-		name.Before = s.Before[:ShortSum]
+	name = SegmentName{First: s.RestorePoints[0].Time, Last: s.RestorePoints[len(s.RestorePoints)-1].Time,
+		Digest:      sum[:ShortDigestLen],
+		HasMetadata: described}
+	if s.Previous != "" {
+		name.Previous = s.Previous[:ShortDigestLen]
 	}
-	return append(fmt.Appendf(nil, "%s%d %s\n", segmentWord, SegmentFormat, sum), body...), sum, name, nil
+	return append(fmt.Appendf(nil, "%s%d %s\n", segmentMagic, SegmentFormat, sum), body...), sum, name, nil
 }
 
-// DecodeSegment reads what Encode wrote, or returns ErrDamaged or a *feature.Newer.
+// DecodeSegment reads the output of Encode. It returns ErrDamaged or a *feature.Newer on failure.
 func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 	line, body, ok := bytes.Cut(data, []byte("\n"))
 	var format uint64
-	if ok = ok && strings.HasPrefix(string(line), segmentWord); ok {
-		_, err := fmt.Sscanf(string(line[len(segmentWord):]), "%d %s", &format, &sum)
+	if ok = ok && strings.HasPrefix(string(line), segmentMagic); ok {
+		_, err := fmt.Sscanf(string(line[len(segmentMagic):]), "%d %s", &format, &sum)
 		ok = err == nil
 	}
 	if !ok {
-		return nil, "", fmt.Errorf("segment: %w: it is none of an archive", ErrDamaged)
+		return nil, "", fmt.Errorf("segment: %w: unknown header", ErrDamaged)
 	}
 	if format != SegmentFormat {
 		return nil, "", &feature.Newer{What: "the segment", Unit: "format", Has: format, Oldest: SegmentFormat,
 			Newest: SegmentFormat}
 	}
 	if is := sha256.Sum256(body); hex.EncodeToString(is[:]) != sum {
-		return nil, "", fmt.Errorf("segment: %w: its digest is another one", ErrDamaged)
+		return nil, "", fmt.Errorf("segment: %w: its digest does not match", ErrDamaged)
 	}
 	head, rest, _ := bytes.Cut(body, []byte("\n"))
 	s = new(Segment)
@@ -162,21 +165,21 @@ func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 	return s, sum, nil
 }
 
-// Each passes on the changes of all marks, in order of marks, tables and keys.
+// Each calls fn for the changes of all restore points, in order of restore points, tables, and keys.
 func (s *Segment) Each(fn func(mark int, table uint32, key, value []byte) error) error {
 	rest := s.Data
 	for _, f := range s.Files {
 		if f.Size < 0 || f.Size > len(rest) {
-			return fmt.Errorf("segment: %w: it ends too soon", ErrDamaged)
+			return fmt.Errorf("segment: %w: it is truncated", ErrDamaged)
 		}
 		plain, err := Unpack(f.Name, rest[:f.Size])
 		if err != nil {
 			return err
 		}
 		rest = rest[f.Size:]
-		if err := Each(plain, func(key, value []byte) error {
-			mark, table, own, ok := cutKey(key)
-			if !ok || mark >= len(s.Marks) {
+		if err := EachRecord(plain, func(key, value []byte) error {
+			mark, table, own, ok := splitKey(key)
+			if !ok || mark >= len(s.RestorePoints) {
 				return fmt.Errorf("segment: %w: key %x", ErrDamaged, key)
 			}
 			return fn(mark, table, own, value)
@@ -187,17 +190,17 @@ func (s *Segment) Each(fn func(mark int, table uint32, key, value []byte) error)
 	return nil
 }
 
-// segmentHead is how many bytes stand before the keys of a segment.
-const segmentHead = 4 + 4
+// keyPrefixLen is the length of the prefix before the keys of a segment.
+const keyPrefixLen = 4 + 4
 
-// AppendKey appends a key of a segment; key is with the id of its table.
+// AppendKey appends a key of a segment. key starts with the table ID.
 func AppendKey(dst []byte, mark int, key []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(mark)), key...)
 }
 
-func cutKey(key []byte) (mark int, table uint32, own []byte, ok bool) {
-	if len(key) < segmentHead {
+func splitKey(key []byte) (mark int, table uint32, own []byte, ok bool) {
+	if len(key) < keyPrefixLen {
 		return 0, 0, nil, false
 	}
-	return int(binary.BigEndian.Uint32(key)), binary.BigEndian.Uint32(key[4:]), key[segmentHead:], true
+	return int(binary.BigEndian.Uint32(key)), binary.BigEndian.Uint32(key[4:]), key[keyPrefixLen:], true
 }

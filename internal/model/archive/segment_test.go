@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// TestSegment proves that a segment comes back as it was, with its name, and that no changed byte of it goes unnoticed.
+// TestSegment checks that a segment survives its encoding, including its name, and that every changed byte is detected.
 func TestSegment(t *testing.T) {
 	at := time.Date(2026, 11, 26, 1, 2, 3, 4e6, time.UTC)
-	s := &Segment{Cluster: "c", Before: NameOf(nil), Marks: []Mark{{Moment: at}, {Moment: at.Add(time.Second)}}}
+	s := &Segment{Cluster: "c", Previous: FileName(nil), RestorePoints: []RestorePoint{{Time: at},
+		{Time: at.Add(time.Second)}}}
 	var b Builder
 	want := ""
 	for mark := range 2 {
@@ -32,7 +33,7 @@ func TestSegment(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, again, err := DecodeSegment(data)
-	if err != nil || again != sum || len(back.Marks) != 2 || back.Before != s.Before {
+	if err != nil || again != sum || len(back.RestorePoints) != 2 || back.Previous != s.Previous {
 		t.Fatalf("%+v %v", back, err)
 	}
 	got := ""
@@ -44,19 +45,19 @@ func TestSegment(t *testing.T) {
 		t.Errorf("%v: %s", err, got)
 	}
 	parsed, ok := ParseSegmentName(name.String())
-	if !ok || parsed != name || !parsed.Last.Equal(at.Add(time.Second)) || !parsed.Described {
+	if !ok || parsed != name || !parsed.Last.Equal(at.Add(time.Second)) || !parsed.HasMetadata {
 		t.Errorf("the name %s is %+v", &name, parsed)
 	}
 	for _, bad := range []string{"", "x", name.String() + "x", "manifest", "a-b-c-d-e"} {
 		if _, ok := ParseSegmentName(bad); ok {
-			t.Errorf("%q is taken for the name of a segment", bad)
+			t.Errorf("%q is accepted as the name of a segment", bad)
 		}
 	}
 	for i := range data {
 		worse := bytes.Clone(data)
 		worse[i] ^= 1
 		if _, _, err := DecodeSegment(worse); err == nil {
-			t.Errorf("byte %d was changed, and nobody noticed", i)
+			t.Errorf("a change of byte %d was not detected", i)
 		}
 	}
 	if _, _, err := DecodeSegment(data[:len(data)/2]); !errors.Is(err, ErrDamaged) {
@@ -64,20 +65,20 @@ func TestSegment(t *testing.T) {
 	}
 }
 
-// TestEntries proves that commands come back in order, with how far each question was answered, and that an answer that
-// was cut off is refused.
+// TestEntries checks that commands are decoded in order with the status of each range, and that a truncated response is
+// rejected.
 func TestEntries(t *testing.T) {
 	var e Entries
 	for i := range uint64(5) {
 		e.Add(7, 11+i, bytes.Repeat([]byte{byte(i)}, int(i)*100))
 	}
-	e.Got = []Got{{Upto: 15}, {Gone: true}}
+	e.Status = []EntryStatus{{Upto: 15}, {Missing: true}}
 	data, err := e.Append(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	back, err := DecodeEntries(data)
-	if err != nil || len(back.Got) != 2 || back.Got[0] != e.Got[0] || back.Got[1] != e.Got[1] {
+	if err != nil || len(back.Status) != 2 || back.Status[0] != e.Status[0] || back.Status[1] != e.Status[1] {
 		t.Fatalf("%+v %v", back, err)
 	}
 	n := uint64(0)
@@ -96,6 +97,6 @@ func TestEntries(t *testing.T) {
 		err = cut.Each(func(_, _ uint64, _ []byte) error { return nil })
 	}
 	if !errors.Is(err, ErrDamaged) {
-		t.Errorf("an answer that was cut off: %v", err)
+		t.Errorf("a truncated response: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 var errTest = errors.New("malformed test")
 
-// TestForms pins the bytes of each form: they are in stores and logs.
+// TestForms pins the encoding of each form, which is used in stores and logs.
 func TestForms(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -52,7 +52,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestRoundTrip: what was written is read, and no beginning of it is taken for the whole.
+// TestRoundTrip checks that written values can be read, and that no prefix is accepted.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var w Writer
@@ -116,7 +116,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestRefusals: what cannot be is refused, and everything after it is zero, though the bytes for it are there.
+// TestRefusals checks that invalid values are rejected, and that all later reads return zero although input remains.
 func TestRefusals(t *testing.T) {
 	long := bytes.Repeat([]byte{0xff}, 11)
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestViews: a view shares the input's memory, and appending to it does not write there.
+// TestViews checks that a returned slice shares the input's memory, and that appending to it does not modify the input.
 func TestViews(t *testing.T) {
 	src := []byte{2, 'a', 'b', 'c'}
 	r := NewReader(src, errTest)
@@ -169,7 +169,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestAllocations: neither reading nor writing into a slice with room allocates.
+// TestAllocations checks that neither reading nor writing into a slice with sufficient capacity allocates.
 func TestAllocations(t *testing.T) {
 	dst, key := make([]byte, 0, 100), []byte("key")
 	if n := testing.AllocsPerRun(100, func() {
@@ -193,7 +193,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// FuzzReader drives a reader by one input over another: it never panics, never gets longer, and never believes a count.
+// FuzzReader drives a reader of one input by another input. It checks that the reader never panics, never grows, and
+// never accepts a count that exceeds the input.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []byte("\x01\x80\x01\x00some input that is long enough for all"))
 	f.Fuzz(func(t *testing.T, program, src []byte) {

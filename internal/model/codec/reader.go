@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// Reader takes values off the front of its input. Once something did not fit, or Fail was called, the rest is empty and
+// Reader consumes values from the front of its input. After a malformed value or a call of Fail, the rest is empty and
 // every method returns zero.
 type Reader struct {
 	b         []byte
@@ -15,13 +15,14 @@ type Reader struct {
 	bad       bool
 }
 
-// NewReader returns a reader of b, of which everything it returns is a view. Err and End return malformed if b is.
+// NewReader returns a reader of b. All returned slices point into b. Err and End return malformed if the input is
+// malformed.
 func NewReader(b []byte, malformed error) Reader { return Reader{b: b, malformed: malformed} }
 
-// Fail says that what was read cannot be.
+// Fail marks the input as malformed.
 func (r *Reader) Fail() { r.b, r.bad = nil, true }
 
-// Err returns an error if something did not fit.
+// Err returns an error if the input was malformed.
 func (r *Reader) Err() error {
 	if r.bad {
 		return r.malformed
@@ -29,7 +30,7 @@ func (r *Reader) Err() error {
 	return nil
 }
 
-// End is Err for a reader that must have nothing left.
+// End is Err, and also returns an error if any input remains.
 func (r *Reader) End() error {
 	if len(r.b) > 0 {
 		r.Fail()
@@ -37,10 +38,10 @@ func (r *Reader) End() error {
 	return r.Err()
 }
 
-// Rest is what has not been read.
+// Rest returns the unread input.
 func (r *Reader) Rest() []byte { return r.b }
 
-// Byte takes one byte.
+// Byte consumes one byte.
 func (r *Reader) Byte() byte {
 	if len(r.b) == 0 {
 		r.Fail()
@@ -51,7 +52,7 @@ func (r *Reader) Byte() byte {
 	return v
 }
 
-// Uint takes a number.
+// Uint consumes a number.
 func (r *Reader) Uint() uint64 {
 	v, n := binary.Uvarint(r.b)
 	if n <= 0 {
@@ -62,7 +63,7 @@ func (r *Reader) Uint() uint64 {
 	return v
 }
 
-// UpTo takes a number that is at most most.
+// UpTo consumes a number that must be at most most.
 func (r *Reader) UpTo(most uint64) uint64 {
 	v := r.Uint()
 	if v > most {
@@ -72,10 +73,10 @@ func (r *Reader) UpTo(most uint64) uint64 {
 	return v
 }
 
-// Uint32 takes a number that fits.
+// Uint32 consumes a number that must fit into 32 bits.
 func (r *Reader) Uint32() uint32 { return uint32(r.UpTo(math.MaxUint32)) }
 
-// Int takes a signed number.
+// Int consumes a signed number.
 func (r *Reader) Int() int64 {
 	v, n := binary.Varint(r.b)
 	if n <= 0 {
@@ -86,7 +87,7 @@ func (r *Reader) Int() int64 {
 	return v
 }
 
-// Int32 takes a signed number that fits.
+// Int32 consumes a signed number that must fit into 32 bits.
 func (r *Reader) Int32() int32 {
 	v := r.Int()
 	if v != int64(int32(v)) {
@@ -96,7 +97,7 @@ func (r *Reader) Int32() int32 {
 	return int32(v)
 }
 
-// Fixed takes a number of 8 bytes.
+// Fixed consumes an 8-byte number.
 func (r *Reader) Fixed() uint64 {
 	if len(r.b) < 8 {
 		r.Fail()
@@ -107,7 +108,7 @@ func (r *Reader) Fixed() uint64 {
 	return v
 }
 
-// Flag takes a byte that is 0 or 1.
+// Flag consumes a byte that must be 0 or 1.
 func (r *Reader) Flag() bool {
 	v := r.Byte()
 	if v > 1 {
@@ -116,7 +117,7 @@ func (r *Reader) Flag() bool {
 	return v == 1
 }
 
-// Take takes n bytes. The view cannot be appended to without a copy.
+// Take consumes n bytes. Appending to the returned slice copies it.
 func (r *Reader) Take(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.Fail()
@@ -127,13 +128,13 @@ func (r *Reader) Take(n uint64) []byte {
 	return v
 }
 
-// Bytes takes a length and as many bytes.
+// Bytes consumes a length and that many bytes.
 func (r *Reader) Bytes() []byte { return r.Take(r.Uint()) }
 
-// Text is Bytes as a string, which is a copy.
+// Text is Bytes, but returns a string, which is a copy.
 func (r *Reader) Text() string { return string(r.Bytes()) }
 
-// Null takes bytes of which nil is not the empty slice.
+// Null consumes bytes for which nil differs from the empty slice.
 func (r *Reader) Null() []byte {
 	n := r.Uint()
 	if n == 0 {
@@ -142,8 +143,8 @@ func (r *Reader) Null() []byte {
 	return r.Take(n - 1)
 }
 
-// Count takes the number of items that follow, each of at least itemMin bytes (itemMin > 0). After a failure among the
-// items a loop over them runs on, at most as often as the input was long.
+// Count consumes the number of the following items. Each item has at least itemMin bytes (itemMin > 0). After a
+// malformed item, a loop over the items continues, but never for more iterations than the input's length.
 func (r *Reader) Count(itemMin int) int {
 	n := r.Uint()
 	if n > uint64(len(r.b)/itemMin) {
@@ -153,17 +154,17 @@ func (r *Reader) Count(itemMin int) int {
 	return int(n)
 }
 
-// Field is an optional part as Writer.Field wrote it.
+// Field is an optional part written by Writer.Field.
 type Field struct {
 	// Number is 0 after the last field.
 	Number uint64
-	// Must says that a reader has to know the field.
+	// Must means that a reader must know the field.
 	Must  bool
 	Value []byte
 }
 
-// Field takes the next field after the one numbered after, 0 for the first. Its Number is 0 if there is none left, also
-// after a failure.
+// Field consumes the next field after the field with number after, or 0 for the first. The returned Number is 0 if
+// there are no more fields, or after a failure.
 func (r *Reader) Field(after uint64) Field {
 	if len(r.b) > 0 && r.b[0] == 0 {
 		r.b = r.b[1:]
@@ -178,8 +179,8 @@ func (r *Reader) Field(after uint64) Field {
 	return f
 }
 
-// KeepFields takes a list of fields of which the caller knows none, and returns them as Writer.Raw can write them back,
-// nil for none. refused is the number of the first one that the caller would have to know, 0 if there is none.
+// KeepFields consumes a list of fields that the caller does not know. It returns them in the form that Writer.Raw can
+// write, or nil if none exist. refused is the number of the first field that the caller must know, or 0 if none exists.
 func (r *Reader) KeepFields() (kept []byte, refused uint64) {
 	var w Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {

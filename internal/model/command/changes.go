@@ -9,14 +9,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// The flags of an encoded ChangesRead.
+// These are the flags of an encoded ChangesRead.
 const (
 	changesKept = 1 << iota
 	changesHorizon
 	changesFlagsEnd
 )
 
-// changes appends the field of a read of the change log: who does not know it would answer with rows.
+// changes appends the field of a change log read. The field must be understood, because a build that ignores it would
+// return rows.
 func (a *appender) changes(c *ChangesRead) {
 	v := []byte{codec.Bit(c.Kept)*changesKept | codec.Bit(c.Horizon)*changesHorizon}
 	v = binary.AppendUvarint(v, uint64(max(c.After, 0)))
@@ -34,7 +35,7 @@ func (r *reader) changes(f codec.Field) *ChangesRead {
 	return c
 }
 
-// String is the name that clients of containers are told.
+// String returns the name of the change in responses to container clients.
 func (k Changed) String() string {
 	switch k {
 	case Created:

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Check reports whether all conditions of c hold. found is parallel to c.Rows, nil for a row that does not exist.
-// Errors are *dberr.Invalid with Cassandra's texts, or wrap row.ErrCorrupt. Terms are judged in order, the first that
-// fails ends it.
+// Check reports whether all conditions of c hold. found is parallel to c.Rows and holds nil for a row that does not
+// exist. Errors are *dberr.Invalid with Cassandra's texts, or wrap row.ErrCorrupt. Conditions are evaluated in order,
+// and evaluation stops at the first that fails.
 func Check(c *Conditional, found []*row.Row) (bool, error) {
 	for i := range c.Conditions {
 		k := &c.Conditions[i]
@@ -60,9 +60,9 @@ func (k *Condition) holds(r *row.Row) (bool, error) {
 	return false, nil
 }
 
-// subject is the type and the value that the condition compares, nil for null. A non-frozen list, set or map without
-// elements equals an empty one, but is neither less nor greater than any, as in Cassandra 5.0; satisfies knows it by
-// isCollection.
+// subject returns the type and the value that the condition compares; the value is nil for null. A non-frozen list,
+// set, or map without elements equals an empty one but is neither less nor greater than any value, as in Cassandra 5.0.
+// Function satisfies recognizes these types with isCollection.
 func (k *Condition) subject(cells []row.Cell) (*cqltype.Type, []byte, error) {
 	if k.Element != nil {
 		return k.element(cells)
@@ -77,7 +77,7 @@ func (k *Condition) subject(cells []row.Cell) (*cqltype.Type, []byte, error) {
 	return k.Type, have, err
 }
 
-// element is the type and value of the element the condition selects.
+// element returns the type and value of the element that the condition selects.
 func (k *Condition) element(cells []row.Cell) (*cqltype.Type, []byte, error) {
 	t := k.Type
 	switch t.Kind {
@@ -136,7 +136,7 @@ func valueAt(cells []row.Cell, path []byte) []byte {
 	return nil
 }
 
-// listIndex reads an int. Null is refused as Cassandra does.
+// listIndex reads an int. It rejects null, as Cassandra does.
 func listIndex(wire []byte) (int, error) {
 	if len(wire) != 4 {
 		return 0, dberr.Invalidf("Invalid null value for list index")
@@ -144,7 +144,7 @@ func listIndex(wire []byte) (int, error) {
 	return int(int32(binary.BigEndian.Uint32(wire))), nil
 }
 
-// isCollection tells the types of which a missing value equals the empty one.
+// isCollection reports whether a missing value of type t equals the empty value.
 func isCollection(t *cqltype.Type) bool { return row.MultiCell(t) && t.Kind != cqltype.UDT }
 
 func satisfies(op Operator, t *cqltype.Type, have, want []byte) (bool, error) {
@@ -180,7 +180,7 @@ func satisfies(op Operator, t *cqltype.Type, have, want []byte) (bool, error) {
 	return false, fmt.Errorf("operator %d: %w", op, ErrMalformed)
 }
 
-// contains judges CONTAINS and CONTAINS KEY.
+// contains evaluates CONTAINS and CONTAINS KEY.
 func (k *Condition) contains(cells []row.Cell) (bool, error) {
 	t := k.Type
 	byKey := k.Operator == ContainsKey
@@ -236,7 +236,7 @@ func containsValue(t *cqltype.Type, cells []row.Cell, want []byte, byKey bool) b
 var operatorNames = [...]string{"EXISTS", "NOT EXISTS", "=", "!=", "<", "<=", ">", ">=", "IN", "CONTAINS",
 	"CONTAINS KEY"}
 
-// String is the operator as CQL writes it.
+// String returns the operator in CQL notation.
 func (o Operator) String() string {
 	if int(o) < len(operatorNames) {
 		return operatorNames[o]

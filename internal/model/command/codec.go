@@ -8,31 +8,33 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Version is the version of the encoding, the first byte of every encoded command; the kind is the second. It changes
-// only when what all commands have in common does: whatever can be a field or a kind of its own is one (RFC 0006).
+// Version is the version of the encoding. It is the first byte of every encoded command; the second byte is the kind.
+// The version changes only if the common structure of all commands changes. All other additions use a new field or a
+// new kind (RFC 0006).
 const Version = 2
 
-// kind says what an encoded command is.
+// kind is the kind of an encoded command.
 type kind uint8
 
-// The kinds of encoded commands. The numbers are stored in logs: never change one.
+// These are the kinds of encoded commands. The numbers are stored in logs, so they must never change.
 const (
 	kindMutation    kind = 1
 	kindConditional kind = 2
 	kindRead        kind = 3
-	_               kind = 4 // was a sweep outside of an entry
+	_               kind = 4 // formerly a sweep outside an entry
 	kindDecision    kind = 5
 	kindEntry       kind = 6
 )
 
-// Every command has a list of fields (see codec) after its fixed part and before its lists. These numbers are taken in
-// a mutation: 1 for the region it comes from, 2 for its transaction, which must be understood.
-const mutationClaimant = 3
+// mutationPrincipal is a field of a mutation. Every command has a list of fields (see codec) between its fixed part and
+// its lists. In a mutation, field 1 is reserved for the region of origin. Field 2 is reserved for its transaction and
+// must be understood.
+const mutationPrincipal = 3
 
 // AppendMutation appends the encoded form of m.
 func AppendMutation(dst []byte, m *Mutation) []byte {
@@ -41,7 +43,7 @@ func AppendMutation(dst []byte, m *Mutation) []byte {
 	return a.Writer
 }
 
-// DecodeMutation reads what AppendMutation wrote into m. Byte slices of m are views over src; the capacity of m.Ops is
+// DecodeMutation reads the output of AppendMutation into m. Byte slices of m point into src. The capacity of m.Ops is
 // reused.
 func DecodeMutation(m *Mutation, src []byte) error {
 	r, err := open(src, kindMutation)
@@ -52,7 +54,7 @@ func DecodeMutation(m *Mutation, src []byte) error {
 	return r.end()
 }
 
-// What an encoded mutation says of its id.
+// These values describe the dedupe ID of an encoded mutation.
 const (
 	withoutID = iota
 	withID
@@ -65,7 +67,7 @@ func (a *appender) mutation(m *Mutation) {
 	a.ops(m.Ops, row.Unstamped)
 }
 
-// heading appends what stands before the operands, in what is sent with how the attempt is.
+// heading appends the part before the operands. If sent is true, it includes the state of the attempt.
 func (a *appender) heading(m *Mutation, stamp int64, sent bool) {
 	a.Uint(uint64(m.Table))
 	a.place(m.Table, m.Token, m.Low)
@@ -91,12 +93,12 @@ func (a *appender) heading(m *Mutation, stamp int64, sent bool) {
 		}
 	}
 	if sent {
-		a.claimant(mutationClaimant, m.Claimant)
+		a.principal(mutationPrincipal, m.Principal)
 	}
 	a.EndFields()
 }
 
-// ops appends operands; those that are Unstamped get stamp in the copy.
+// ops appends operands. Unstamped operands get stamp in the encoded copy.
 func (a *appender) ops(ops []Op, stamp int64) {
 	a.Uint(uint64(len(ops)))
 	for i := range ops {
@@ -139,11 +141,11 @@ func (r *reader) mutation(m *Mutation) {
 		m.Known = r.Uint()
 	}
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
-		if f.Number == mutationClaimant {
-			m.Claimant = r.claimant(f)
+		if f.Number == mutationPrincipal {
+			m.Principal = r.principal(f)
 			continue
 		}
-		r.unknown("a mutation", f, mutationClaimant)
+		r.unknown("a mutation", f, mutationPrincipal)
 	}
 	n := r.Count(3)
 	for range n {
@@ -226,7 +228,7 @@ func AppendConditional(dst []byte, c *Conditional) []byte {
 	return a.Writer
 }
 
-// DecodeConditional reads what AppendConditional wrote. Byte slices of c are views over src.
+// DecodeConditional reads the output of AppendConditional. Byte slices of c point into src.
 func DecodeConditional(c *Conditional, src []byte) error {
 	r, err := open(src, kindConditional)
 	if err != nil {
@@ -308,7 +310,7 @@ func (r *reader) consistency() dberr.Consistency {
 	return dberr.Consistency(v)
 }
 
-// The flags of an encoded Read.
+// These are the flags of an encoded Read.
 const (
 	readAfterPartition = 1 << iota
 	readReversed
@@ -356,7 +358,7 @@ func AppendRead(dst []byte, c *Read) []byte {
 		var v [2 * binary.MaxVarintLen64]byte
 		a.Field(readBorrows, false, binary.AppendUvarint(binary.AppendUvarint(v[:0], uint64(c.Owed)), uint64(c.Wanted)))
 	}
-	a.claimant(readClaimant, c.Claimant)
+	a.principal(readClaimant, c.Principal)
 	if c.Changes != nil {
 		a.changes(c.Changes)
 	}
@@ -366,8 +368,8 @@ func AppendRead(dst []byte, c *Read) []byte {
 	if c.Index != nil && len(c.Index.All) > 0 {
 		a.Field(readTerms, true, c.Index.appendTerms(nil))
 	}
-	if c.Fold != nil {
-		a.fold(c.Fold)
+	if c.Pushdown != nil {
+		a.pushdown(c.Pushdown)
 	}
 	if c.Index != nil && c.Index.Near != nil {
 		a.Field(readNear, true, c.Index.appendNear(nil))
@@ -380,8 +382,8 @@ func AppendRead(dst []byte, c *Read) []byte {
 	return a.Writer
 }
 
-// The fields of a conditional, a read and a decision. A bound, and what is to be done, must be understood by whoever
-// carries the command out.
+// These are the fields of a conditional, a read, and a decision. A field that limits a command or changes its effect
+// must be understood by the receiver.
 const (
 	conditionalMaxCharge = 1
 	conditionalProgram   = 2
@@ -396,7 +398,7 @@ const (
 	readChanges          = 5
 	readValues           = 6
 	readTerms            = 7
-	readFold             = 8
+	readPushdown         = 8
 	readNear             = 9
 	readNearest          = 10
 	readDropped          = 11
@@ -404,7 +406,7 @@ const (
 	decisionResult       = 2
 )
 
-// number is the value of a field that is a number of ru.Units.
+// number returns the value of a field that holds an amount in ru.Units.
 func (r *reader) number(f codec.Field) int64 {
 	v := codec.NewReader(f.Value, ErrMalformed)
 	n := int64(v.UpTo(math.MaxInt64))
@@ -414,23 +416,23 @@ func (r *reader) number(f codec.Field) int64 {
 	return n
 }
 
-// claimant appends a field that says who asks, if it is known.
-func (a *appender) claimant(number uint64, c share.Claimant) {
-	if c != (share.Claimant{}) {
-		var v [share.ClaimantSize]byte
+// principal appends the field of a principal if it is known.
+func (a *appender) principal(number uint64, c fairshare.Principal) {
+	if c != (fairshare.Principal{}) {
+		var v [fairshare.PrincipalSize]byte
 		a.Field(number, false, c.Append(v[:0]))
 	}
 }
 
-func (r *reader) claimant(f codec.Field) share.Claimant {
-	c, ok := share.DecodeClaimant(f.Value)
+func (r *reader) principal(f codec.Field) fairshare.Principal {
+	c, ok := fairshare.DecodePrincipal(f.Value)
 	if !ok {
 		r.Fail()
 	}
 	return c
 }
 
-// DecodeRead reads what AppendRead wrote. Byte slices of c are views over src.
+// DecodeRead reads the output of AppendRead. Byte slices of c point into src.
 func DecodeRead(c *Read, src []byte) error {
 	r, err := open(src, kindRead)
 	if err != nil {
@@ -483,15 +485,15 @@ func DecodeRead(c *Read, src []byte) error {
 				r.Fail()
 			}
 		case readClaimant:
-			c.Claimant = r.claimant(f)
+			c.Principal = r.principal(f)
 		case readChanges:
 			c.Changes = r.changes(f)
 		case readValues:
 			r.values(f, c.Index)
 		case readTerms:
 			r.terms(f, c.Index)
-		case readFold:
-			c.Fold = r.fold(f)
+		case readPushdown:
+			c.Pushdown = r.pushdown(f)
 		case readNear:
 			r.near(f, c.Index)
 		case readNearest:
@@ -520,7 +522,7 @@ func (a *appender) sweep(s *Sweep) {
 }
 
 func (r *reader) sweep(s *Sweep) {
-	// The head of the entry may have contained the dropped columns and the expired rows.
+	// The head of the entry may already have set the dropped columns and the expired rows.
 	*s = Sweep{Keys: s.Keys[:0], Dropped: s.Dropped, Expired: s.Expired}
 	s.Table = r.Uint32()
 	s.Horizon = r.Int()
@@ -577,7 +579,7 @@ func (a *appender) foundRow(f *row.Row) {
 	}
 }
 
-// DecodeCASResult reads what AppendCASResult wrote. Byte slices of d are views over src.
+// DecodeCASResult decodes the output of AppendCASResult. Byte slices of d point into src.
 func DecodeCASResult(d *CASResult, src []byte) error {
 	r, err := open(src, kindDecision)
 	if err != nil {

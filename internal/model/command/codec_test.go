@@ -14,14 +14,14 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// pick draws from the source of a law.
+// pick draws random values for a property test.
 type pick struct{ *rapid.T }
 
 func (p pick) bytes() []byte { return rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(p.T, "bytes") }
@@ -41,7 +41,7 @@ func (p pick) upTo(n int) int { return rapid.IntRange(0, n).Draw(p.T, "n") }
 func (p pick) string() string { return rapid.StringN(0, 4, 8).Draw(p.T, "string") }
 func (p pick) cols() []uint32 { return rapid.SliceOfN(rapid.Uint32(), 0, 3).Draw(p.T, "columns") }
 
-// dropped lists columns that were dropped, some by a time.
+// dropped draws a list of dropped columns, some of them dropped up to a timestamp.
 func (p pick) dropped() (out []cqltype.Dropped) {
 	for _, c := range slices.Compact(slices.Sorted(slices.Values(p.cols()))) {
 		d := cqltype.Dropped{Column: c, Upto: cqltype.AllDropped}
@@ -54,7 +54,7 @@ func (p pick) dropped() (out []cqltype.Dropped) {
 }
 func (p pick) nulls() [][]byte { return list(p, p.null) }
 
-// low is the second half of a place on the ring of a table.
+// low draws the second half of a ring position.
 func (p pick) low(table uint32) uint64 {
 	if table&keys.WideRing == 0 {
 		return 0
@@ -97,7 +97,7 @@ func (p pick) typ(depth int) *cqltype.Type {
 
 func (p pick) mutation() Mutation {
 	m := Mutation{Table: p.u32(), Token: token.Token(p.i64()), Key: p.bytes(), SchemaVersion: p.u64(), Epoch: p.u64(),
-		Timestamp: p.i64(), Claimant: p.claimant()}
+		Timestamp: p.i64(), Principal: p.claimant()}
 	m.Low = p.low(m.Table)
 	if p.bool() {
 		m.Dedupe = DedupeID{Coordinator: [16]byte{1, 2, 3}, Sequence: p.u64()}
@@ -114,11 +114,11 @@ func (p pick) mutation() Mutation {
 	return m
 }
 
-func (p pick) claimant() share.Claimant {
+func (p pick) claimant() fairshare.Principal {
 	if p.bool() {
-		return share.Claimant{}
+		return fairshare.Principal{}
 	}
-	return share.Claimant{User: p.u32(), Connection: p.u32(), Low: p.bool()}
+	return fairshare.Principal{User: p.u32(), Connection: p.u32(), Low: p.bool()}
 }
 
 func (p pick) conditional() Conditional {
@@ -154,7 +154,7 @@ func (p pick) read() Read {
 		Limit: p.upTo(1 << 30),
 		Now:   p.i64(), Dropped: p.dropped(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
 		Owed: int64(p.upTo(1 << 30)), Wanted: int64(p.upTo(1 << 30)),
-		Peek: p.bool(), Claimant: p.claimant(),
+		Peek: p.bool(), Principal: p.claimant(),
 	}
 	c.Low, c.AfterLow = p.low(c.Table), p.low(c.Table)
 	c.Range.Begin = p.u64()
@@ -204,7 +204,7 @@ func (p pick) foundRow() *row.Row {
 	return r
 }
 
-// same compares values; where nil and empty mean the same, EquateEmpty is right, and distinct compares the rest.
+// same compares two values. EquateEmpty is right where nil and empty mean the same; distinct compares the rest.
 func same(t *rapid.T, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -212,8 +212,8 @@ func same(t *rapid.T, want, got any) {
 	}
 }
 
-// Every command comes back from its encoding as it was; null and the empty value stay apart; every cut of the bytes is
-// refused.
+// TestRoundTrip checks that every command survives its encoding, that null and the empty value stay distinct, and that
+// every truncated encoding is rejected.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pick{t}
@@ -285,7 +285,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// Decoding a mutation into one that was used before allocates nothing.
+// TestDecodeMutationAllocations checks that decoding into a used mutation allocates nothing.
 func TestDecodeMutationAllocations(t *testing.T) {
 	m := Mutation{Table: 1024, Key: []byte("key"), Ops: []Op{{Clustering: []byte{1}, Operand: []byte("operand")},
 		{Kind: OpIndex, Index: 7, Value: []byte("v")}}}
@@ -301,7 +301,7 @@ func TestDecodeMutationAllocations(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no input makes a decoder panic, and what is accepted survives another round.
+// FuzzDecode checks that no input makes a decoder panic, and that accepted input survives a second round trip.
 func FuzzDecode(f *testing.F) {
 	m := Mutation{Table: 1024, Key: []byte("k"), Ops: []Op{{Operand: []byte("x")}, {Kind: OpIndex, Value: []byte("v")}},
 		Dedupe: DedupeID{Sequence: 1}}
@@ -364,7 +364,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkMutation encodes and decodes a 1 KB write: CPU.
+// BenchmarkMutation measures the CPU time to encode and decode a 1 KB write.
 func BenchmarkMutation(b *testing.B) {
 	m := Mutation{Table: 1024, Key: []byte("0123456789abcdef"), Ops: []Op{{Operand: make([]byte, 1024)}}}
 	var buf []byte

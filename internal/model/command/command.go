@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is what a coordinator says to a replica and what it hears back: Mutation, Conditional, Read, Sweep,
-// the Entry of a replica set's log, and their versioned encoding.
+// Package command defines the commands that a coordinator sends to a replica, the responses, and their versioned
+// encoding: Mutation, Conditional, Read, Sweep, and the Entry of a replica set's log.
 //
-// Guarantees: (CM1) a command carries everything its application needs: no clock, catalog or configuration of the
-// replica takes part, so the same log gives the same rows; (CM2) an encoded command names its version, and what a newer
-// build has added to it is passed over or refused with feature.ErrNewer, never misread. Rows and keys are opaque bytes
-// here, made by packages row and cqltype. Start at Mutation and Read.
+// Guarantees:
+//
+//   - (CM1) A command carries everything that applying it requires. Application depends on no clock, schema catalog, or
+//     configuration of the replica, so the same log produces the same rows.
+//   - (CM2) An encoded command includes its version. A decoder skips additions of a newer build or rejects them with
+//     feature.ErrNewer. It never misreads them.
+//
+// Rows and keys are opaque bytes in this package. Packages row and cqltype encode them. Start reading at Mutation and
+// Read.
 package command
 
 import (
@@ -14,80 +19,82 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// OpKind says where in a partition an operand is merged.
+// OpKind is the place in a partition into which an operand is merged.
 type OpKind uint8
 
-// The kinds of Op.
+// These are the kinds of Op.
 const (
 	// OpRow merges into the row of Op.Clustering.
 	OpRow OpKind = iota
 	// OpHeader merges into the partition header: static cells, the partition deletion, deleted ranges.
 	OpHeader
-	// OpIndex records that the row may have Op.Value under index Op.Index. Entries are hints: whoever reads one checks
-	// the row, and sweeps remove those that no longer hold. So writing one needs no read of the old value.
+	// OpIndex records that the row may have Op.Value in index Op.Index. Index entries are hints: a reader checks the
+	// row, and sweeps remove stale entries. Writing an entry therefore requires no read of the old value.
 	OpIndex
-	// OpChange enters the row in the change log, at the stamp of the mutation, from feature level 4 on (RFC 0024).
+	// OpChange adds the row to the change log at the mutation's timestamp. It requires feature level 4 (RFC 0024).
 	OpChange
 )
 
-// The flags of an OpChange, in Op.Index.
+// These flags of an OpChange are stored in Op.Index.
 const (
-	// ChangeLatest leaves an entry for the row as it is now: it was not deleted.
+	// ChangeLatest leaves a log entry for the row in its current state. It means that the row was not deleted.
 	ChangeLatest uint32 = 1 << iota
-	// ChangeKept keeps Op.Operand, a row of what the change has made of the row (see ChangeBefore), until that expires.
+	// ChangeKept stores Op.Operand until it expires. The operand is a row that describes the change (see ChangeBefore).
 	ChangeKept
-	// ChangePointed is for rows that do not know their entry: a key of its own does, from feature level 5 on. Entries
-	// are as ChangeLatest and the one before say, whatever the row has.
+	// ChangePointed marks a row that does not store the timestamp of its log entry. A separate key stores it. This flag
+	// requires feature level 5. The presence of entries follows ChangeLatest and the previous timestamp, and does not
+	// depend on the row.
 	ChangePointed
-	// ChangeRanges enters no row, but the deletion of ranges of them, or of the partition: kept, and before the changes
-	// of rows in the same mutation.
+	// ChangeRanges adds a deletion of row ranges, or of the whole partition, instead of a row. The entry is kept and
+	// precedes the row changes of the same mutation.
 	ChangeRanges
 	changeFlags = ChangeLatest | ChangeKept | ChangePointed | ChangeRanges
 )
 
-// The columns of a change that is kept: those of the row as it is after the change have their own ids, those of the row
-// before have the bit ChangeBefore. ChangeKind holds one byte, a Changed.
+// These column IDs encode a kept change of a container. Columns of the row after the change have their own IDs. Columns
+// of the row before the change have the bit ChangeBefore set. ChangeKind holds one byte, a Changed.
 const (
 	ChangeBefore uint32 = 1 << 31
 	ChangeKind   uint32 = 1<<32 - 1
 )
 
-// The columns of a change of a CQL table that is kept. Each holds a row in its stored form, with timestamps, times to
-// live and all: as it is after the change, as it was before, and the deletions of ranges.
+// These column IDs encode a kept change of a CQL table. Each column holds a row in stored form, including timestamps
+// and times to live: the row after the change, the row before it, and the range deletions.
 const (
 	ChangeRowAfter uint32 = ChangeKind - 1 - iota
 	ChangeRowBefore
 	ChangeDeletions
 )
 
-// Changed says what a change has done to a row.
+// Changed is the effect of a change on a row.
 type Changed byte
 
-// The kinds of changes. The numbers are stored: never change one.
+// These are the kinds of changes. The numbers are stored, so they must never change.
 const (
 	Created  Changed = 1
 	Replaced Changed = 2
 	Deleted  Changed = 3
-	// RangesDeleted says that ranges of rows of a logical partition were deleted, or all of it, with the static row.
+	// RangesDeleted means that ranges of rows, or a whole logical partition including its static row, were deleted.
 	RangesDeleted Changed = 4
 )
 
 // Op is one operand of a mutation.
 type Op struct {
 	Kind OpKind
-	// Clustering is the concatenation of the clustering columns' key forms; empty for a table without clustering
-	// columns and for the header. An index entry of a static column has none either.
+	// Clustering is the concatenation of the clustering columns' key forms. It is empty for the header, for a table
+	// without clustering columns, and for an index entry of a static column.
 	Clustering []byte
-	// Operand is an encoded row (see row.Builder); empty for OpIndex, and for an OpChange that keeps nothing.
+	// Operand is an encoded row (see row.Builder). It is empty for an OpIndex and for an OpChange that keeps nothing.
 	Operand []byte
-	// Index and Value are for OpIndex: the index id and the indexed value in wire form. Of an OpChange they are its
-	// flags, and the stamp of the row's entry in the change log, 8 bytes, which goes; empty if there is none.
+	// Index and Value are the index ID and the indexed value in wire form of an OpIndex. In an OpChange, Index holds
+	// the flags. Value holds the timestamp, in 8 bytes, of the row's log entry that the change removes, or is empty if
+	// no such entry exists.
 	Index uint32
 	Value []byte
 }
@@ -95,196 +102,201 @@ type Op struct {
 // Mutation changes one logical partition, atomically.
 type Mutation struct {
 	Table uint32
-	// Token is the key's place on the ring, or the first half of it in a table on the wide ring; Low is the second
-	// half, 0 in others.
+	// Token is the key's ring position. In a table on the wide ring it is the first half of the position, and Low is
+	// the second half. Low is 0 in other tables.
 	Token token.Token
 	Low   uint64
 	// Key is the serialized partition key.
 	Key []byte
 	Ops []Op
-	// SchemaVersion is schema.Revision as the coordinator saw it.
+	// SchemaVersion is the schema.Revision that the coordinator used.
 	SchemaVersion uint64
-	// Epoch is the epoch of the physical partition the coordinator believes in.
+	// Epoch is the epoch that the coordinator expects the physical partition to have.
 	Epoch uint64
-	// Dedupe identifies the command for exactly-once application; the zero value asks for none.
+	// Dedupe identifies the command for exactly-once application. The zero value disables deduplication.
 	Dedupe DedupeID
-	// Retried says that an earlier attempt with this id may have been carried out. Sent says that none can have been,
-	// and that the command came from another node, so that it may be here long after it was sent, and after later
-	// attempts. Known goes with both: the newest value of partition.Host.DedupeEpoch that the node that is asked had
-	// told before the first attempt that may have been carried out, 0 if it had told none.
+	// Retried means that an earlier attempt with this ID may have been executed. Sent means that no earlier attempt can
+	// have been executed and that the command came from another node. Such a command can arrive long after it was sent,
+	// even after later attempts. Known applies to both: it is the newest value of partition.Host.DedupeEpoch that the
+	// target node had reported before the first attempt that may have been executed, or 0 if it had reported none.
 	Retried, Sent bool
 	Known         uint64
-	// Timestamp is the stamp the leader gave to the operands that came Unstamped; 0 before that.
+	// Timestamp is the timestamp that the leader assigned to the Unstamped operands. It is 0 before that.
 	Timestamp int64
-	// Claimant is who asks, where what the partition may take is bounded; the zero value is nobody in particular. It is
-	// in no log.
-	Claimant share.Claimant
+	// Principal is the user and connection charged for the command when throughput is limited. The zero value is an
+	// anonymous principal. It is not stored in the log.
+	Principal fairshare.Principal
 }
 
-// DedupeID names a command of a coordinator: (node, sequence) is used once.
+// DedupeID identifies a command of a coordinator. Each (node, sequence) pair is used only once.
 type DedupeID = keys.DedupeID
 
-// Position is where the key stands in its table.
+// Position returns the key's position in its table.
 func (m *Mutation) Position() keys.Position {
 	return keys.Position{Ring: m.Token.Position(), Low: m.Low, Key: m.Key}
 }
 
 // Slice is a half-open interval [Start, End) of clustering keys, compared as bytes. An empty Start begins at the first
-// row; a nil End is unbounded. Because clustering keys are concatenations of order-preserving forms, every CQL bound,
-// inclusive or exclusive, on any prefix of the clustering columns is such an interval.
+// row, and a nil End is unbounded. Clustering keys are concatenations of order-preserving forms. Every CQL bound on a
+// prefix of the clustering columns, inclusive or exclusive, is therefore such an interval.
 type Slice struct{ Start, End []byte }
 
-// Read asks for rows in order: partitions by (token, key), rows by clustering key.
+// Read requests rows in order: partitions by (token, key), rows by clustering key.
 type Read struct {
 	Table uint32
-	// Key selects one logical partition; nil selects Range.
+	// Key selects one logical partition. A nil Key selects Range.
 	Key   []byte
 	Token token.Token
-	Low   uint64 // as in Mutation
-	// Range selects the partitions of an interval of tokens. It is used when Key is nil; the zero Range is the whole
-	// ring. On the wide ring it is one of first halves of places.
+	Low   uint64 // second half of the position, see Mutation
+	// Range selects the partitions of a token interval. It is used if Key is nil. The zero Range is the whole ring. On
+	// the wide ring it is an interval of the first halves of positions.
 	Range token.Range
-	// After resumes a read of a Range after this position: strictly after the row (Key, Clustering) of that partition,
-	// or after the whole partition if AfterPartition is set. AfterToken and AfterLow are the key's place on the ring.
+	// AfterKey and the fields below resume a read of a Range. The read continues strictly after the row (Key,
+	// Clustering) of that partition, or after the whole partition if AfterPartition is set. AfterToken and AfterLow are
+	// the key's ring position.
 	AfterKey        []byte
 	AfterToken      token.Token
 	AfterLow        uint64
 	AfterClustering []byte
 	AfterPartition  bool
-	// Slices restricts rows in every partition: sorted, disjoint. Empty means all rows. With Reversed, rows come in
-	// descending order (slices are still given ascending).
+	// Slices restricts the rows in every partition. They are sorted and disjoint, and empty means all rows. If Reversed
+	// is set, rows are returned in descending order; slices are still ascending.
 	Slices   []Slice
 	Reversed bool
-	// Statics asks for static cells; NoRows asks for nothing but partitions. With either, the visitor's Partition is
-	// called for every partition that has a live row in Slices or a live static cell, otherwise for those with a live
-	// row.
+	// Statics requests static cells. NoRows requests partitions without rows. With either of them, the visitor's
+	// Partition is called for every partition that has a live row in Slices or a live static cell. Otherwise it is
+	// called for every partition that has a live row.
 	Statics bool
 	NoRows  bool
-	// Index, if not nil, visits only rows that have an entry with this value; the caller checks the rows themselves.
+	// Index, if not nil, restricts the read to rows that have a matching index entry. The caller checks the rows
+	// themselves.
 	Index *IndexLookup
-	// Changes, if not nil, reads the change log instead of rows. Clustering keys of what is found, and AfterClustering,
-	// have the 8 bytes of the stamp before them.
+	// Changes, if not nil, reads the change log instead of rows. The clustering keys of the results, and
+	// AfterClustering, start with the 8 bytes of the timestamp.
 	Changes *ChangesRead
-	// Fold, if not nil, asks for something to be made of the rows: the visitor is a Folder, and may be given that
-	// instead.
-	Fold *Fold
-	// Limit bounds how many rows the caller can use at most, 0 = not known. A hint: the visitor decides.
+	// Pushdown, if not nil, lets the replica process the rows and return the result. The visitor must be a
+	// PushdownVisitor, and receives either results or rows.
+	Pushdown *Pushdown
+	// Limit is the maximum number of rows that the caller can use, or 0 if it is unknown. It is a hint: the visitor
+	// decides when to stop.
 	Limit int
-	// Now is the second since the epoch at which expiry is judged.
+	// Now is the time at which expiry is evaluated, in seconds since the epoch.
 	Now int64
-	// Dropped says which cells are to be treated as absent, ascending by columns; nearly always empty.
+	// Dropped lists the cells that are treated as absent, in ascending order of columns. It is nearly always empty.
 	Dropped []cqltype.Dropped
 	Level   dberr.Consistency
 	Epoch   uint64
-	// Continued says that the command goes on with what another one of the same request has begun, in the same physical
-	// partition: what a read costs to begin with was paid.
+	// Continued means that the command continues another command of the same request in the same physical partition, so
+	// the base price of a read has already been charged.
 	Continued bool
-	// Owed and Wanted are request units, as parts of ru.Unit, that a follower on the sender's node asks the leader for:
-	// what it has spent already, and what it would like to be lent.
+	// Owed and Wanted are request units, in fractions of ru.Unit, that a follower on the sender's node reports to the
+	// leader. Owed has already been spent. Wanted is the amount that the follower would like to borrow.
 	Owed, Wanted int64
-	// Peek says that the read is only to learn what another one would cost. It has a price of its own.
+	// Peek means that the read only estimates the cost of another read. It has its own price.
 	Peek bool
-	// Claimant is who asks, as in Mutation. NoWait says that whoever asks cannot wait until the partition may take
-	// more; it is not sent to other nodes.
-	Claimant share.Claimant
-	NoWait   bool
-	// Deadline ends the read where that is earlier than the time of a read; zero: nothing else does. It is not sent to
-	// other nodes: the time that an attempt has is.
+	// Principal is as in Mutation. NoWait means that the requester cannot wait for throughput to become available.
+	// NoWait is not sent to other nodes.
+	Principal fairshare.Principal
+	NoWait    bool
+	// Deadline ends the read if it is earlier than the read timeout. The zero value sets no deadline. It is not sent to
+	// other nodes, which limit each attempt instead.
 	Deadline time.Time
 }
 
-// Position is where Key stands in the table.
+// Position returns Key's position in the table.
 func (c *Read) Position() keys.Position {
 	return keys.Position{Ring: c.Token.Position(), Low: c.Low, Key: c.Key}
 }
 
-// ChangesRead says which changes a Read looks for: those of logical partitions in order of their commits.
+// ChangesRead selects the changes that a Read returns. Within a logical partition, changes are in commit order.
 type ChangesRead struct {
-	// After and Upto bound the stamps of changes, in microseconds: After is left out, Upto is not.
+	// After (exclusive) and Upto (inclusive) bound the timestamps of changes, in microseconds.
 	After, Upto int64
-	// Kept looks for the changes that are kept, with all images; otherwise the rows of which the last change is among
-	// those are passed on as they are, once.
+	// Kept selects the kept changes, with all images. Otherwise each row whose last change is in the interval is
+	// returned once, in its current state.
 	Kept bool
-	// Horizon asks for no changes, but for the horizon of each physical partition: all commits up to this stamp are
-	// applied there, and later ones have higher stamps. It comes as a row without cells, whose clustering key is the
-	// stamp in 8 bytes, of a partition at the position from which on it holds.
+	// Horizon requests the horizon of each physical partition instead of changes. All commits up to the horizon are
+	// applied there, and later commits have higher timestamps. The horizon is returned as a row without cells, whose
+	// clustering key is the timestamp in 8 bytes. Its partition key is the position at which the horizon's validity
+	// begins.
 	Horizon bool
 }
 
-// IndexLookup names an index, and a value in wire form: rows come in the order of the table. Instead of the value it
-// may have one of the others.
+// IndexLookup is an index and a value in wire form. Rows are returned in table order. Any, End, All, or Near can
+// replace the single value.
 type IndexLookup struct {
 	Index uint32
 	Value []byte
-	// Any, if not empty, are alternatives: rows that have entries with all values of one of them, each row once, in the
-	// order of the table.
+	// Any, if not empty, lists alternatives. A row matches an alternative if it has entries for all of its values. Each
+	// row is returned once, in table order.
 	Any [][][]byte
-	// End, if not nil, makes it the values from Value on that are below End. Rows come in order of their values, with
-	// Read.Reversed from the largest one on, and those with one value in the order of the table. Each comes with the
-	// value that it has now, and once. It is for indexes in whose entries values are in order. First, if it is set, is
-	// a value apart: one row that has it is passed on before the others, if there is one.
+	// End, if not nil, selects the values in [Value, End). Rows are returned in the order of their values (descending
+	// if Read.Reversed is set), and rows with equal values in table order. Each row is returned once, with its current
+	// value. This requires an index whose entries are ordered by value. First, if set, is a separate value: one row
+	// that has it, if there is one, is returned before all others.
 	End, First []byte
-	// After is the value of the row that Read.AfterKey and Read.AfterClustering name, in a read of such a range.
+	// After is the value of the row that Read.AfterKey and Read.AfterClustering identify, in a read of such a range.
 	After []byte
-	// All, if not empty, are conditions of one or several indexes, those of equal values first: rows that meet all of
-	// them, each row once, in the order of the table. Others may come, too: the caller checks rows in any case.
+	// All, if not empty, lists conditions on one or more indexes, equality conditions first. Each row that meets all
+	// conditions is returned once, in table order. Other rows can be returned too, so the caller must check them.
 	All []IndexTerm
-	// Near, if not nil, is a vector in wire form: rows come that are near to it, in the order of what their entries
-	// tell, those that may be the nearest first. When all of the lists are looked at that are looked at first, those of
-	// the next lists follow in the same way. Generation is that of the lists. Nearest, if it is not 0, is how many rows
-	// are wanted: the more, the more lists are looked at first.
+	// Near, if not nil, is a vector in wire form. Rows near it are returned in the order that their index entries
+	// indicate, most promising rows first. After the first set of lists is exhausted, the rows of the next lists follow
+	// in the same way. Generation is the generation of the lists. Nearest, if not 0, is the number of wanted rows: a
+	// higher number widens the first set of lists.
 	Near       []byte
 	Generation uint32
 	Nearest    int
 }
 
-// IndexTerm is that a row has an entry in an index, with Value or, if End is not nil, with one from Value on that is
-// below End. It is for indexes in whose entries values are in order.
+// IndexTerm is the condition that a row has an index entry with Value or, if End is not nil, with a value in [Value,
+// End). It requires an index whose entries are ordered by value.
 type IndexTerm struct {
 	Index      uint32
 	Value, End []byte
-	// Whole says that entries stand for all rows of their logical partitions.
+	// Whole means that an entry stands for all rows of its logical partition.
 	Whole bool
 }
 
-// Ordered reports whether rows come in the order of their values.
+// Ordered reports whether rows are returned in the order of their values.
 func (l *IndexLookup) Ordered() bool { return l != nil && l.End != nil }
 
-// Step is a visitor's answer: what to read next.
+// Step is a visitor's decision on how the read continues.
 type Step uint8
 
-// The steps.
+// These are the steps.
 const (
 	More Step = iota
 	NextPartition
 	Stop
-	// Enough is the end of what is wanted of the physical partition at hand, in a read of what is near to a vector.
+	// Enough ends the read of the current physical partition in a vector search.
 	Enough
 )
 
-// Looker is a Visitor that hears of each entry of an index before the row that it leads to, which may not be there.
+// Looker is a Visitor that is notified of each index entry before the corresponding row is looked up. The row may not
+// exist.
 type Looker interface {
 	Entry(clustering []byte) error
 }
 
-// Visitor receives what a Read finds. Everything passed is valid only during the call.
+// Visitor receives the results of a Read. All arguments are valid only during the call.
 type Visitor interface {
-	// Partition begins a logical partition. static is nil when the read did not ask for statics or there are none.
+	// Partition begins a logical partition. static is nil if the read did not request static cells or none exist.
 	Partition(tok token.Token, key []byte, static *row.Row) (Step, error)
-	// Row is one live row.
+	// Row receives one live row.
 	Row(clustering []byte, r *row.Row) (Step, error)
 }
 
-// Walker is a Visitor that also hears how far the read of a range has come where there is nothing for it: a table may
-// have millions of partitions that are deleted. So it can stop there, and go on from there with another command.
+// Walker is a Visitor that is also notified of the progress of a range read that finds no rows. A table may contain
+// millions of deleted partitions. The visitor can stop the read there, and another command can resume it.
 type Walker interface {
 	Visitor
-	// Passed says that the read has looked at so many more keys since it had something to pass on, or since the last
-	// call, and that all partitions up to the end of this one are read. It is called once in a thousand keys or so.
+	// Passed reports the number of keys examined since the last result or the last call. All partitions up to the end
+	// of this partition have been read. It is called about once per thousand keys.
 	Passed(tok token.Token, key []byte, looked int) (Step, error)
 }
 
-// Passed tells a visitor how far a read has come, if it is a Walker.
+// Passed notifies v of the progress of a read if it is a Walker.
 func Passed(v Visitor, tok token.Token, key []byte, looked int) (Step, error) {
 	if w, ok := v.(Walker); ok {
 		return w.Passed(tok, key, looked)
@@ -292,8 +304,8 @@ func Passed(v Visitor, tok token.Token, key []byte, looked int) (Step, error) {
 	return More, nil
 }
 
-// Sweep removes what nobody can see any more: each key is re-read when the sweep is applied and rewritten or deleted if
-// its tombstones and expired cells are older than Horizon (seconds since the epoch).
+// Sweep removes data that no reader can see. When a sweep is applied, each key is read again. It is rewritten or
+// deleted if its tombstones and expired cells are older than Horizon, in seconds since the epoch.
 type Sweep struct {
 	Table   uint32
 	Keys    [][]byte

@@ -2,14 +2,14 @@
 
 package command
 
-// Completion is told once how a write ended. Callers implement it on a struct they pool, so that a write allocates
-// nothing.
+// Completion is notified once of the outcome of a write. Callers implement it on a pooled struct, so that a write
+// allocates nothing.
 //
-// Done may be called before the function that was given the Completion returns, on the same goroutine, or later on
-// another one. It must be quick and must not block: writes that were committed together wait for each other's Done. err
-// is nil when the write is as durable as the store was asked to make it.
+// Done may be called on the same goroutine before the function that received the Completion returns, or later on
+// another goroutine. It must be quick and must not block, because writes that were committed together wait for each
+// other's Done. err is nil if the write has reached the requested durability.
 type Completion interface{ Done(err error) }
 
-// CASCompletion is told once how a Conditional ended. The rules of Completion hold. The Decision belongs to the
-// receiver; it is nil if err is not.
+// CASCompletion is notified once of the outcome of a Conditional. The rules of Completion apply. The CASResult belongs
+// to the receiver. It is nil if err is not nil.
 type CASCompletion interface{ CASDone(d *CASResult, err error) }

@@ -34,7 +34,7 @@ func frozen(t *cqltype.Type) *cqltype.Type {
 func i32(v int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(v)) }
 func i64(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 
-// multi makes the cells of a multi-cell column from its wire form.
+// multi builds the cells of a multi-cell column from its wire form.
 func multi(column uint32, t *cqltype.Type, wire []byte) []row.Cell {
 	var out []row.Cell
 	n := byte(0)
@@ -55,7 +55,8 @@ func single(column uint32, value []byte) []row.Cell {
 	return []row.Cell{{Column: column, Value: value}}
 }
 
-// Conditions mean what they mean in Cassandra 4.0; each line of the table is a statement of the recorded scenarios.
+// TestCheck checks that conditions behave as in Cassandra 4.0. Each line of the table is a statement of the recorded
+// scenarios.
 func TestCheck(t *testing.T) {
 	var list, set, m, u []byte
 	list = listType.AppendCollection(nil, i32(1), i32(2), i32(3))
@@ -177,7 +178,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// columnOf guesses the type of the column whose element a line of the table looks at.
+// columnOf guesses the type of the column whose element a table line selects.
 func columnOf(cells []row.Cell, c Condition) *cqltype.Type {
 	var t *cqltype.Type
 	switch {
@@ -202,7 +203,7 @@ func checkInvalid(t *testing.T, err error, want string) {
 	}
 }
 
-// A malformed condition is an error, never a panic.
+// TestCheckMalformed checks that a malformed condition is an error instead of a panic.
 func TestCheckMalformed(t *testing.T) {
 	for _, c := range []Condition{
 		{Row: 1, Operator: Exists},
@@ -220,7 +221,7 @@ func TestCheckMalformed(t *testing.T) {
 	}
 }
 
-// Updates become operands that, merged over what was found, give what Cassandra gives.
+// TestResolve checks that updates become operands whose merge with the found rows equals Cassandra's result.
 func TestResolve(t *testing.T) {
 	const stamp = 1000
 	list := listType.AppendCollection(nil, i32(10), i32(11), i32(10))
@@ -350,7 +351,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Static columns are resolved into the header, and operands come behind those that are there.
+// TestResolveStatic checks that updates of static columns are resolved into the header, and that operands are appended
+// to the existing ones.
 func TestResolveStatic(t *testing.T) {
 	c := &Conditional{Rows: []RowRef{{Static: true}},
 		Updates: []Update{{Kind: CounterAdd, Column: 2, Type: bigType, Args: [][]byte{i64(1)}}}}
@@ -360,8 +362,9 @@ func TestResolveStatic(t *testing.T) {
 	}
 }
 
-// TestClientTimestampBesideStamp has one batch set one element of a list twice, once with the client's timestamp and
-// once with the leader's. Whichever comes first, the higher timestamp wins, and on a tie the larger value.
+// TestClientTimestampBesideStamp sets one list element twice in one batch, once with the client's timestamp and once
+// with the leader's. It checks that the higher timestamp wins regardless of the order, and that the larger value wins a
+// tie.
 func TestClientTimestampBesideStamp(t *testing.T) {
 	set := func(ts int64, value string) Update {
 		return Update{Kind: ListSetAt, Column: 1, Args: [][]byte{binary.BigEndian.AppendUint32(nil, 0), []byte(value)},

@@ -8,68 +8,71 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Conditional is a mutation that depends on what is stored: IF conditions, counters, the list operations that address
-// an element by its place, and transactions. The leader reads Rows under the latch of the logical partition, checks
+// Conditional is a mutation that depends on stored data: IF conditions, counters, list operations that address an
+// element by its index, and transactions. The leader reads Rows under the latch of the logical partition, checks
 // Conditions, turns Updates into operands, and commits Mutation.Ops and those operands as one mutation. Nothing is
 // written unless all conditions hold.
 type Conditional struct {
 	Mutation Mutation
-	// Serial is the serial consistency level of a lightweight transaction, and 0 when there are no conditions.
+	// Serial is the serial consistency level of a lightweight transaction, or 0 if there are no conditions.
 	Serial dberr.Consistency
-	// Rows are the rows that Conditions and Updates refer to by number, each at most once.
+	// Rows lists the rows that Conditions and Updates refer to by index. Each row is listed at most once.
 	Rows       []RowRef
 	Conditions []Condition
 	Updates    []Update
-	// First asks for a row of the partition, if the conditions do not hold, which the answer shows.
+	// First selects a row of the partition that the response shows if the conditions do not hold.
 	First First
-	// Program, if not nil, makes it a transaction: the leader runs the program, which says what is written. There are
-	// no Ops, Rows, Conditions or Updates then. What it means is for those who wrote it and the leader's node to know.
+	// Program, if not nil, makes the command a transaction: the leader runs the program, which determines the writes.
+	// Ops, Rows, Conditions, and Updates are then empty. The program is opaque in this package.
 	Program []byte
-	// Dry asks what a transaction would cost: its program is run, and nothing of what it says is written.
+	// Dry requests the cost of a transaction: its program is run, but its writes are discarded.
 	Dry bool
-	// MaxCharge, in ru.Units, is what it may cost: if it would cost more nothing is done. 0 is no bound.
+	// MaxCharge is the maximum cost in ru.Units. If the cost would be higher, nothing is written. 0 means no limit.
 	MaxCharge int64
-	// Log, if not nil, has what is changed entered in the change log, by the leader: it knows the rows before and
-	// after.
+	// Log, if not nil, makes the leader add the changes to the change log, because the leader knows the rows before and
+	// after the change.
 	Log *ChangeLog
-	// Now is the second at which expiry is judged, which a client may choose; Dropped as in Read.
+	// Now is the second at which expiry is evaluated; a client can choose it. Dropped is as in Read.
 	Now     int64
 	Dropped []cqltype.Dropped
 	// Issued is the second at which the coordinator received the request, by the clocks of a quorum. A leader that has
-	// no record of the command compares it with its own clock. 0: it is not known, as in commands of earlier builds.
+	// no dedupe record of the command compares it with its own clock. It is 0 if it is unknown, as in commands of
+	// earlier builds.
 	Issued int64
 }
 
-// ChangeLog says how changes of a CQL table are logged.
+// ChangeLog configures how changes of a CQL table are logged.
 type ChangeLog struct {
-	// Keep is for how many seconds each change is kept with its images; 0 keeps only which row was changed last when.
+	// Keep is the number of seconds for which each change is kept with its images. If it is 0, only the time of each
+	// row's last change is kept.
 	Keep int64
 }
 
-// ChangeGrace is for how many seconds more than Keep says changes are kept: a reader that begins with the oldest of
-// them has that much time to come to the end.
+// ChangeGrace is the number of seconds for which changes are kept beyond ChangeLog.Keep. A reader that starts at the
+// oldest change has this much time to finish.
 const ChangeGrace = 3600
 
-// First says which row of the partition answers a conditional that was refused.
+// First selects the row of the partition that the response to a rejected conditional shows.
 type First uint8
 
-// The choices. FirstMarked passes over rows that have no marker, those that no INSERT made.
+// These are the values of First. FirstMarked skips rows without a row marker, which no INSERT created.
 const (
 	NoFirst First = iota
 	FirstRow
 	FirstMarked
 )
 
-// RowRef names a row of the mutation's partition, or its static row.
+// RowRef identifies a row of the mutation's partition, or its static row.
 type RowRef struct {
 	Static     bool
 	Clustering []byte
 }
 
-// Operator compares a stored value with the condition's.
+// Operator compares a stored value with the value of the condition.
 type Operator uint8
 
-// The operators of a Condition. Exists and NotExists look at the row; the others at a column or an element of it.
+// These are the operators of a Condition. Exists and NotExists test the row. The others test a column or an element of
+// it.
 const (
 	Exists Operator = iota
 	NotExists
@@ -89,46 +92,46 @@ type Condition struct {
 	// Row is an index into Conditional.Rows.
 	Row      int
 	Operator Operator
-	// Column and Type describe the column. A nil Type belongs to Exists and NotExists.
+	// Column and Type describe the column. Type is nil for Exists and NotExists.
 	Column uint32
 	Type   *cqltype.Type
-	// Element, if not nil, selects an element of a map (wire form of the key), a list (wire form of an int index) or a
-	// UDT (wire form of a smallint field index); the comparison is then with that element's type.
+	// Element, if not nil, selects an element of a map (wire form of the key), a list (wire form of an int index), or a
+	// UDT (wire form of a smallint field index). The comparison then uses the element's type.
 	Element []byte
-	// Values holds one value (nil = null), any number for In.
+	// Values holds one value (nil for null), or any number of values for In.
 	Values [][]byte
 }
 
-// UpdateKind is an update whose effect depends on the stored row.
+// UpdateKind is the kind of an update whose effect depends on the stored row.
 type UpdateKind uint8
 
-// The kinds.
+// These are the kinds of Update.
 const (
 	CounterAdd   UpdateKind = iota // Args[0] = bigint delta
 	ListSetAt                      // Args[0] = int index, Args[1] = value (nil deletes the element)
 	ListDiscard                    // Args = values to remove
 	ListDeleteAt                   // Args[0] = int index
-	// ListPut adds elements whose paths are known: Args = path, value, path, value, ... It depends on nothing stored,
-	// but the updates after it count places with them.
+	// ListPut adds elements whose paths are known: Args = path, value, path, value, ... It depends on no stored data,
+	// but the updates after it count indexes that include its elements.
 	ListPut
-	// SumAdd adds to a number, or appends to a text, that is not null: Args[0] = what is added, the others = the ids of
-	// the indexes that the sum is entered in, as ints. An id with another int after it has the ordered form of the sum
-	// (cqltype.AppendKey), cut off at that many bytes.
+	// SumAdd adds to a number or appends to a text that is not null. Args[0] is the addend. The other arguments are the
+	// IDs, as ints, of the indexes that receive the sum. An ID that is followed by another int receives the sum's
+	// ordered form (cqltype.AppendKey), truncated to that many bytes.
 	SumAdd
 )
 
-// Update is resolved by the leader into operands stamped like the rest of the mutation.
+// Update is a change that the leader resolves into operands. They get the timestamps of the mutation.
 type Update struct {
 	Row    int
 	Kind   UpdateKind
 	Column uint32
 	Type   *cqltype.Type
 	Args   [][]byte
-	// Statement numbers the statements of a batch: an update sees the row as the updates before it in its own statement
-	// leave it, but not what other statements do. Counters see all.
+	// Statement is the number of the statement in a batch. An update sees the row as modified by the earlier updates of
+	// the same statement, but not the changes of other statements. Counter updates see all changes.
 	Statement int
-	// Timestamp is the operand's, row.Unstamped for the leader's stamp, which counters always get. TTL and Expiry as in
-	// row.Cell.
+	// Timestamp is the operand's timestamp, or row.Unstamped for the leader's timestamp, which counters always use. TTL
+	// and Expiry are as in row.Cell.
 	Timestamp int64
 	TTL       int32
 	Expiry    int64
@@ -143,15 +146,15 @@ type FoundRow struct {
 // CASResult is the outcome of a Conditional.
 type CASResult struct {
 	Applied bool
-	// Found holds, parallel to Conditional.Rows, the rows as they were when the conditions were checked; nil = the row
-	// did not exist. They are copies the caller may keep.
+	// Found holds the state of the rows at the time when the conditions were checked. It is parallel to
+	// Conditional.Rows and holds nil for a row that did not exist. The rows are copies that the caller may keep.
 	Found []*row.Row
-	// First is the row that Conditional.First asks for, nil if there is none or the conditions hold.
+	// First is the row that Conditional.First selects, or nil if none exists or the conditions hold.
 	First *FoundRow
-	// Timestamp is the stamp of the mutation if it was applied.
+	// Timestamp is the timestamp of the mutation if it was applied.
 	Timestamp int64
-	// Charge is what the conditional has cost, in ru.Units.
+	// Charge is the cost of the conditional in ru.Units.
 	Charge int64
-	// Result is what the program of a transaction returned; its form is the program's.
+	// Result is the return value of a transaction's program, in the program's own format.
 	Result []byte
 }

@@ -11,72 +11,74 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// EntryKind says what a command of a replica set's log does. The numbers are stored in logs: never change one.
+// EntryKind is the kind of a command in a replica set's log. The numbers are stored in logs, so they must never change.
 type EntryKind uint8
 
-// The kinds of an Entry.
+// These are the kinds of an Entry.
 const (
-	// EntryWrite applies stamped mutations of one physical partition as one.
+	// EntryWrite applies the stamped mutations of one physical partition atomically.
 	EntryWrite EntryKind = 1
-	// EntrySweep removes what nobody can see any more.
+	// EntrySweep removes data that no reader can see.
 	EntrySweep EntryKind = 2
 	// EntryTruncate removes all rows of the partition.
 	EntryTruncate EntryKind = 3
-	// EntryRequire makes the partition refuse mutations that were planned for an older revision of the schema.
+	// EntryRequire makes the partition reject mutations that were planned for an older schema revision.
 	EntryRequire EntryKind = 4
-	// EntryRecords changes records of the meta partition.
+	// EntryRecords changes keys of the meta partition.
 	EntryRecords EntryKind = 5
 	// EntryFeature raises the feature level of the partition.
 	EntryFeature EntryKind = 6
-	// EntrySplit gives the end of the partition's span to a new partition. It is of feature level 2.
+	// EntrySplit moves the end of the partition's span to a new partition. It requires feature level 2.
 	EntrySplit EntryKind = 7
-	// EntryFreeze has the partition take nothing any more: its left neighbour is to have all it holds. EntryThaw takes
-	// that back, and raises the epoch. EntryMerge adds a frozen right neighbour's span. They are of feature level 2.
-	EntryFreeze EntryKind = 8
-	EntryThaw   EntryKind = 9
-	EntryMerge  EntryKind = 10
-	// entryKinds is the last of them.
+	// EntryFreeze makes the partition reject all commands, because its left neighbor is about to take over its data.
+	// EntryUnfreeze undoes that and raises the epoch. EntryMerge adds the span of a frozen right neighbor. These kinds
+	// require feature level 2.
+	EntryFreeze   EntryKind = 8
+	EntryUnfreeze EntryKind = 9
+	EntryMerge    EntryKind = 10
+	// entryKinds is the highest kind.
 	entryKinds = EntryMerge
 )
 
-// Entry is a command of a replica set's log. Applying it reads nothing but the store and the entry (CM1).
+// Entry is a command of a replica set's log. Applying it reads nothing except the store and the entry (CM1).
 type Entry struct {
 	Kind EntryKind
-	// Epoch is that of the partition when the entry was proposed. An entry whose epoch has passed when it is applied
-	// was made for another span, and is refused.
+	// Epoch is the partition's epoch when the entry was proposed. An entry with an outdated epoch is rejected when it
+	// is applied, because it was made for another span.
 	Epoch uint64
-	// Span is the part of the ring that the entry was made for, where its keys do not say so; Table 0 is none.
+	// Span is the part of the ring that the entry was made for, if its keys do not determine it. A Table of 0 means no
+	// span.
 	Span keys.Span
-	// Mutations belong to EntryWrite.
+	// Mutations is used by EntryWrite.
 	Mutations []Mutation
-	// Result is stored as the dedupe record of Mutations[0]; nil for none.
+	// Result is stored as the dedupe record of Mutations[0]. It is nil if no record is stored.
 	Result []byte
 	Sweep  Sweep
-	// Indexes are those of the table whose entries EntryTruncate removes, too.
+	// Indexes lists the table's indexes whose entries EntryTruncate also removes.
 	Indexes []uint32
-	// ID is the dedupe ID of an EntryTruncate, which replicas remember as they do those of writes; the zero value is
-	// none. It is of feature level 7.
+	// ID is the dedupe ID of an EntryTruncate, which replicas remember like the IDs of writes. The zero value means
+	// that the entry has no ID. It requires feature level 7.
 	ID DedupeID
-	// SchemaVersion is what EntryRequire asks for.
+	// SchemaVersion is the minimum schema revision that EntryRequire installs.
 	SchemaVersion uint64
 	Records       Records
-	// Level is what EntryFeature raises the partition's to.
+	// Level is the feature level to which EntryFeature raises the partition.
 	Level feature.Level
 	Split Split
 	Merge Merge
 }
 
-// Merge is what EntryMerge does: the partition takes the span of Right, which ends where its own did before, and which
-// every replica of Right has frozen at the index Frozen of that one's log, at the epoch RightEpoch.
+// Merge describes an EntryMerge. The partition takes the span of Right, which starts where the partition's own span
+// ended. Every replica of Right has frozen at index Frozen of Right's log, at the epoch RightEpoch.
 type Merge struct{ Right, Frozen, RightEpoch uint64 }
 
-// Split is what EntrySplit does: a new partition is born that holds what began at At. Its members are on the nodes of
-// the partition's own; until its first election timeout has passed they vote for none but the one on Leader, for the
-// leader of the old partition may serve reads until it has applied the entry.
+// Split describes an EntrySplit: a new partition takes over the positions from At on. Its members are on the nodes of
+// the old partition's members. Until its first election timeout has passed, they vote only for the member on Leader,
+// because the leader of the old partition may serve reads until it has applied the entry.
 type Split struct {
-	// Child is the id of the new partition.
+	// Child is the ID of the new partition.
 	Child uint64
-	// At is a boundary as in keys.Span, inside the old partition's span and after its beginning.
+	// At is a boundary as in keys.Span, inside the old partition's span and after its start.
 	At []byte
 	// Voters and Learners are the members of the new partition.
 	Voters, Learners []keys.Member
@@ -84,12 +86,12 @@ type Split struct {
 	Leader [16]byte
 }
 
-// Record is a record of the meta partition. A nil Value deletes it.
+// Record is a key and value of the meta partition. A nil Value deletes the key.
 type Record struct{ Key, Value []byte }
 
-// Records is a change of the meta partition: compare and set.
+// Records is a compare-and-set change of the meta partition.
 type Records struct {
-	// Expect is the version of the records that the change is based on; 0 is any.
+	// Expect is the metadata version on which the change is based. 0 matches any version.
 	Expect uint64
 	Put    []Record
 }
@@ -124,7 +126,7 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 	return a.Writer
 }
 
-// The fields of an entry.
+// These are the fields of an entry.
 const (
 	entrySpan = 1
 	entryID   = 2
@@ -132,11 +134,11 @@ const (
 	entryExpired = 3
 	// entryDropped is Sweep.Dropped. It requires feature level 8.
 	entryDropped = 4
-	// entryFields is the last field that this build supports.
+	// entryFields is the highest field that this build knows.
 	entryFields = entryDropped
 )
 
-// entryHead appends what all entries begin with.
+// entryHead appends the start that all entries share.
 func entryHead(dst []byte, e *Entry) appender {
 	a := appender{append(dst, Version, byte(kindEntry), byte(e.Kind))}
 	a.Uint(e.Epoch)
@@ -154,7 +156,7 @@ func entryHead(dst []byte, e *Entry) appender {
 	return a
 }
 
-// entryHead reads them into e.
+// entryHead reads the start that all entries share into e.
 func (r *reader) entryHead(e *Entry) {
 	e.Kind, e.Epoch = EntryKind(r.Byte()), r.Uint()
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -183,7 +185,7 @@ func (r *reader) entryHead(e *Entry) {
 	}
 }
 
-// expiredOf reads a Sweep.Expired.
+// expiredOf decodes a Sweep.Expired.
 func expiredOf(b []byte) (x row.Expired, ok bool) {
 	own, n := binary.Varint(b)
 	if n <= 0 {
@@ -193,8 +195,8 @@ func expiredOf(b []byte) (x row.Expired, ok bool) {
 	return row.Expired{Own: own, Default: def}, m > 0 && n+m == len(b)
 }
 
-// BeginWrite appends the beginning of an EntryWrite of n mutations, which AddWrite adds one by one. epoch is the
-// partition's.
+// BeginWrite appends the start of an EntryWrite of n mutations. AddWrite then adds the mutations one by one. epoch is
+// the partition's epoch.
 func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
 	a := appender{append(dst, Version, byte(kindEntry), byte(EntryWrite))}
 	a.Uint(epoch)
@@ -204,12 +206,13 @@ func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
 	return a.Writer
 }
 
-// AddWrite appends a mutation with the leader's stamp, also for the operands that are Unstamped. The mutation itself
-// stays as it is, so that it can be sent again.
+// AddWrite appends a mutation with the leader's timestamp, which Unstamped operands also get. The mutation itself is
+// not changed, so it can be sent again.
 func AddWrite(dst []byte, m *Mutation, stamp int64) []byte { return AddWriteAt(dst, m, stamp, stamp) }
 
-// AddWriteAt is AddWrite for a mutation whose operands are stamped above what they are to be seen over, and not with
-// the leader's stamp: which may be far above it, and must not raise the stamps of other keys.
+// AddWriteAt is AddWrite for a mutation whose operands get a different timestamp than the mutation. The operands'
+// timestamp only needs to exceed the data that they must replace. The leader's timestamp may be far higher, and must
+// not raise the timestamps of other keys.
 func AddWriteAt(dst []byte, m *Mutation, stamp, operands int64) []byte {
 	size := headingSlack + len(m.Key)
 	for i := range m.Ops {
@@ -222,10 +225,10 @@ func AddWriteAt(dst []byte, m *Mutation, stamp, operands int64) []byte {
 	return a.Writer
 }
 
-// headingSlack and opSlack are about what a mutation, and each of its operands, takes beside keys and values.
+// headingSlack and opSlack estimate the encoded size of a mutation and of an operand, excluding keys and values.
 const headingSlack, opSlack = 64, 20
 
-// AppendRecords appends the encoded form of c, as it is sent between nodes.
+// AppendRecords appends the encoded form of c for transmission between nodes.
 func AppendRecords(dst []byte, c *Records) []byte {
 	return AppendEntry(dst, &Entry{Kind: EntryRecords, Records: *c})
 }
@@ -239,7 +242,7 @@ func (a *appender) records(c *Records) {
 	}
 }
 
-// DecodeEntry reads what AppendEntry wrote into e. Byte slices of e are views over src; the capacity of e's lists, and
+// DecodeEntry reads the output of AppendEntry into e. Byte slices of e point into src. The capacity of e's lists, and
 // of the operands of its mutations, is reused.
 func DecodeEntry(e *Entry, src []byte) error {
 	r, err := open(src, kindEntry)
@@ -267,7 +270,7 @@ func DecodeEntry(e *Entry, src []byte) error {
 		e.Level = feature.Level(r.Uint32())
 	case EntrySplit:
 		r.split(&e.Split)
-	case EntryFreeze, EntryThaw:
+	case EntryFreeze, EntryUnfreeze:
 	case EntryMerge:
 		e.Merge = Merge{Right: r.Uint(), Frozen: r.Uint(), RightEpoch: r.Uint()}
 	case 0:
@@ -278,7 +281,7 @@ func DecodeEntry(e *Entry, src []byte) error {
 	return r.end()
 }
 
-// KindOfEntry is the kind of what AppendEntry wrote, without decoding it; 0 if it is nothing of that.
+// KindOfEntry returns the kind of an encoded entry without decoding the rest. It returns 0 if src is not an entry.
 func KindOfEntry(src []byte) EntryKind {
 	if len(src) < 3 || src[1] != byte(kindEntry) {
 		return 0
@@ -286,7 +289,7 @@ func KindOfEntry(src []byte) EntryKind {
 	return EntryKind(src[2])
 }
 
-// mutations keeps the operands' memory of what was decoded into e before.
+// mutations reuses the operand memory of mutations that were decoded into e before.
 func (r *reader) mutations(e *Entry) {
 	n := r.Count(15)
 	if n == 0 {
@@ -334,7 +337,7 @@ func (r *reader) records(c *Records) {
 	}
 }
 
-// DecodeRecords reads what AppendRecords wrote. Keys and values are views over src.
+// DecodeRecords reads the output of AppendRecords. Keys and values point into src.
 func DecodeRecords(c *Records, src []byte) error {
 	var e Entry
 	if err := DecodeEntry(&e, src); err != nil {

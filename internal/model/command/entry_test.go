@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 func unstamped() []byte {
@@ -44,7 +44,7 @@ func entries() []Entry {
 		{Kind: EntrySplit, Epoch: 1, Split: Split{Child: 300, At: []byte{8, 0}, Leader: [16]byte{3},
 			Voters:   []keys.Member{{Replica: 7, Node: [16]byte{3}}, {Replica: 8, Node: [16]byte{4}}},
 			Learners: []keys.Member{{Replica: 9, Node: [16]byte{5}}}}},
-		{Kind: EntryFreeze, Epoch: 300}, {Kind: EntryThaw, Epoch: 7},
+		{Kind: EntryFreeze, Epoch: 300}, {Kind: EntryUnfreeze, Epoch: 7},
 		{Kind: EntryMerge, Epoch: 2, Merge: Merge{Right: 300, Frozen: 1 << 40, RightEpoch: 5}},
 		{Kind: EntrySweep, Sweep: Sweep{Table: 600, Keys: [][]byte{[]byte("a")}, Horizon: 12,
 			Expired: row.Expired{Own: 1 << 31, Default: -5}}},
@@ -55,8 +55,8 @@ func entries() []Entry {
 	}
 }
 
-// TestEntries: each entry comes back as it was, also into one that held another one before, and no beginning of its
-// bytes is taken for one.
+// TestEntries checks that each entry survives its encoding, even when decoded into a used Entry, and that no prefix of
+// the encoding is accepted.
 func TestEntries(t *testing.T) {
 	var got Entry
 	for i, e := range entries() {
@@ -84,11 +84,11 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestAddWrite: the copy in the log has the leader's stamp, the mutation that is sent again has not, and the log does
-// not say how often it was, nor who asked for it.
+// TestAddWrite checks that the copy in the log has the leader's timestamp while the mutation that is sent again does
+// not. It also checks that the log stores neither the number of attempts nor the principal.
 func TestAddWrite(t *testing.T) {
 	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: true, Known: 250,
-		Claimant: share.Claimant{User: 1, Low: true}, Ops: []Op{{Operand: unstamped()}}}
+		Principal: fairshare.Principal{User: 1, Low: true}, Ops: []Op{{Operand: unstamped()}}}
 	before := bytes.Clone(m.Ops[0].Operand)
 	b := AddWrite(AddWrite(BeginWrite(nil, 3, 2, []byte("result")), &m, 500), &m, 501)
 	var e Entry
@@ -97,7 +97,7 @@ func TestAddWrite(t *testing.T) {
 	}
 	for i, c := range e.Mutations {
 		if want := int64(500 + i); c.Timestamp != want || row.Timestamp(c.Ops[0].Operand) != want || c.Retried ||
-			c.Dedupe != m.Dedupe || c.Claimant != (share.Claimant{}) {
+			c.Dedupe != m.Dedupe || c.Principal != (fairshare.Principal{}) {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -106,13 +106,13 @@ func TestAddWrite(t *testing.T) {
 	}
 	var sent Mutation
 	if err := DecodeMutation(&sent, AppendMutation(nil, &m)); err != nil || !sent.Retried || sent.Known != 250 ||
-		sent.Claimant != m.Claimant ||
+		sent.Principal != m.Principal ||
 		row.Timestamp(sent.Ops[0].Operand) != row.Unstamped {
 		t.Errorf("%+v %v", sent, err)
 	}
 }
 
-// FuzzEntry: no bytes make the decoder panic, and what decodes is encoded the same again.
+// FuzzEntry checks that no bytes make the decoder panic, and that decoded entries are encoded the same again.
 func FuzzEntry(f *testing.F) {
 	for _, e := range entries() {
 		f.Add(AppendEntry(nil, &e))

@@ -17,11 +17,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// laterField is a field that no build knows yet.
+// laterField is a field that no build knows.
 const laterField = 77
 
-// withField puts a field into encoded bytes where their empty list of fields is, at from the front or, if negative,
-// from the end.
+// withField inserts a field into encoded bytes in place of their empty list of fields. at is the list's offset from the
+// start or, if negative, from the end.
 func withField(b []byte, at int, must bool) []byte {
 	if at < 0 {
 		at += len(b)
@@ -31,8 +31,8 @@ func withField(b []byte, at int, must bool) []byte {
 	return append(w, b[at:]...)
 }
 
-// TestFieldsOfLaterBuilds: a field that a later build adds to a command is passed over, and one that must be understood
-// makes it refuse the command as newer, by the field's number. Neither is taken for damage.
+// TestFieldsOfLaterBuilds checks that a decoder skips an unknown optional field, and rejects an unknown required field
+// as newer, naming its number. Neither is treated as corruption.
 func TestFieldsOfLaterBuilds(t *testing.T) {
 	m := Mutation{Table: 600, Token: -5, Key: []byte("k"), Epoch: 2}
 	entry := Entry{Kind: EntryRequire, Epoch: 3, SchemaVersion: 9}
@@ -93,8 +93,8 @@ func TestFieldsOfLaterBuilds(t *testing.T) {
 	}
 }
 
-// TestKindsOfLaterBuilds: entries, operands and conditions of kinds that a later build has are refused as newer, by
-// name; a command of the version before this one is refused with its number.
+// TestKindsOfLaterBuilds checks that entries, operands, and conditions of unknown kinds are rejected as newer, by name.
+// A command of the previous version is rejected with its number.
 func TestKindsOfLaterBuilds(t *testing.T) {
 	var e Entry
 	for text, b := range map[string][]byte{
@@ -111,7 +111,7 @@ func TestKindsOfLaterBuilds(t *testing.T) {
 		"a type was written by a newer Ilion (kind 100)": AppendConditional(nil,
 			&Conditional{Rows: []RowRef{{}},
 				Updates: []Update{{Type: &cqltype.Type{Kind: 100}, Args: [][]byte{[]byte("12345")}}}}),
-		"a command of version 1, which this build does not read any": {1, byte(kindEntry), 1, 1},
+		"a command of version 1, which this build no longer reads": {1, byte(kindEntry), 1, 1},
 	} {
 		err := DecodeEntry(&e, b)
 		switch kind(b[1]) {

@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestStoredBytes pins the bytes of a command of each kind: they are in logs, and nodes of other versions send them.
+// TestStoredBytes pins the encoding of one command of each kind. The bytes are stored in logs and sent by nodes of
+// other versions.
 func TestStoredBytes(t *testing.T) {
 	udt := &cqltype.Type{
 		Kind:     cqltype.UDT,
@@ -94,7 +95,7 @@ func TestStoredBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkEntry makes an entry of a stamped 100-byte write and decodes it: CPU.
+// BenchmarkEntry measures the CPU time to build and decode an entry with a stamped 100-byte write.
 func BenchmarkEntry(b *testing.B) {
 	m := Mutation{
 		Table:         1024,

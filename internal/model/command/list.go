@@ -11,15 +11,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// listState is a list as a statement sees it while its updates are resolved: the stored elements and what the statement
-// did before.
+// listState is a list as one statement sees it while its updates are resolved: the stored elements, modified by the
+// statement's earlier updates.
 type listState struct {
 	statement int
 	column    uint32
-	cells     []row.Cell // by path
+	cells     []row.Cell // sorted by path
 }
 
-// list returns the state of the list that u is about. cells are the stored elements.
+// list returns the state of the list that u updates. cells are the stored elements.
 func (r *resolver) list(u *Update, cells []row.Cell) *listState {
 	for _, l := range r.lists {
 		if l.statement == u.Statement && l.column == u.Column {
@@ -31,13 +31,13 @@ func (r *resolver) list(u *Update, cells []row.Cell) *listState {
 	return l
 }
 
-// set puts the value of an element, or deletes it if value is nil, into the operand and, as far as it then would be
-// seen, into the list.
+// set adds the value of an element, or its deletion if value is nil, to the operand. If the change would be visible,
+// set also applies it to the list.
 func (r *resolver) set(l *listState, u *Update, path, value []byte) {
 	at, there := slices.BinarySearchFunc(l.cells, path, func(c row.Cell, path []byte) int {
 		return bytes.Compare(c.Path, path)
 	})
-	hidden := there && !u.beats(&l.cells[at], value)
+	hidden := there && !u.wins(&l.cells[at], value)
 	cell := row.Cell{Column: u.Column, Path: path, Value: value, Timestamp: u.Timestamp}
 	switch {
 	case hidden:
@@ -56,9 +56,9 @@ func (r *resolver) set(l *listState, u *Update, path, value []byte) {
 	}
 }
 
-// operandFor returns the builder that takes what u sets, and the timestamp to set it with. What has the client's
-// timestamp goes into an operand of its own while the leader's stamp is not known: which of two values of one element
-// wins is found when the operands merge.
+// operandFor returns the builder for the values that u sets, and their timestamp. While the leader's timestamp is not
+// known, values with client timestamps go into a separate operand. The merge of the two operands then decides which of
+// two values of one element wins.
 func (r *resolver) operandFor(u *Update) (b *row.Builder, ts int64) {
 	switch {
 	case u.Timestamp == row.Unstamped:
@@ -71,9 +71,9 @@ func (r *resolver) operandFor(u *Update) (b *row.Builder, ts int64) {
 	return &r.own, u.Timestamp
 }
 
-// beats reports whether a value of u, nil for a deletion, would be seen instead of a cell of the list: the merge rule.
-// A stored cell has a timestamp; what the leader is to stamp will be above it.
-func (u *Update) beats(c *row.Cell, value []byte) bool {
+// wins reports whether a value of u, nil for a deletion, would be visible instead of a cell of the list, by the merge
+// rule. A stored cell has a timestamp, and the leader's future timestamp is higher than it.
+func (u *Update) wins(c *row.Cell, value []byte) bool {
 	switch {
 	case u.Timestamp == c.Timestamp:
 		return value == nil || bytes.Compare(value, c.Value) > 0
@@ -83,7 +83,7 @@ func (u *Update) beats(c *row.Cell, value []byte) bool {
 	return u.Timestamp > c.Timestamp
 }
 
-// place is the path of the element that Args[0] counts to.
+// place returns the path of the element at index Args[0].
 func (l *listState) place(u *Update, ifNull string) ([]byte, error) {
 	if len(u.Args) == 0 {
 		return nil, fmt.Errorf("list update without an index: %w", ErrMalformed)
@@ -101,7 +101,7 @@ func (l *listState) place(u *Update, ifNull string) ([]byte, error) {
 	return l.cells[i].Path, nil
 }
 
-// having lists the paths of the elements that have one of the values.
+// having lists the paths of the elements whose values are in values.
 func (l *listState) having(values [][]byte) (paths [][]byte) {
 	for i := range l.cells {
 		if slices.ContainsFunc(values, func(v []byte) bool { return bytes.Equal(v, l.cells[i].Value) }) {

@@ -4,7 +4,7 @@ package command
 
 import "github.com/ilion-db/ilion/internal/model/codec"
 
-// appendValues appends what a lookup has instead of one value.
+// appendValues appends the alternatives of a lookup.
 func (l *IndexLookup) appendValues(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(uint64(len(l.Any)))
@@ -20,7 +20,7 @@ func (l *IndexLookup) appendValues(dst []byte) []byte {
 	return w
 }
 
-// values reads what appendValues wrote.
+// values reads the output of appendValues.
 func (r *reader) values(f codec.Field, l *IndexLookup) {
 	if l == nil {
 		r.Fail()
@@ -40,7 +40,7 @@ func (r *reader) values(f codec.Field, l *IndexLookup) {
 	}
 }
 
-// appendTerms appends the conditions of several indexes.
+// appendTerms appends the conditions of a lookup on several indexes.
 func (l *IndexLookup) appendTerms(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(uint64(len(l.All)))
@@ -54,7 +54,7 @@ func (l *IndexLookup) appendTerms(dst []byte) []byte {
 	return w
 }
 
-// terms reads what appendTerms wrote.
+// terms reads the output of appendTerms.
 func (r *reader) terms(f codec.Field, l *IndexLookup) {
 	if l == nil {
 		r.Fail()
@@ -71,7 +71,7 @@ func (r *reader) terms(f codec.Field, l *IndexLookup) {
 	}
 }
 
-// appendNear appends what is looked for among vectors.
+// appendNear appends the parameters of a vector search.
 func (l *IndexLookup) appendNear(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(uint64(l.Generation))
@@ -79,7 +79,7 @@ func (l *IndexLookup) appendNear(dst []byte) []byte {
 	return w
 }
 
-// near reads what appendNear wrote.
+// near reads the output of appendNear.
 func (r *reader) near(f codec.Field, l *IndexLookup) {
 	if l == nil {
 		r.Fail()

@@ -2,24 +2,24 @@
 
 package command
 
-// Replay is what becomes of an entry where an older state of its partition is brought forward: by a restore to a point
-// in time, which writes what the log has changed to another table, of other partitions (RFC 0035).
+// Replay determines how a point-in-time restore treats a log entry. The restore replays the log over an older state,
+// into another table that has other partitions (RFC 0035).
 type Replay uint8
 
-// What becomes of entries.
+// These are the values of Replay.
 const (
-	// ReplayNothing passes it over: rows have nothing of it.
+	// ReplayNothing skips the entry, because it does not affect rows.
 	ReplayNothing Replay = iota + 1
 	// ReplayRows merges the operands of its mutations.
 	ReplayRows
-	// ReplayMerged goes on with the entries of the partition that it names: they are nobody else's.
+	// ReplayMerged continues with the entries of the partition that the entry names. No other partition replays them.
 	ReplayMerged
-	// ReplayNever makes an end: what it does depends on what is there, or leaves no trace in rows. Only a state that is
-	// newer than the entry has it.
+	// ReplayNever stops the replay. The effect of the entry depends on stored data, or cannot be derived from rows.
+	// Only a state that is newer than the entry includes it.
 	ReplayNever
 )
 
-// Replay is what becomes of entries of the kind; 0 for one that nobody has decided about.
+// Replay returns the treatment of entries of the kind, or 0 if none has been decided for it.
 func (k EntryKind) Replay() Replay {
 	switch k {
 	case EntryWrite:
@@ -28,28 +28,29 @@ func (k EntryKind) Replay() Replay {
 		return ReplayMerged
 	case EntryTruncate:
 		return ReplayNever
-	case EntrySweep: // what nobody can see is removed again, by sweeps of those who have it then
+	case EntrySweep: // sweeps of the restored partitions remove the data again
 		return ReplayNothing
-	case EntryRequire, EntryFeature: // rules of the partition that was
+	case EntryRequire, EntryFeature: // settings of the original partition
 		return ReplayNothing
-	case EntryRecords: // the cluster's own, which are kept as a whole
+	case EntryRecords: // cluster metadata, which is backed up as a whole
 		return ReplayNothing
-	case EntrySplit: // the other half has a log of its own
+	case EntrySplit: // the other half has its own log
 		return ReplayNothing
-	case EntryFreeze, EntryThaw:
+	case EntryFreeze, EntryUnfreeze:
 		return ReplayNothing
 	}
 	return 0
 }
 
-// Replay is what becomes of operands of the kind: ReplayRows or ReplayNothing; 0 for one that nobody has decided about.
+// Replay returns the treatment of operands of the kind, ReplayRows or ReplayNothing, or 0 if none has been decided for
+// it.
 func (k OpKind) Replay() Replay {
 	switch k {
 	case OpRow, OpHeader:
 		return ReplayRows
-	case OpIndex: // entries of indexes and hints of views are made anew of the rows
+	case OpIndex: // index entries and view hints are rebuilt from the rows
 		return ReplayNothing
-	case OpChange: // the change log of a restored table begins with what is written afterwards
+	case OpChange: // the change log of a restored table starts with the writes after the restore
 		return ReplayNothing
 	}
 	return 0

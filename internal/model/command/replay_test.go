@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// TestReplayIsDecided proves that for every kind of entry and of operand that this build can read it is decided what a
-// restore to a point in time does with it: whoever adds a kind has to say so in replay.go and in RFC 0035.
+// TestReplayIsDecided checks that every kind of entry and operand has a decision about its treatment in a point-in-time
+// restore. A new kind requires a decision in replay.go and in RFC 0035.
 func TestReplayIsDecided(t *testing.T) {
 	entries, ops := 0, 0
 	for k := range 256 {

@@ -12,11 +12,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Resolve turns the updates of c, whose effect depends on found (as for Check), into operands, and appends them to ops.
-// stamp is the leader's, or row.Unstamped if it stamps them later. An update sees the row as it was found and as the
-// updates before it in the same statement leave it; a counter sees all additions before it. A counter's cell always
-// gets the leader's stamp: only so do additions never overtake each other. Errors are *dberr.Invalid with Cassandra's
-// texts.
+// Resolve turns the updates of c into operands and appends them to ops. found is as for Check. stamp is the leader's
+// timestamp, or row.Unstamped if the leader assigns it later.
+//
+// An update sees the found row, modified by the earlier updates of the same statement. A counter update sees all
+// additions before it. A counter cell always gets the leader's timestamp, so that additions are never reordered. Errors
+// are *dberr.Invalid with Cassandra's texts.
 func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, error) {
 	if len(c.Updates) == 0 {
 		return ops, nil
@@ -55,18 +56,18 @@ func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, err
 	return ops, nil
 }
 
-// counterPath is the cell of a counter that this region adds to. There is one region.
+// counterPath is the path of the counter cell to which this region adds. There is only one region.
 var counterPath = row.CounterPath(0)
 
-// resolver turns the updates of one row after the other into operands.
+// resolver turns the updates of the rows into operands, row by row.
 type resolver struct {
-	// b holds what has the leader's stamp, own what has the client's timestamps (see operandFor).
+	// b is the operand with the leader's timestamp, and own is the operand with client timestamps (see operandFor).
 	b, own     row.Builder
 	stamp, now int64
-	// counters are this region's totals of the counters that the row's updates add to.
+	// counters holds this region's totals of the counters that the row's updates change.
 	counters []counter
 	lists    []*listState
-	// sums are the new values of the columns that the row's updates add to, indexed the entries for them.
+	// sums holds the new values of the columns that the row's updates add to. indexed holds their index entries.
 	sums    []sum
 	indexed []Op
 }
@@ -128,7 +129,7 @@ func (r *resolver) resolve(u *Update, found *row.Row) error {
 	return nil
 }
 
-// add adds to a counter. It wraps, as Cassandra's do.
+// add adds to a counter. The sum wraps around, as in Cassandra.
 func (r *resolver) add(u *Update, cells []row.Cell) error {
 	if len(u.Args) != 1 || len(u.Args[0]) != 8 {
 		return dberr.Invalidf("Invalid null value for counter increment")

@@ -11,16 +11,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// indexedBytesMax bounds a value that is entered in an index, in bytes.
+// indexedBytesMax is the maximum size of an indexed value, in bytes.
 const indexedBytesMax = 65534
 
-// sum is the value of a column that updates of one row have added to. The last of them is update.
+// sum is the new value of a column to which updates of one row have added. update is the last of these updates.
 type sum struct {
 	update *Update
 	value  []byte
 }
 
-// sum adds to a number or text. What is null stays null, as in Cassandra.
+// sum adds to a number or text. Null stays null, as in Cassandra.
 func (r *resolver) sum(u *Update, cells []row.Cell) error {
 	if len(u.Args) == 0 || u.Args[0] == nil {
 		return fmt.Errorf("an addition without a value: %w", ErrMalformed)
@@ -44,7 +44,7 @@ func (r *resolver) sum(u *Update, cells []row.Cell) error {
 	return nil
 }
 
-// putSums writes the sums, and the entries of the indexes on them.
+// putSums writes the sums and their index entries.
 func (r *resolver) putSums(clustering []byte) error {
 	for _, s := range r.sums {
 		u := s.update

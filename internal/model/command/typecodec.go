@@ -9,14 +9,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// typeDepthMax bounds how deep types nest in a command; CREATE TYPE and CREATE TABLE stay far below it.
+// typeDepthMax is the maximum nesting depth of types in a command. CREATE TYPE and CREATE TABLE stay far below it.
 const typeDepthMax = 64
 
-// frozenBit marks a frozen type in the byte of its kind.
+// frozenBit marks a frozen type in its kind byte.
 const frozenBit = 0x80
 
-// maybeType writes a compact form of a type: its kind, with a flag for frozen, then names and components. It writes 0
-// for nil, which no kind is.
+// maybeType appends a compact form of a type: its kind, with a flag for frozen, followed by names and components. It
+// appends 0, which is not a valid kind, for nil.
 func (a *appender) maybeType(t *cqltype.Type) {
 	if t == nil {
 		a.Byte(0)

@@ -15,10 +15,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// ErrMalformed says that bytes are not an encoded command: cut short, too long, or with a value out of range.
+// ErrMalformed reports that bytes are not an encoded command: they are truncated, too long, or contain a value that is
+// out of range.
 var ErrMalformed = errors.New("malformed command")
 
-// appender writes what commands are made of.
+// appender writes the parts of commands.
 type appender struct{ codec.Writer }
 
 func (a *appender) columns(v []uint32) {
@@ -28,7 +29,7 @@ func (a *appender) columns(v []uint32) {
 	}
 }
 
-// dropped appends the columns of which no cell is left; droppedUpto appends the others.
+// dropped appends the columns of which all cells have been dropped. Function droppedUpto appends the others.
 func (a *appender) dropped(list []cqltype.Dropped) {
 	n := 0
 	for _, d := range list {
@@ -42,7 +43,7 @@ func (a *appender) dropped(list []cqltype.Dropped) {
 	}
 }
 
-// droppedUpto appends a field with the columns that were dropped by a time, if there are any.
+// droppedUpto appends a field with the columns that were dropped up to a timestamp. It appends nothing if none exist.
 func (a *appender) droppedUpto(number uint64, list []cqltype.Dropped) {
 	var v codec.Writer
 	for _, d := range list {
@@ -63,7 +64,7 @@ func (a *appender) nulls(v [][]byte) {
 	}
 }
 
-// place writes where a key stands on its table's ring: 8 bytes, or 16 on the wide ring.
+// place appends the ring position of a key: 8 bytes, or 16 on the wide ring.
 func (a *appender) place(table uint32, t token.Token, low uint64) {
 	a.Fixed(uint64(t))
 	if table&keys.WideRing != 0 {
@@ -71,13 +72,13 @@ func (a *appender) place(table uint32, t token.Token, low uint64) {
 	}
 }
 
-// reader takes it off again. Byte slices are views over the input.
+// reader reads the output of appender. Byte slices point into the input.
 type reader struct {
 	codec.Reader
 	refused *feature.Newer
 }
 
-// newer ends the decoding: this build is too old for the bytes.
+// newer ends the decoding because a newer build wrote the bytes.
 func (r *reader) newer(what, unit string, has, newest uint64) {
 	if r.Err() == nil {
 		r.refused = &feature.Newer{What: what, Unit: unit, Has: has, Newest: newest}
@@ -85,7 +86,7 @@ func (r *reader) newer(what, unit string, has, newest uint64) {
 	r.Fail()
 }
 
-// end is Reader.End, but for what a newer build wrote.
+// end is Reader.End, except that it returns the error of newer.
 func (r *reader) end() error {
 	err := r.End()
 	if r.refused != nil {
@@ -94,7 +95,7 @@ func (r *reader) end() error {
 	return err
 }
 
-// unknown judges a field that is not among the known ones.
+// unknown rejects an unknown field that must be understood.
 func (r *reader) unknown(what string, f codec.Field, known uint64) {
 	if f.Must {
 		r.newer(what, "field", f.Number, known)
@@ -124,7 +125,7 @@ func (r *reader) dropped(dst []cqltype.Dropped) []cqltype.Dropped {
 	return dst
 }
 
-// droppedUpto adds the columns of a field that droppedUpto wrote to a list.
+// droppedUpto adds the columns in the output of appender.droppedUpto to a list.
 func (r *reader) droppedUpto(f codec.Field, dst []cqltype.Dropped) []cqltype.Dropped {
 	v := codec.NewReader(f.Value, ErrMalformed)
 	for len(v.Rest()) > 0 {
@@ -149,7 +150,7 @@ func (r *reader) nulls(dst [][]byte) [][]byte {
 	return dst
 }
 
-// open reads the version and the kind that every encoded command begins with.
+// open reads the version and the kind at the start of an encoded command.
 func open(src []byte, want kind) (reader, error) {
 	switch {
 	case len(src) < 2 || src[0] == 0:
@@ -157,7 +158,7 @@ func open(src []byte, want kind) (reader, error) {
 	case src[0] > Version:
 		return reader{}, &feature.Newer{What: "a command", Unit: "version", Has: uint64(src[0]), Newest: Version}
 	case src[0] < Version:
-		return reader{}, fmt.Errorf("a command of version %d, which this build does not read any more: %w", src[0],
+		return reader{}, fmt.Errorf("a command of version %d, which this build no longer reads: %w", src[0],
 			ErrMalformed)
 	case kind(src[1]) != want:
 		return reader{}, ErrMalformed

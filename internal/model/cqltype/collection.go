@@ -10,12 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// A cursor walks over the values of a collection's, tuple's or vector's wire form. A 32-bit length below 0 is null.
+// A cursor iterates over the values in the wire form of a collection, tuple, or vector. A negative 32-bit length is
+// null.
 type cursor struct {
 	rest []byte
 	left int
 	bad  bool
-	// lengths is the length of all values, or says where that of each stands: see lengths32.
+	// lengths is the length of every value, or a constant that specifies where lengths are stored (see lengths32).
 	lengths int
 }
 
@@ -33,10 +34,10 @@ func counted(wire []byte, per int) cursor {
 	return cursor{rest: wire[4:], left: n * per}
 }
 
-// components walks over a tuple or UDT of up to n components.
+// components returns a cursor over a tuple or UDT of up to n components.
 func components(wire []byte, n int) cursor { return cursor{rest: wire, left: n} }
 
-// next is the next value, nil for null; more is false at the end or where the bytes are too few.
+// next returns the next value, or nil for null. more is false at the end, or if the bytes are truncated.
 func (c *cursor) next() (value []byte, more bool) {
 	if c.left == 0 || c.bad {
 		return nil, false
@@ -83,7 +84,7 @@ func (c *cursor) nextElement() (value []byte, more bool) {
 	return rest[:n:n], true
 }
 
-// finish says what was wrong with the collection walked over.
+// finish returns an error if the collection was malformed.
 func (c *cursor) finish(kind string) error {
 	if c.bad {
 		return dberr.Invalidf("Not enough bytes to read a %s", kind)
@@ -94,7 +95,7 @@ func (c *cursor) finish(kind string) error {
 	return nil
 }
 
-// walk is the cursor over a value of the type: keys and values in turn for a map.
+// walk returns a cursor over a value of the type. For a map, it alternates keys and values.
 func (t *Type) walk(wire []byte) cursor {
 	switch t.Kind {
 	case List, Set:
@@ -107,7 +108,7 @@ func (t *Type) walk(wire []byte) cursor {
 	return components(wire, len(t.Elems))
 }
 
-// elemType is the type of the i-th value that walk gives.
+// elemType returns the type of the i-th value that walk returns.
 func (t *Type) elemType(i int) *Type {
 	switch t.Kind {
 	case List, Set, Vector:
@@ -118,8 +119,8 @@ func (t *Type) elemType(i int) *Type {
 	return t.Elems[i]
 }
 
-// Count is the number of elements of a list or set, of pairs of a map, of components present in a tuple or UDT. It is
-// what the header says, which is true of a validated value.
+// Count returns the number of elements of a list or set, pairs of a map, or components present in a tuple or UDT. It
+// relies on the header, which is correct for validated values.
 func (t *Type) Count(wire []byte) int {
 	if t.IsCollection() {
 		if len(wire) < 4 {
@@ -137,8 +138,8 @@ func (t *Type) Count(wire []byte) int {
 	}
 }
 
-// Elements yields the elements of a list, set or vector in order, or the components of a tuple or UDT; nil is null, and
-// components that are missing at the end are not yielded. Elements alias wire.
+// Elements yields the elements of a list, set, or vector in order, or the components of a tuple or UDT. nil is null.
+// Missing trailing components are not yielded. Elements alias wire.
 func (t *Type) Elements(wire []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		c := t.walk(wire)
@@ -165,7 +166,8 @@ func (t *Type) Entries(wire []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Element is the i-th element of a list or set, component of a tuple or field of a UDT; nil if null or missing.
+// Element returns the i-th element of a list or set, component of a tuple, or field of a UDT. It returns nil if it is
+// null or missing.
 func (t *Type) Element(wire []byte, i int) []byte {
 	if i < 0 {
 		return nil
@@ -178,7 +180,7 @@ func (t *Type) Element(wire []byte, i int) []byte {
 	return nil
 }
 
-// Lookup finds the value of a key in a map, or the element itself in a set; ok is false if it is not there.
+// Lookup returns the value of a key in a map, or the element itself in a set. ok is false if it is missing.
 func (t *Type) Lookup(wire, key []byte) (value []byte, ok bool) {
 	c := t.walk(wire)
 	for {
@@ -198,8 +200,8 @@ func (t *Type) Lookup(wire, key []byte) (value []byte, ok bool) {
 	}
 }
 
-// AppendCollection appends the wire form of a list, or of a set or map whose elements are in order already; a map takes
-// keys and values in turn.
+// AppendCollection appends the wire form of a list, or of a set or map whose elements are already sorted. For a map,
+// elems alternates keys and values.
 func (t *Type) AppendCollection(dst []byte, elems ...[]byte) []byte {
 	n := len(elems)
 	if t.Kind == Map {
@@ -212,7 +214,7 @@ func (t *Type) AppendCollection(dst []byte, elems ...[]byte) []byte {
 	return dst
 }
 
-// AppendTuple appends the wire form of a tuple or UDT; nil is a null component.
+// AppendTuple appends the wire form of a tuple or UDT. nil is a null component.
 func (t *Type) AppendTuple(dst []byte, components ...[]byte) []byte {
 	if dst == nil {
 		dst = []byte{}
@@ -232,15 +234,15 @@ func AppendValue(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// SortedSet builds the wire form of a set: its elements in order, each once. It reorders elems.
+// SortedSet returns the wire form of a set, with sorted and distinct elements. It reorders elems.
 func (t *Type) SortedSet(elems [][]byte) []byte {
 	slices.SortStableFunc(elems, t.Elems[0].Compare)
 	elems = slices.CompactFunc(elems, func(a, b []byte) bool { return t.Elems[0].Compare(a, b) == 0 })
 	return t.AppendCollection(nil, elems...)
 }
 
-// SortedMap builds the wire form of a map from keys and values in turn: in order of the keys, the last of equal keys
-// wins.
+// SortedMap returns the wire form of a map. flat alternates keys and values. Entries are sorted by key, and the last of
+// several equal keys wins.
 func (t *Type) SortedMap(flat [][]byte) []byte {
 	type pair struct{ key, value []byte }
 	sorted := make([]pair, 0, len(flat)/2)
@@ -259,8 +261,8 @@ func (t *Type) SortedMap(flat [][]byte) []byte {
 	return t.AppendCollection(nil, out...)
 }
 
-// Canonical returns the value with its sets and maps in order and without duplicates, at any depth: what a bound value
-// must become before it is stored or compared. It returns wire itself if it is canonical already, or not valid.
+// Canonical returns the value with its sets and maps sorted and without duplicates, at any depth. A bound value must be
+// canonical before it is stored or compared. Canonical returns wire itself if it is already canonical or invalid.
 func (t *Type) Canonical(wire []byte) []byte {
 	if len(wire) == 0 || len(t.Elems) == 0 || t.isCanonical(wire) {
 		return wire
@@ -292,7 +294,7 @@ func (t *Type) Canonical(wire []byte) []byte {
 	return t.AppendTuple(nil, values...)
 }
 
-// isCanonical tells without allocating.
+// isCanonical reports whether wire is canonical, without allocating.
 func (t *Type) isCanonical(wire []byte) bool {
 	var last []byte
 	c := t.walk(wire)

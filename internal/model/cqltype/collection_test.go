@@ -14,7 +14,7 @@ func number(v int64) []byte {
 	return wire
 }
 
-// TestCollections builds and reads collections.
+// TestCollections checks that collections can be built and read.
 func TestCollections(t *testing.T) {
 	ints, set, dict := ListOf(Native(Int)), SetOf(Native(Int)), MapOf(Native(Int), Native(Text))
 	list := ints.AppendCollection(nil, number(3), number(1))
@@ -47,7 +47,7 @@ func TestCollections(t *testing.T) {
 	}
 }
 
-// TestCanonical proves that elements in any order, any number of times, become one value, at any depth.
+// TestCanonical checks that elements in any order and with duplicates become one value, at any depth.
 func TestCanonical(t *testing.T) {
 	typ := ListOf(SetOf(Native(Int))).Freeze()
 	rapid.Check(t, func(t *rapid.T) {
@@ -70,7 +70,7 @@ func TestCanonical(t *testing.T) {
 	})
 }
 
-// TestWalkingAllocatesNothing: filters read collections row by row.
+// TestWalkingAllocatesNothing checks that reading collections allocates nothing, because filters read them row by row.
 func TestWalkingAllocatesNothing(t *testing.T) {
 	dict := MapOf(Native(Int), Native(Text))
 	m := dict.SortedMap([][]byte{number(2), []byte("a"), number(1), []byte("b")})

@@ -10,9 +10,9 @@ import (
 	"math/bits"
 )
 
-// Compare orders two values as Cassandra's comparator of the type does: null before empty before everything else.
-// Values that are not valid for the type are ordered by their bytes after those that are. Equal values may differ in
-// bytes: decimals of different scales, varints with needless leading bytes, NaNs, booleans other than 0 and 1, tuples
+// Compare compares two values like Cassandra's comparator of the type. Null sorts before empty, and empty before
+// everything else. Invalid values sort after valid ones, by their bytes. Equal values can have different bytes:
+// decimals with different scales, varints with redundant leading bytes, NaNs, booleans other than 0 and 1, and tuples
 // with trailing nulls.
 func (t *Type) Compare(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
@@ -65,7 +65,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// compareEmpty orders values of which at least one is null or empty.
+// compareEmpty compares two values of which at least one is null or empty.
 func compareEmpty(a, b []byte) int {
 	rank := func(v []byte) int {
 		switch {
@@ -79,7 +79,7 @@ func compareEmpty(a, b []byte) int {
 	return cmp.Compare(rank(a), rank(b))
 }
 
-// wellFormed reports whether a non-empty value of a native kind has the width that its codec needs.
+// wellFormed reports whether a non-empty value of a native kind has the width that its decoder requires.
 func (t *Type) wellFormed(v []byte) bool {
 	switch t.Kind {
 	case Boolean, Tinyint:
@@ -98,7 +98,7 @@ func (t *Type) wellFormed(v []byte) bool {
 	return true
 }
 
-// orderFloat maps the bits of a float to a number in Java's order: -0.0 before 0.0, all NaNs equal and last.
+// orderFloat maps the bits of a float to a number in Java's order: -0.0 before 0.0, and all NaNs equal and last.
 func orderFloat(b uint32) uint32 {
 	switch {
 	case b&0x7fffffff > 0x7f800000:
@@ -134,8 +134,8 @@ func unorderDouble(b uint64) uint64 {
 	return ^b
 }
 
-// signBytes flips the sign of each byte but the first, which is compared as part of a signed number: Cassandra compares
-// the second half of timeuuids byte by byte, signed.
+// signBytes flips the sign of each byte except the first, which is compared as part of a signed number. Cassandra
+// compares the second half of timeuuids byte by byte, signed.
 const signBytes = 0x8080808080808080
 
 func comparePairs(order func([]byte) (hi, lo uint64), a, b []byte) int {
@@ -162,7 +162,7 @@ func compareVarints(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
-// trimVarint drops leading bytes that say nothing.
+// trimVarint removes redundant leading bytes.
 func trimVarint(v []byte) []byte {
 	for len(v) > 1 && (v[0] == 0 && v[1] < 0x80 || v[0] == 0xff && v[1] >= 0x80) {
 		v = v[1:]
@@ -191,7 +191,7 @@ func (t *Type) compareSequences(a, b []byte) int {
 	}
 }
 
-// compareTuples takes a missing component as null.
+// compareTuples treats a missing component as null.
 func (t *Type) compareTuples(a, b []byte) int {
 	ca, cb := t.walk(a), t.walk(b)
 	for i := range t.Elems {
@@ -204,7 +204,7 @@ func (t *Type) compareTuples(a, b []byte) int {
 	return 0
 }
 
-// reorderTime turns the first half of a version 1 UUID into time_hi_and_version, time_mid, time_low.
+// reorderTime converts the first half of a version 1 UUID to the order time_hi_and_version, time_mid, time_low.
 func reorderTime(hi uint64) uint64 { return hi<<48 | hi<<16&0xffff00000000 | hi>>32 }
 
 func restoreTime(v uint64) uint64 { return v<<32 | v>>16&0xffff0000 | v>>48 }
@@ -221,13 +221,13 @@ func appendTimeuuid(dst []byte, hi, lo uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, lo^signBytes)
 }
 
-// uuidOrder maps a uuid to two numbers in Cassandra's order: version, then time for version 1 and bytes for others. The
-// version moves to the top four bits, the twelve before it down by four.
+// uuidOrder maps a UUID to two numbers in Cassandra's order: version, then time for version 1 and bytes for other
+// versions. The version moves to the top four bits, and the twelve bits before it move down by four.
 func uuidOrder(v []byte) (hi, lo uint64) {
 	hi = binary.BigEndian.Uint64(v)
 	lo = binary.BigEndian.Uint64(v[8:])
 	if version := hi >> 12 & 0xf; version == 1 {
-		return reorderTime(hi), lo // the version is on top
+		return reorderTime(hi), lo // the version is in the top bits
 	}
 	return bits.RotateLeft64(hi&0xf000, 48) | hi>>4&^0xfff | hi&0xfff, lo
 }

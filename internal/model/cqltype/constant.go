@@ -17,20 +17,20 @@ import (
 // Constant is the kind of a literal in CQL text.
 type Constant uint8
 
-// The kinds of constants.
+// These are the kinds of constants.
 const (
 	StringConst Constant = iota + 1
 	IntegerConst
 	FloatConst // with a point or exponent, NaN, Infinity, and their negatives
 	BooleanConst
 	UUIDConst
-	HexConst // its text has the leading 0x
+	HexConst // the text includes the leading 0x
 	DurationConst
 )
 
 var constantNames = [...]string{"UNKNOWN", "STRING", "INTEGER", "FLOAT", "BOOLEAN", "UUID", "HEX", "DURATION"}
 
-// String is the name as error texts have it: STRING, INTEGER, ...
+// String returns the name used in error texts: STRING, INTEGER, ...
 func (c Constant) String() string {
 	if int(c) < len(constantNames) {
 		return constantNames[c]
@@ -38,7 +38,7 @@ func (c Constant) String() string {
 	return constantNames[0]
 }
 
-// Preferred is the type a constant has where nothing asks for another: the smallest that holds it.
+// Preferred returns the type of a constant if the context requires none: the smallest type that can represent it.
 func (c Constant) Preferred(text string) *Type {
 	switch c {
 	case StringConst:
@@ -77,17 +77,17 @@ func (c Constant) Preferred(text string) *Type {
 	return Native(Empty)
 }
 
-// Fit says how well a constant goes with a type.
+// Fit is the degree to which a constant matches a type.
 type Fit uint8
 
-// The fits, worst first.
+// These are the fits, worst first.
 const (
 	NoFit    Fit = iota
-	WeakFit      // it can be converted
-	ExactFit     // it is what the constant prefers
+	WeakFit      // the constant can be converted
+	ExactFit     // the type is the constant's preferred type
 )
 
-// takes lists the kinds that a constant converts to.
+// takes lists the kinds to which a constant can be converted.
 var takes = map[Constant][]Kind{
 	StringConst: {Ascii, Text, Inet, Date, Time, Timestamp},
 	IntegerConst: {Bigint, Counter, Date, Decimal, Double, Duration, Float, Int, Smallint, Time, Timestamp, Tinyint,
@@ -99,8 +99,8 @@ var takes = map[Constant][]Kind{
 	DurationConst: {Duration},
 }
 
-// Fits says whether the constant can be a value of the type. A tuple or custom type takes any, as in Cassandra, and
-// judges by the text.
+// Fits reports how well the constant matches the type. As in Cassandra, a tuple or custom type accepts any constant and
+// parses its text.
 func (t *Type) Fits(c Constant, text string) Fit {
 	if t.Kind == Tuple || t.Kind == Custom {
 		return WeakFit
@@ -116,7 +116,7 @@ func (t *Type) Fits(c Constant, text string) Fit {
 	return NoFit
 }
 
-// ConstantError says that a constant does not go with a type. The planner adds the receiver: Invalid STRING constant
+// ConstantError reports that a constant does not match a type. The planner adds the receiver: Invalid STRING constant
 // (abc) for "k" of type int.
 type ConstantError struct {
 	Constant Constant
@@ -128,13 +128,13 @@ func (e *ConstantError) Error() string {
 	return fmt.Sprintf("invalid %s constant (%s) for type %s", e.Constant, e.Text, e.Type)
 }
 
-// For is the error a client sees, with the receiver's name.
+// For returns the error for the client, with the receiver's name.
 func (e *ConstantError) For(receiver string) error {
 	return dberr.Invalidf("Invalid %s constant (%s) for \"%s\" of type %s", e.Constant, e.Text, receiver, e.Type)
 }
 
-// FromConstant gives the wire form of a constant: *ConstantError if its kind does not go with the type, *dberr.Invalid
-// with Cassandra's text if what it says does not.
+// FromConstant returns the wire form of a constant. It returns a *ConstantError if the constant's kind does not match
+// the type, and a *dberr.Invalid with Cassandra's text if its value is invalid.
 func (t *Type) FromConstant(c Constant, text string) ([]byte, error) {
 	if t.Fits(c, text) == NoFit {
 		return nil, &ConstantError{c, text, t}
@@ -148,7 +148,7 @@ func (t *Type) FromConstant(c Constant, text string) ([]byte, error) {
 	return t.FromText(text)
 }
 
-// floatText gives the special floats, which CQL knows in any case, Java's spelling; NaN has no sign.
+// floatText converts the special floats, which CQL accepts in any case, to Java's spelling. NaN has no sign.
 func floatText(text string) string {
 	bare, negative := strings.CutPrefix(text, "-")
 	switch {
@@ -162,14 +162,14 @@ func floatText(text string) string {
 	return text
 }
 
-// FromText reads a value from the text inside a literal or a JSON string: any native type, and the colon-separated form
-// of tuples. Empty text is the empty value, but for types that have none. Errors are *dberr.Invalid.
+// FromText parses the text of a literal or a JSON string: any native type, and the colon-separated form of tuples. An
+// empty text is the empty value, except for types that have none. Errors are *dberr.Invalid.
 func (t *Type) FromText(text string) ([]byte, error) {
 	if text == "" {
 		switch t.Kind {
 		case Boolean:
 			return []byte{0}, nil
-		case Date, Time, Tinyint, Smallint, Duration, List, Set, Map, Tuple, UDT, Vector: // these judge it themselves
+		case Date, Time, Tinyint, Smallint, Duration, List, Set, Map, Tuple, UDT, Vector: // handled below
 		default:
 			return []byte{}, nil
 		}
@@ -297,7 +297,7 @@ func (t *Type) temporalFromText(text string) ([]byte, error) {
 	return binary.BigEndian.AppendUint64(nil, uint64(v)), nil
 }
 
-// tupleFromText reads components between colons: \: is a colon inside one, @ is null.
+// tupleFromText parses components separated by colons. \: is a colon inside a component, and @ is null.
 func (t *Type) tupleFromText(text string) ([]byte, error) {
 	var parts []string
 	part := ""

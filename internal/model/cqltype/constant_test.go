@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestFromConstantRecorded holds constants to what Cassandra 4.0 stored or answered. A want that is not hex is the
-// error.
+// TestFromConstantRecorded compares constants with recorded values and errors of Cassandra 4.0. An expectation that is
+// not hexadecimal is an error.
 func TestFromConstantRecorded(t *testing.T) {
 	for _, c := range []struct {
 		constant Constant
@@ -138,7 +138,7 @@ func TestFromConstantRecorded(t *testing.T) {
 	}
 }
 
-// TestTuplesFromConstants: a tuple takes a constant as its own text form, as Cassandra does.
+// TestTuplesFromConstants checks that a tuple accepts a constant as its text form, as in Cassandra.
 func TestTuplesFromConstants(t *testing.T) {
 	pair := TupleOf(Native(Int), Native(Text))
 	for _, c := range []struct{ text, want string }{
@@ -155,7 +155,7 @@ func TestTuplesFromConstants(t *testing.T) {
 	}
 }
 
-// TestPreferred lists the types that constants have by themselves.
+// TestPreferred checks the preferred types of constants.
 func TestPreferred(t *testing.T) {
 	for _, c := range []struct {
 		constant Constant
@@ -183,7 +183,7 @@ func TestPreferred(t *testing.T) {
 	}
 }
 
-// TestFormat shows the literals and texts of values.
+// TestFormat checks the literals and texts of values.
 func TestFormat(t *testing.T) {
 	address := UDTOf("ks", "address", []string{"street", "Zip"}, []*Type{Native(Text), Native(Int)})
 	for _, c := range []struct {
@@ -238,7 +238,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestTextRoundTrip proves that FromText reads what Text writes, for every native value.
+// TestTextRoundTrip checks that FromText accepts the output of Text for every native value.
 func TestTextRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawNative(t)
@@ -262,7 +262,7 @@ func TestTextRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzText proves that no text panics and that what is accepted is valid.
+// FuzzText checks that no text causes a panic, and that accepted texts produce valid values.
 func FuzzText(f *testing.F) {
 	for _, text := range []string{"1e10", "-5877641-06-23", "2011-02-03T04:05:00.123+02:00", "P0001-03-02T04:05:06",
 		"1y2mo3w4d5h6m7s8ms9us10ns", "::ffff:10.0.0.1", `1:a\:b:@`, "NaN", "2011-02-03 UTC", "1E+2147483647"} {

@@ -9,12 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawNative draws a native type that may stand in a key.
+// drawNative draws a native type that is allowed in a key.
 func drawNative(t *rapid.T) *Type {
 	return Native(Kind(rapid.IntRange(int(Ascii), int(Varint)).Draw(t, "kind")))
 }
 
-// drawType draws any type, composed ones up to the depth.
+// drawType draws any type, including composed types up to the depth.
 func drawType(t *rapid.T, depth int) *Type {
 	if depth == 0 || rapid.Bool().Draw(t, "native") {
 		return drawNative(t)
@@ -35,7 +35,7 @@ func drawType(t *rapid.T, depth int) *Type {
 	return UDTOf("ks", "u", []string{"a", "B c", "d"}, []*Type{part(), part(), part()}).Freeze()
 }
 
-// drawValue draws a valid value; small numbers and short texts of few letters are favoured, so that equal and nearly
+// drawValue draws a valid value. It prefers small numbers and short texts of few letters, so that equal and nearly
 // equal values are compared often.
 func drawValue(t *rapid.T, typ *Type) []byte {
 	switch typ.Kind {
@@ -138,7 +138,7 @@ func drawComposed(t *rapid.T, typ *Type) []byte {
 	return typ.AppendTuple(nil, values[:rapid.IntRange(0, n).Draw(t, "present")]...)
 }
 
-// drawVector draws the elements; one of a fixed width has it.
+// drawVector draws the elements of a vector. Elements of a fixed-width type have that width.
 func drawVector(t *rapid.T, typ *Type) []byte {
 	values, width := make([][]byte, typ.Dimension), typ.Elems[0].fixedWidth()
 	for i := range values {

@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// Dropped says which cells of a column are absent: those with timestamps up to Upto, AllDropped for all cells. The
-// column was dropped from its table, and may have been added again.
+// Dropped identifies the absent cells of a column: the cells with timestamps up to Upto. AllDropped selects all cells.
+// The column was dropped from its table, and may have been added again.
 type Dropped struct {
 	Column uint32
 	Upto   int64
 }
 
-// AllDropped is Dropped.Upto for a column of which no cell is left.
+// AllDropped is Dropped.Upto for a column of which all cells have been dropped.
 const AllDropped = math.MaxInt64
 
-// Hides reports whether a list, ascending by columns, has the cell of a column with a timestamp.
+// Hides reports whether list, which is in ascending order of columns, contains the cell of a column with a timestamp.
 func Hides(list []Dropped, column uint32, timestamp int64) bool {
 	i, found := slices.BinarySearchFunc(list, column, func(d Dropped, c uint32) int { return cmp.Compare(d.Column, c) })
 	return found && timestamp <= list[i].Upto

@@ -11,14 +11,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// DurationValue is a duration of months, days and nanoseconds, none of which converts into another. All have the same
-// sign.
+// DurationValue is a duration of months, days, and nanoseconds, which cannot be converted into each other. All have the
+// same sign.
 type DurationValue struct {
 	Months, Days int32
 	Nanos        int64
 }
 
-// Nanoseconds of the units of time.
+// These are units of time in nanoseconds.
 const (
 	nanosPerMicro  = 1000
 	nanosPerMilli  = 1000 * nanosPerMicro
@@ -28,7 +28,7 @@ const (
 	nanosPerDay    = 24 * nanosPerHour
 )
 
-// readVint reads one of Cassandra's variable-length integers, zigzag-encoded: see readUvint.
+// readVint decodes one of Cassandra's zigzag-encoded variable-length integers, see readUvint.
 func readVint(b []byte) (v int64, rest []byte, ok bool) {
 	u, rest, ok := readUvint(b)
 	return int64(u>>1) ^ -int64(u&1), rest, ok
@@ -38,7 +38,7 @@ func appendVint(dst []byte, v int64) []byte {
 	return appendUvint(dst, uint64(v<<1^v>>63))
 }
 
-// readDuration reads the three numbers, whatever their ranges. Bytes after them are ignored, as in Cassandra.
+// readDuration decodes the three numbers without checking their ranges. As in Cassandra, bytes after them are ignored.
 func readDuration(wire []byte) (months, days, nanos int64, ok bool) {
 	months, wire, ok = readVint(wire)
 	if ok {
@@ -50,7 +50,7 @@ func readDuration(wire []byte) (months, days, nanos int64, ok bool) {
 	return months, days, nanos, ok
 }
 
-// DecodeDuration reads a duration; ok is false for null or invalid bytes.
+// DecodeDuration decodes a duration. ok is false for null or invalid bytes.
 func DecodeDuration(wire []byte) (d DurationValue, ok bool) {
 	if validateDuration(wire) != nil {
 		return DurationValue{}, false
@@ -59,14 +59,15 @@ func DecodeDuration(wire []byte) (d DurationValue, ok bool) {
 	return DurationValue{int32(months), int32(days), nanos}, ok
 }
 
-// EncodeDuration writes a duration.
+// EncodeDuration encodes a duration.
 func EncodeDuration(d DurationValue) []byte {
 	dst := appendVint(nil, int64(d.Months))
 	dst = appendVint(dst, int64(d.Days))
 	return appendVint(dst, d.Nanos)
 }
 
-// durationUnits are the units in the order in which they must be given; each counts in months, days or nanoseconds.
+// durationUnits lists the units in the order in which they must be specified. Each is counted in months, days, or
+// nanoseconds.
 var durationUnits = [...]struct {
 	symbol, name        string
 	months, days, nanos uint64
@@ -83,7 +84,7 @@ var durationUnits = [...]struct {
 	{"ns", "nanoseconds", 0, 0, 1},
 }
 
-// String is the text as Cassandra shows it, such as -1y2mo3d4h; zero is the empty text.
+// String returns the text as Cassandra formats it, such as -1y2mo3d4h. Zero is the empty text.
 func (d DurationValue) String() string {
 	var b []byte
 	if d.Months < 0 || d.Days < 0 || d.Nanos < 0 {
@@ -92,7 +93,7 @@ func (d DurationValue) String() string {
 	left := [3]uint64{magnitude(int64(d.Months)), magnitude(int64(d.Days)), magnitude(d.Nanos)}
 	for _, u := range durationUnits {
 		if u.symbol == "w" {
-			continue // read, but never shown
+			continue // parsed, but never formatted
 		}
 		for i, unit := range [3]uint64{u.months, u.days, u.nanos} {
 			if unit == 0 || left[i] < unit {
@@ -113,7 +114,7 @@ func magnitude(v int64) uint64 {
 	return uint64(v)
 }
 
-// The forms of a duration.
+// These are the forms of a duration.
 var (
 	durationStandard  = regexp.MustCompile(`(?i)^(\d+(y|mo|w|d|h|m|s|ms|us|µs|μs|ns))+$`)
 	durationPart      = regexp.MustCompile(`(?i)(\d+)(mo|ms|us|µs|μs|ns|y|w|d|h|m|s)`)
@@ -122,8 +123,8 @@ var (
 	durationISOAltern = regexp.MustCompile(`^P(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})$`)
 )
 
-// ParseDuration reads a duration in any of CQL's forms: 1y2mo3w4d5h6m7s8ms9us10ns, P1Y2M3DT4H5M6S, P5W,
-// P0001-02-03T04:05:06, each with a leading minus or not. Errors are *dberr.Invalid.
+// ParseDuration parses a duration in any of CQL's forms: 1y2mo3w4d5h6m7s8ms9us10ns, P1Y2M3DT4H5M6S, P5W, or
+// P0001-02-03T04:05:06, each with an optional leading minus. Errors are *dberr.Invalid.
 func ParseDuration(s string) (DurationValue, error) {
 	text, negative := strings.CutPrefix(s, "-")
 	var d duration
@@ -159,7 +160,7 @@ func ParseDuration(s string) (DurationValue, error) {
 	return d.value(negative), nil
 }
 
-// duration is one being read: its sums, and the last unit seen.
+// duration is a duration while it is parsed: its sums, and the last unit.
 type duration struct {
 	months, days, nanos uint64
 	last                int // index in durationUnits + 1

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// Format is the CQL literal of a value, which FromConstant or the parser reads back: 'it”s', 0xcafe, [1, 2], {'a': 1},
-// (1, null), {street: 'x'}. Null is null. An empty value of a type whose text is never empty is shown as the empty
-// string, and invalid bytes as a blob.
+// Format returns the CQL literal of a value, which FromConstant or the parser can read: 'it”s', 0xcafe, [1, 2], {'a':
+// 1}, (1, null), {street: 'x'}. Null is null. An empty value of a type whose text is never empty is formatted as the
+// empty string, and invalid bytes as a blob.
 func (t *Type) Format(wire []byte) string { return string(t.appendLiteral(nil, wire)) }
 
-// Text is a value as CAST(.. AS text) shows it: a native one without quotes, others as Format.
+// Text returns a value as CAST(.. AS text) does: a native value without quotes, and other values as Format does.
 func (t *Type) Text(wire []byte) string {
 	if !t.IsNative() {
 		return t.Format(wire)
@@ -23,7 +23,7 @@ func (t *Type) Text(wire []byte) string {
 	return string(t.appendText(nil, wire))
 }
 
-// quoted reports whether the text of a native value is put in quotes as a literal.
+// quoted reports whether the literal of a native value is quoted.
 func (t *Type) quoted() bool {
 	switch t.Kind {
 	case Ascii, Text, Inet, Date, Time, Timestamp:
@@ -69,7 +69,7 @@ func (t *Type) appendComposed(dst, wire []byte) []byte {
 	return append(dst, brackets[1])
 }
 
-// appendText writes a native value without quotes; null and empty are nothing.
+// appendText appends a native value without quotes. It appends nothing for null and empty values.
 func (t *Type) appendText(dst, wire []byte) []byte {
 	if len(wire) == 0 && t.Kind != Blob {
 		return dst

@@ -16,23 +16,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// JSONValueError is JSON that is not a value of the type: what Cassandra throws as a MarshalException. INSERT JSON puts
-// "Error decoding JSON value for c: " before the message, fromJson() "execution of .. failed:
-// org.apache...MarshalException: ". Older is the message in 4.0, "" where it is the same.
+// JSONValueError reports JSON that is not a value of the type; Cassandra throws a MarshalException. INSERT JSON
+// prefixes the message with "Error decoding JSON value for c: ", and fromJson() with "execution of .. failed:
+// org.apache...MarshalException: ". Older is the message in 4.0, or empty if it is the same.
 type JSONValueError struct{ Message, Older string }
 
 func (e *JSONValueError) Error() string { return e.Message }
 
-// Text is the message, in 4.0 if old.
+// Text returns the message; if old, the message of 4.0.
 func (e *JSONValueError) Text(old bool) string { return jsonText(e.Message, e.Older, old) }
 
 func jsonErrorf(format string, args ...any) error {
 	return &JSONValueError{Message: fmt.Sprintf(format, args...)}
 }
 
-// FromJSON encodes a parsed JSON value: what ParseJSON returns, or encoding/json with UseNumber. JSON's null is null.
-// Errors are *JSONValueError, but for a few that Cassandra raises as an invalid request: those are *dberr.Invalid and
-// take no prefix.
+// FromJSON encodes a parsed JSON value from ParseJSON, or from encoding/json with UseNumber. JSON's null is null.
+// Errors are *JSONValueError, except for a few that Cassandra raises as invalid requests. Those are *dberr.Invalid and
+// have no prefix.
 func (t *Type) FromJSON(v any) ([]byte, error) {
 	if v == nil {
 		return nil, nil
@@ -68,7 +68,7 @@ func (t *Type) FromJSON(v any) ([]byte, error) {
 	return nil, jsonErrorf("Expected %s, but got a %s: %s", t.jsonExpects(), javaClass(v), javaString(v))
 }
 
-// jsonExpects is what error texts call the JSON that the type takes.
+// jsonExpects returns the name of the expected JSON in error texts.
 func (t *Type) jsonExpects() string {
 	switch t.Kind {
 	case Ascii:
@@ -95,7 +95,7 @@ func (t *Type) jsonExpects() string {
 	return "a value of type " + t.String()
 }
 
-// stringFromJSON reads a native value from a JSON string; only a duration's error stays an invalid request.
+// stringFromJSON parses a native value from a JSON string. Only errors of durations remain invalid requests.
 func (t *Type) stringFromJSON(s string) ([]byte, error) {
 	wire, err := t.FromText(s)
 	if bad, ok := errors.AsType[*dberr.Invalid](err); ok && t.Kind != Duration {
@@ -127,7 +127,8 @@ func (t *Type) numberFromJSON(v any) ([]byte, error) {
 	n, isNumber := v.(json.Number)
 	switch {
 	case t.Kind == Varint || t.Kind == Decimal:
-		// Cassandra reads the text of what its JSON parser made: a number with a fraction has gone through a double.
+		// Cassandra parses the text of the number that its JSON parser returned. A number with a fraction has been
+		// converted to a double.
 		wire, err := t.numberFromText(javaString(v))
 		if err != nil {
 			return nil, jsonErrorf("Value '%s' is not a valid representation of a %s value", javaString(v), t)
@@ -152,7 +153,7 @@ func (t *Type) numberFromJSON(v any) ([]byte, error) {
 	return nil, jsonErrorf("Expected %s, but got a %s: %s", t.jsonExpects(), javaClass(v), javaString(v))
 }
 
-// composedFromJSON encodes collections, tuples and UDTs. As keys of a JSON object they are JSON inside a string.
+// composedFromJSON encodes collections, tuples, and UDTs. Keys of a JSON object contain them as JSON in a string.
 func (t *Type) composedFromJSON(v any) ([]byte, error) {
 	if s, ok := v.(string); ok {
 		inner, err := ParseJSON(s)
@@ -278,7 +279,7 @@ func (t *Type) udtFromJSON(o *JSONObject) ([]byte, error) {
 	return t.AppendTuple(nil, values...), nil
 }
 
-// javaClass is the simple name of the class that Cassandra's JSON parser makes of a value.
+// javaClass returns the simple name of the Java class that Cassandra's JSON parser uses for a value.
 func javaClass(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -303,7 +304,7 @@ func javaClass(v any) string {
 	return "LinkedHashMap"
 }
 
-// javaString is what Java's toString makes of a parsed JSON value.
+// javaString returns the result of Java's toString for a parsed JSON value.
 func javaString(v any) string {
 	switch v := v.(type) {
 	case nil:

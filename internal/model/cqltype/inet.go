@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// parseInet reads an IPv4 or IPv6 address in the forms that Java reads. IPv4 inside IPv6 becomes IPv4; a scope is
-// dropped. Host names are not resolved.
+// parseInet parses an IPv4 or IPv6 address in the forms that Java accepts. An IPv4-mapped IPv6 address becomes IPv4,
+// and a scope is dropped. Host names are not resolved.
 func parseInet(s string) ([]byte, bool) {
 	if v4, ok := parseIPv4(s); ok {
 		return v4, true
@@ -30,7 +30,8 @@ func parseInet(s string) ([]byte, bool) {
 	return addr.Unmap().AsSlice(), true
 }
 
-// parseIPv4 reads one to four decimal numbers, which may begin with zeros; the last one fills the bytes that are left.
+// parseIPv4 parses one to four decimal numbers, which may have leading zeros. The last number fills the remaining
+// bytes.
 func parseIPv4(s string) ([]byte, bool) {
 	if len(s) > len("255.255.255.255") {
 		return nil, false
@@ -56,7 +57,7 @@ func parseIPv4(s string) ([]byte, bool) {
 	return out, true
 }
 
-// plainIPv6 drops the zeros before the numbers of an IPv6 address, which Go reads in their short form only.
+// plainIPv6 removes leading zeros from the groups of an IPv6 address, because Go accepts only short groups.
 func plainIPv6(s string) string {
 	groups := strings.Split(s, ":")
 	for i, g := range groups {
@@ -72,7 +73,8 @@ func plainIPv6(s string) string {
 	return strings.Join(groups, ":")
 }
 
-// appendInet writes an address as java.net.InetAddress.getHostAddress does: IPv6 in eight groups, never shortened.
+// appendInet formats an address like java.net.InetAddress.getHostAddress: IPv6 addresses have eight groups and are
+// never shortened.
 func appendInet(dst, wire []byte) []byte {
 	switch len(wire) {
 	case 4:

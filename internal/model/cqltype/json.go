@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON form of a value as SELECT JSON gives it. Null is null, and so are NaN, the infinities and
-// a boolean of no bytes; other values of no bytes are empty strings.
+// AppendJSON appends the JSON form of a value as in SELECT JSON. Null, NaN, the infinities, and an empty boolean are
+// null. Other empty values are empty strings.
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	switch {
 	case wire == nil || len(wire) == 0 && t.Kind == Boolean:
@@ -64,7 +64,7 @@ func (t *Type) appendJSONArray(dst, wire []byte) []byte {
 	return append(dst, ']')
 }
 
-// appendJSONMap puts keys that are not strings in JSON into strings.
+// appendJSONMap encodes keys whose JSON form is not a string as JSON in a string.
 func (t *Type) appendJSONMap(dst, wire []byte) []byte {
 	dst = append(dst, '{')
 	first := true
@@ -100,7 +100,7 @@ func (t *Type) appendJSONFields(dst, wire []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendJSONName appends the name of a column or field as a member's name: one with upper-case letters in its CQL
+// appendJSONName appends the name of a column or field as a member name. A name with uppercase letters keeps its CQL
 // quotes.
 func appendJSONName(dst []byte, name string) []byte {
 	if name != strings.ToLower(name) {
@@ -111,15 +111,15 @@ func appendJSONName(dst []byte, name string) []byte {
 
 const upperHex = "0123456789ABCDEF"
 
-// Hollow reports whether a value that is not null has no bytes though its type has no such value: what 5.0 calls empty,
-// such as blob_as_int(0x).
+// Hollow reports whether a value is empty although its type has no empty value, such as blob_as_int(0x). Cassandra 5.0
+// calls such values empty.
 func (t *Type) Hollow(wire []byte) bool {
 	return wire != nil && len(wire) == 0 && t.Kind != Text && t.Kind != Ascii && t.Kind != Blob && t.Kind != Tuple &&
 		t.Kind != UDT
 }
 
-// AppendJSONString appends a string in quotes, with the escapes that Cassandra writes: only quotes, backslashes and
-// control characters. Bytes that are not UTF-8 become U+FFFD.
+// AppendJSONString appends a quoted string with the escapes that Cassandra writes: only quotes, backslashes, and
+// control characters. Invalid UTF-8 becomes U+FFFD.
 func AppendJSONString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {

@@ -18,7 +18,8 @@ import (
 
 var udtAB = UDTOf("ks", "u", []string{"a", "b"}, []*Type{Native(Int), Native(Text)})
 
-// TestFromJSONRecorded holds FromJSON to what Cassandra 4.0 stored or answered. A want that is not hex is the error.
+// TestFromJSONRecorded compares FromJSON with recorded values and errors of Cassandra 4.0. An expectation that is not
+// hexadecimal is an error.
 func TestFromJSONRecorded(t *testing.T) {
 	for _, c := range []struct {
 		typ  *Type
@@ -97,7 +98,7 @@ func TestFromJSONRecorded(t *testing.T) {
 	}
 }
 
-// TestParseJSONRecorded holds the parser to the texts, with positions, of Cassandra's.
+// TestParseJSONRecorded compares the parser's errors with Cassandra's texts, including positions.
 func TestParseJSONRecorded(t *testing.T) {
 	for _, c := range []struct{ text, class, want string }{ // as in 4.0
 		{"dog", jsonParse, "Unrecognized token 'dog': was expecting ('true', 'false' or 'null')\n at [Source: " +
@@ -147,7 +148,7 @@ func TestParseJSONRecorded(t *testing.T) {
 	}
 }
 
-// TestAppendJSONRecorded holds toJson to what Cassandra 4.0 answered.
+// TestAppendJSONRecorded compares toJson with recorded results of Cassandra 4.0.
 func TestAppendJSONRecorded(t *testing.T) {
 	for _, c := range []struct {
 		typ  *Type
@@ -189,8 +190,8 @@ func TestAppendJSONRecorded(t *testing.T) {
 	}
 }
 
-// TestJSONRoundTrip proves that FromJSON reads what AppendJSON writes, through our parser and through encoding/json,
-// and that it is JSON at all.
+// TestJSONRoundTrip checks that AppendJSON produces valid JSON, and that FromJSON accepts it through this package's
+// parser and through encoding/json.
 func TestJSONRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
@@ -219,8 +220,8 @@ func TestJSONRoundTrip(t *testing.T) {
 	})
 }
 
-// exactInJSON reports whether a value's JSON says all of it: not so for empty values, NaN, decimals (they pass through
-// doubles), IPv4 inside IPv6, and zero durations.
+// exactInJSON reports whether a value's JSON form is lossless. It is not for empty values, NaN, decimals (which are
+// converted to doubles), IPv4-mapped IPv6 addresses, and zero durations.
 func exactInJSON(typ *Type, wire []byte) bool {
 	if len(wire) == 0 {
 		return wire == nil || typ.Kind == Text || typ.Kind == Ascii || typ.Kind == Blob
@@ -242,8 +243,8 @@ func exactInJSON(typ *Type, wire []byte) bool {
 	return true
 }
 
-// FuzzJSON proves that no text panics, that what we accept encoding/json does too (before what follows the value), and
-// that what a type takes is valid.
+// FuzzJSON checks that no text causes a panic, that encoding/json also accepts the accepted texts (up to the end of the
+// value), and that accepted values are valid for the type.
 func FuzzJSON(f *testing.F) {
 	for _, text := range []string{`{"a": 1, "B": ["x", null]}`, `[1, "x", 2.5e3]`, `"\ud83d\ude42\u0041\ud800"`, `-0`,
 		`"0xcafe"`, `{"1": true}`, `[1,`, `"P1Y"`, `01`, `1 2`, `{"a":{"a":[[[]]]}}`} {

@@ -15,14 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// JSONObject is a parsed JSON object: its members in order, each name once (the last value wins, at the first one's
-// place).
+// JSONObject is a parsed JSON object: its members in order, each name once. The last of several values wins, at the
+// position of the first.
 type JSONObject struct {
 	Names  []string
 	Values []any
 }
 
-// Get is the value of a member; ok is false if there is none.
+// Get returns the value of a member. ok is false if it is missing.
 func (o *JSONObject) Get(name string) (v any, ok bool) {
 	for i, n := range o.Names {
 		if n == name {
@@ -32,13 +32,13 @@ func (o *JSONObject) Get(name string) (v any, ok bool) {
 	return nil, false
 }
 
-// JSONError is a text that is not JSON, in the words of Cassandra's parser, position included; Class is its Java
-// exception. Older is the message in 4.0, "" where it is the same.
+// JSONError reports a text that is not JSON, with the text of Cassandra's parser including the position. Class is the
+// Java exception. Older is the message in 4.0, or empty if it is the same.
 type JSONError struct{ Class, Message, Older string }
 
 func (e *JSONError) Error() string { return e.Message }
 
-// Text is the message, in 4.0 if old.
+// Text returns the message; if old, the message of 4.0.
 func (e *JSONError) Text(old bool) string { return jsonText(e.Message, e.Older, old) }
 
 func jsonText(message, older string, old bool) string {
@@ -48,18 +48,18 @@ func jsonText(message, older string, old bool) string {
 	return message
 }
 
-// The Java exceptions of a JSONError.
+// These are the Java exceptions of a JSONError.
 const (
 	jsonParse    = "com.fasterxml.jackson.core.JsonParseException"
 	jsonEOF      = "com.fasterxml.jackson.core.io.JsonEOFException"
 	jsonMismatch = "com.fasterxml.jackson.databind.exc.MismatchedInputException"
 )
 
-// jsonDepthMax bounds how deep arrays and objects may nest.
+// jsonDepthMax is the maximum nesting depth of arrays and objects.
 const jsonDepthMax = 500
 
-// ParseJSON reads the JSON value at the start of a text: nil, bool, string, json.Number, []any or *JSONObject. What
-// follows the value is ignored, as in Cassandra. Errors are *JSONError.
+// ParseJSON parses the JSON value at the start of a text: nil, bool, string, json.Number, []any, or *JSONObject. As in
+// Cassandra, text after the value is ignored. Errors are *JSONError.
 func ParseJSON(text string) (any, error) {
 	p := jsonParser{text: text}
 	p.space()
@@ -78,8 +78,8 @@ func ParseJSON(text string) (any, error) {
 	return v, nil
 }
 
-// ParseJSONMap reads the object of INSERT .. JSON; nil for JSON's null. Errors are *dberr.Invalid, in the words of 4.0
-// if old.
+// ParseJSONMap parses the object of INSERT .. JSON. It returns nil for JSON's null. Errors are *dberr.Invalid, with the
+// texts of 4.0 if old.
 func ParseJSONMap(text string, old bool) (*JSONObject, error) {
 	v, err := ParseJSON(text)
 	if err == nil {
@@ -115,7 +115,8 @@ func ParseJSONMap(text string, old bool) (*JSONObject, error) {
 		bad.Text(old), text)
 }
 
-// JSONName is the column or field that a member of a JSON object names: in double quotes as it is, else in lower case.
+// JSONName returns the column or field that a member name identifies. A name in double quotes is used unchanged, and
+// any other name is converted to lower case.
 func JSONName(name string) string {
 	if len(name) >= 2 && name[0] == '"' && name[len(name)-1] == '"' {
 		return name[1 : len(name)-1]
@@ -128,7 +129,7 @@ type jsonParser struct {
 	pos  int
 }
 
-// at describes a position, counted from 0, as Jackson does.
+// at describes a position, counted from 0, in Jackson's format.
 func (p *jsonParser) at(pos int) string {
 	line, column := 1, pos+1
 	if pos > 0 {
@@ -160,18 +161,19 @@ func (p *jsonParser) peek() byte {
 	return 0
 }
 
-// unexpected refuses the character at the position.
+// unexpected returns an error about the character at the current position.
 func (p *jsonParser) unexpected(expecting string) error {
 	r, n := utf8.DecodeRuneInString(p.text[p.pos:])
 	return jsonErrorAt("Unexpected character ('%c' (code %d)): %s%s", r, r, expecting, p.at(p.pos+n))
 }
 
-// jsonErrorAt is a mistake in the text itself.
+// jsonErrorAt returns a syntax error.
 func jsonErrorAt(format string, args ...any) error {
 	return &JSONError{Class: jsonParse, Message: fmt.Sprintf(format, args...)}
 }
 
-// eof refuses the end of the text. The Jackson of 4.0 counts the text three times over once it has looked for more.
+// eof returns an error about the end of the text. The Jackson version of 4.0 counts the text three times after it has
+// looked for more input.
 func (p *jsonParser) eof(where string) error {
 	what := "Unexpected end-of-input" + where
 	return &JSONError{Class: jsonEOF, Message: what + p.at(len(p.text)), Older: what + p.at(3*len(p.text))}
@@ -199,7 +201,7 @@ func (p *jsonParser) value(depth int) (any, error) {
 	return p.word()
 }
 
-// word reads true, false or null.
+// word parses true, false, or null.
 func (p *jsonParser) word() (any, error) {
 	end := p.pos
 	for i, r := range p.text[p.pos:] {
@@ -360,7 +362,7 @@ func (p *jsonParser) object(depth int) (any, error) {
 	}
 }
 
-// string reads a string; lone surrogates become question marks, as in Java's UTF-8.
+// string parses a string. Lone surrogates become question marks, as in Java's UTF-8.
 func (p *jsonParser) string() (string, error) {
 	p.pos++
 	var b strings.Builder
@@ -419,7 +421,7 @@ func (p *jsonParser) string() (string, error) {
 	return "", p.eof(" in VALUE_STRING")
 }
 
-// unicode reads the u and four digits of an escape.
+// unicode parses the u and the four digits of an escape.
 func (p *jsonParser) unicode() (rune, error) {
 	if p.pos+5 > len(p.text) {
 		return 0, p.eof(" in character escape sequence")

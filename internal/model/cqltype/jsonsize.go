@@ -7,14 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// The most bytes that a value of a fixed size takes in JSON, with its quotes: a timestamp, a UUID, a long duration.
+// These are the maximum sizes of a fixed-size value in JSON, including quotes: of a number, and of others such as a
+// timestamp, a UUID, or a long duration.
 const (
 	jsonNumber = 32
 	jsonOther  = 64
 )
 
-// JSONSize returns at least as many bytes as AppendJSON appends for a value, and for texts exactly as many. It stops
-// counting above most.
+// JSONSize returns an upper bound for the number of bytes that AppendJSON appends. It is exact for texts. Counting
+// stops once the result exceeds most.
 func (t *Type) JSONSize(wire []byte, most int) int {
 	if len(wire) == 0 && t.Kind != UDT && t.Kind != Tuple {
 		return 4
@@ -36,7 +37,7 @@ func (t *Type) JSONSize(wire []byte, most int) int {
 		for k, v := range t.Entries(wire) {
 			key := t.Elems[0].JSONSize(k, most-size)
 			if !t.Elems[0].jsonString() {
-				key = 2*key + 2 // a text within a text
+				key = 2*key + 2 // a quoted text in a text
 			}
 			if size += 4 + key; size <= most {
 				size += t.Elems[1].JSONSize(v, most-size)
@@ -78,7 +79,7 @@ func (t *Type) jsonString() bool {
 	return true
 }
 
-// jsonStringSize is how many bytes AppendJSONString appends for a text.
+// jsonStringSize returns the number of bytes that AppendJSONString appends.
 func jsonStringSize(text []byte) int {
 	size := 2 + len(text)
 	for i := 0; i < len(text); {

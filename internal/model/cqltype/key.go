@@ -8,9 +8,9 @@ import (
 	"errors"
 )
 
-// The key form. One value is a marker byte and a body that says where it ends, so that forms of several values written
-// one after the other compare, as bytes, like the tuple of values, and a form of fewer values is a prefix of all that
-// continue it.
+// These are the markers of the key form. A value is encoded as a marker byte and a self-delimiting body. Concatenated
+// forms therefore compare, as bytes, like tuples of values, and the form of fewer values is a prefix of all forms that
+// extend it.
 //
 //	marker   body
 //	01       -                               null
@@ -21,15 +21,16 @@ import (
 //	03       sign, exponent, digits, 00      decimal: see keynumber.go
 //	03       forms of the elements, then 00  list, set, map (key, value, ...), vector, tuple and UDT (without trailing
 //	                                         nulls)
-//	04       bytes as for text               a value that is not valid for the type: comparable and kept, never an error
+//	04       bytes as for text               an invalid value: it is comparable and preserved, and never an error
 //
-// Descending is the bitwise complement of all of it, except for null on its own: its form is 01 in both orders, so that
+// The descending form is the bitwise complement, except for a top-level null. Its form is 01 in both orders, so that
 // null sorts first.
 //
-// Law: bytes.Compare of two forms is Compare of the values, and its opposite if descending and neither is null.
-// Values that Compare equal therefore have one form, as they are one clustering key in Cassandra, and reading it gives
-// a normal value: decimals without trailing zeros after the point, varints in their fewest bytes, the canonical NaN,
-// booleans 0 or 1, tuples padded with nulls. Every other value comes back exactly.
+// Comparing two forms with bytes.Compare gives the same result as Compare of the values, or the opposite if descending
+// and neither is null. Values that compare equal therefore have the same form; in Cassandra they are the same
+// clustering key. Reading the form returns a normalized value: decimals without trailing zeros after the point, varints
+// in the minimum number of bytes, the canonical NaN, booleans 0 or 1, and tuples padded with nulls. All other values
+// are returned unchanged.
 const (
 	keyEnd   = 0x00
 	keyNull  = 0x01
@@ -41,10 +42,10 @@ const (
 	terminator = 0x01 // after 00: the end
 )
 
-// ErrKey says that bytes are not the key form of the type.
+// ErrKey reports that bytes are not the key form of the type.
 var ErrKey = errors.New("cqltype: malformed key form")
 
-// AppendKey appends the order-preserving form of a value to dst; desc gives the descending form.
+// AppendKey appends the order-preserving form of a value to dst; if desc is true, the descending form.
 func (t *Type) AppendKey(dst, wire []byte, desc bool) []byte {
 	start := len(dst)
 	dst = t.appendKey(dst, wire)
@@ -123,7 +124,7 @@ func (t *Type) appendElementKeys(dst, wire []byte) []byte {
 	return append(dst[:end], keyEnd)
 }
 
-// A keyReader reads key forms, ascending ones or (mask FF) descending ones.
+// A keyReader reads ascending key forms, or descending ones if the mask is FF.
 type keyReader struct {
 	src  []byte
 	mask byte
@@ -161,7 +162,7 @@ func (r *keyReader) copy(dst []byte, n int) ([]byte, bool) {
 	return dst, true
 }
 
-// escaped appends an escaped string to dst, or only skips it.
+// escaped appends an escaped string to dst, or skips it.
 func (r *keyReader) escaped(dst []byte, skip bool) ([]byte, bool) {
 	for {
 		i := bytes.IndexByte(r.src, r.mask)
@@ -187,8 +188,8 @@ func (r *keyReader) escaped(dst []byte, skip bool) ([]byte, bool) {
 	}
 }
 
-// ReadKey takes one key form off src and appends the wire value to dst. wire is that value alone, nil for null; it has
-// the rest of dst's capacity, so that a caller with several values passes wire[len(wire):] as the next dst.
+// ReadKey reads one key form from src and appends the wire value to dst. wire is only that value, or nil for null. It
+// has the remaining capacity of dst, so that a caller with several values can pass wire[len(wire):] as the next dst.
 func (t *Type) ReadKey(dst, src []byte, desc bool) (wire, rest []byte, err error) {
 	r := keyReader{src: src, mask: maskOf(desc)}
 	out, null, ok := t.readKey(&r, dst)
@@ -225,7 +226,7 @@ func (t *Type) readKey(r *keyReader, dst []byte) (out []byte, null, ok bool) {
 	return dst, false, false
 }
 
-// keyWidth is the length of the body of a fixed-width type, 0 for others.
+// keyWidth returns the length of the body of a fixed-width type, or 0 for other types.
 func (t *Type) keyWidth() int {
 	switch t.Kind {
 	case Boolean, Tinyint:
@@ -280,7 +281,7 @@ func (t *Type) readBody(r *keyReader, dst []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// readElementKeys rebuilds a collection, tuple or UDT.
+// readElementKeys reconstructs a collection, tuple, or UDT.
 func (t *Type) readElementKeys(r *keyReader, dst []byte) ([]byte, bool) {
 	header := len(dst)
 	if t.IsCollection() {
@@ -324,8 +325,8 @@ func (t *Type) readElementKeys(r *keyReader, dst []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// KeyExact reports whether ReadKey gives back the very bytes of a valid value. Where it does not, a store that wants to
-// show the value as it was first written has to keep it beside the key.
+// KeyExact reports whether ReadKey returns the exact bytes of a valid value. If it does not, a store that must return
+// the original value has to store it in addition to the key.
 func (t *Type) KeyExact(wire []byte) bool {
 	switch t.Kind {
 	case Boolean, Float, Double, Varint, Decimal, List, Set, Map, Tuple, UDT, Vector:
@@ -335,7 +336,7 @@ func (t *Type) KeyExact(wire []byte) bool {
 	return true
 }
 
-// SkipKey takes one key form off src.
+// SkipKey removes one key form from the front of src.
 func (t *Type) SkipKey(src []byte, desc bool) (rest []byte, err error) {
 	r := keyReader{src: src, mask: maskOf(desc)}
 	if !t.skipKey(&r) {
@@ -347,7 +348,7 @@ func (t *Type) SkipKey(src []byte, desc bool) (rest []byte, err error) {
 	return r.src, nil
 }
 
-// nullFirst reports whether src begins with the form of null in a descending column, which is not complemented.
+// nullFirst reports whether src starts with the form of null in a descending column, which is not complemented.
 func nullFirst(src []byte, desc bool) bool { return desc && len(src) > 0 && src[0] == keyNull }
 
 func (t *Type) skipKey(r *keyReader) bool {
@@ -392,8 +393,8 @@ func (t *Type) skipKey(r *keyReader) bool {
 	return true
 }
 
-// AfterPrefix returns the smallest byte string that is greater than every string with the prefix, nil if there is none
-// (a prefix of FF bytes only). It changes the prefix in place and returns a part of it.
+// AfterPrefix returns the smallest byte string that is greater than every string with the prefix, or nil if none exists
+// because the prefix contains only FF bytes. It modifies prefix in place and returns a part of it.
 func AfterPrefix(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

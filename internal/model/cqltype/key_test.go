@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestKeyOrder proves the law of the key form: bytes compare as values do, ascending and descending. Null comes first
-// in both orders.
+// TestKeyOrder checks that key forms compare like values, ascending and descending, and that null is first in both
+// orders.
 func TestKeyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
@@ -33,8 +33,8 @@ func TestKeyOrder(t *testing.T) {
 	})
 }
 
-// TestNullForm pins the stored form of null, which compact tables have in their clustering keys: it is the byte 01 in
-// both orders. The form that older builds made of null in a descending column is still read.
+// TestNullForm pins the stored form of null, which occurs in the clustering keys of compact tables: the byte 01 in both
+// orders. The form that older builds wrote for null in a descending column can still be read.
 func TestNullForm(t *testing.T) {
 	typ := Native(Int)
 	for _, desc := range []bool{false, true} {
@@ -57,8 +57,8 @@ func drawOrNull(t *rapid.T, typ *Type) []byte {
 	return drawValue(t, typ)
 }
 
-// TestKeyRoundTrip proves that a key form says where it ends, and gives a value back that is equal and has the same
-// form; the very same bytes for a value that is normal already.
+// TestKeyRoundTrip checks that a key form is self-delimiting, and that reading it returns an equal value with the same
+// form. A normalized value is returned unchanged.
 func TestKeyRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
@@ -88,8 +88,8 @@ func TestKeyRoundTrip(t *testing.T) {
 	})
 }
 
-// TestKeyPrefix proves that forms written one after the other order like tuples, and that AfterPrefix bounds all that
-// continue a prefix.
+// TestKeyPrefix checks that concatenated forms are ordered like tuples, and that AfterPrefix bounds all forms with a
+// prefix.
 func TestKeyPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first, second := drawType(t, 1), drawType(t, 1)
@@ -132,7 +132,7 @@ func TestAfterPrefix(t *testing.T) {
 	}
 }
 
-// TestRecordedOrder lists values in the order in which Cassandra 4.0 returned them as clustering keys.
+// TestRecordedOrder checks the order in which Cassandra 4.0 returned values as clustering keys.
 func TestRecordedOrder(t *testing.T) {
 	for _, c := range []struct {
 		typ    *Type
@@ -173,8 +173,8 @@ func TestRecordedOrder(t *testing.T) {
 	}
 }
 
-// TestEqualValuesShareAKey lists values that are one clustering key in Cassandra although their bytes differ, and what
-// reading the key gives.
+// TestEqualValuesShareAKey checks values that are the same clustering key in Cassandra although their bytes differ, and
+// the result of reading the key.
 func TestEqualValuesShareAKey(t *testing.T) {
 	for _, c := range []struct {
 		typ        *Type
@@ -204,7 +204,7 @@ func TestEqualValuesShareAKey(t *testing.T) {
 	}
 }
 
-// TestKeysOfExactTypes: what is not numeric or composed comes back byte for byte.
+// TestKeysOfExactTypes checks that values of other than numeric and composed types are returned byte for byte.
 func TestKeysOfExactTypes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := Native(rapid.SampledFrom([]Kind{Ascii, Bigint, Blob, Date, Duration, Inet, Int, Smallint, Text, Time,
@@ -217,7 +217,7 @@ func TestKeysOfExactTypes(t *testing.T) {
 	})
 }
 
-// TestReadKeyReusesDst follows the rule for reading several values into one buffer.
+// TestReadKeyReusesDst checks that several values can be read into one buffer.
 func TestReadKeyReusesDst(t *testing.T) {
 	key := Native(Int).AppendKey(Native(Text).AppendKey(nil, []byte("a\x00b"), true), []byte{0, 0, 0, 7}, false)
 	buf := make([]byte, 0, 64)
@@ -236,8 +236,8 @@ func TestReadKeyReusesDst(t *testing.T) {
 	}
 }
 
-// FuzzKey proves that reading and skipping never panic and agree, and that what reads well has a key that reads the
-// same.
+// FuzzKey checks that reading and skipping never panic and agree, and that accepted bytes produce a value whose key can
+// be read again.
 func FuzzKey(f *testing.F) {
 	for kind := Ascii; kind <= Varint; kind++ {
 		f.Add(uint8(kind), false, Native(kind).AppendKey(nil, []byte{0, 0, 0, 1, 5, 0, 7, 8}, false))
@@ -262,7 +262,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// fuzzType makes a type of a number: the natives and some composed ones.
+// fuzzType maps a number to a type: the native types and some composed ones.
 func fuzzType(kind uint8) *Type {
 	switch k := Kind(kind); {
 	case k == List:
@@ -281,7 +281,7 @@ func fuzzType(kind uint8) *Type {
 	return Native(Blob)
 }
 
-// BenchmarkAppendKey stresses one core with clustering keys of common types.
+// BenchmarkAppendKey measures the CPU time to encode clustering keys of common types.
 func BenchmarkAppendKey(b *testing.B) {
 	for _, c := range []struct {
 		typ  *Type

@@ -7,12 +7,12 @@ import (
 	"math"
 )
 
-// Varints in keys: a header that orders by sign and length, then the two's complement bytes, at least one and none
-// needless.
+// varintShort is the maximum length of a varint with a one-byte header. In keys, a varint is a header that orders by
+// sign and length, followed by the two's complement bytes, at least one and without redundant bytes.
 //
 //	80+n              n bytes of a number >= 0, n <= 6F
 //	F0+k  length      the length in k bytes
-//	7F-n              n bytes of a negative number: the longer, the smaller
+//	7F-n              n bytes of a negative number: longer numbers are smaller
 //	0F-k  ^length
 const varintShort = 0x6f
 
@@ -88,9 +88,9 @@ func skipVarintKey(r *keyReader) bool {
 	return true
 }
 
-// Decimals in keys: 0.d1d2d3... * 10^exponent with d1 and the last digit not zero, as a sign, the exponent as a varint
-// key and the digits in pairs, each 1 to 100, ended by 0. After the sign, a negative number has the complement of all
-// that.
+// These bytes are the signs of decimals in keys. A decimal is 0.d1d2d3... * 10^exponent, where d1 and the last digit
+// are not zero. It is encoded as a sign, the exponent as a varint key, and the digits in pairs, each 1 to 100,
+// terminated by 0. For a negative number, everything after the sign is complemented.
 const (
 	signNegative = 0x10
 	signZero     = 0x20
@@ -182,10 +182,11 @@ func skipDecimalKey(r *keyReader) bool {
 	return ok
 }
 
-// plainZerosMax bounds how many zeros a normal value has written out before its point; beyond, it has a negative scale.
+// plainZerosMax is the maximum number of zeros that a normal value has before its point. Larger values have a negative
+// scale.
 const plainZerosMax = 64
 
-// value is the normal number with a scale of at least 0 where that is short enough.
+// value returns the number with a scale of at least 0 if that form is short enough.
 func (d normal) value() (DecimalValue, bool) {
 	if d.sign == 0 {
 		return DecimalValue{Unscaled: newInt(0)}, true

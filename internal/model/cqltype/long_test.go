@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLongNumbers proves that no number comes in that takes long to be written out, as bytes or as text, and that the
-// longest that may come in as text may come in as bytes.
+// TestLongNumbers checks that numbers that take long to format are rejected, as bytes and as text. The longest number
+// that is accepted as text must also be accepted as bytes.
 func TestLongNumbers(t *testing.T) {
 	varint, decimal := Native(Varint), Native(Decimal)
 	for _, c := range []struct {

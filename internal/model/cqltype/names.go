@@ -12,7 +12,7 @@ import (
 // marshal is the Java package of Cassandra's type classes.
 const marshal = "org.apache.cassandra.db.marshal."
 
-// natives lists the native types by kind; the entries are immutable and shared.
+// natives lists the native types by kind. The entries are immutable and shared.
 var natives = [...]struct {
 	name  string
 	class string
@@ -51,7 +51,7 @@ var nativeByName = func() map[string]*Type {
 	return byName
 }()
 
-// Native returns the shared type of a native kind (or of Empty), nil for a composed one.
+// Native returns the shared type of a native kind (or of Empty), or nil for a composed kind.
 func Native(k Kind) *Type {
 	if int(k) >= len(natives) {
 		return nil
@@ -59,43 +59,43 @@ func Native(k Kind) *Type {
 	return natives[k].typ
 }
 
-// ByName finds a native type by its CQL name, in any case; "varchar" is text. It is nil for an unknown name.
+// ByName returns a native type by its CQL name, in any case; "varchar" is text. It returns nil for an unknown name.
 func ByName(name string) *Type {
 	return nativeByName[strings.ToLower(name)]
 }
 
-// ListOf is list<elem>, not frozen.
+// ListOf returns list<elem>, not frozen.
 func ListOf(elem *Type) *Type { return &Type{Kind: List, Elems: []*Type{elem}} }
 
-// SetOf is set<elem>, not frozen.
+// SetOf returns set<elem>, not frozen.
 func SetOf(elem *Type) *Type { return &Type{Kind: Set, Elems: []*Type{elem}} }
 
-// MapOf is map<key, value>, not frozen.
+// MapOf returns map<key, value>, not frozen.
 func MapOf(key, value *Type) *Type { return &Type{Kind: Map, Elems: []*Type{key, value}} }
 
-// TupleOf is tuple<elems...>; as every tuple it is frozen, and so is all inside it.
+// TupleOf returns tuple<elems...>. Every tuple is frozen, including its elements.
 func TupleOf(elems ...*Type) *Type {
 	return &Type{Kind: Tuple, Frozen: true, Elems: freezeAll(elems)}
 }
 
-// UDTOf is a user-defined type, not frozen. Fields and types are parallel.
+// UDTOf returns a user-defined type, not frozen. fields and types are parallel.
 func UDTOf(keyspace, name string, fields []string, types []*Type) *Type {
 	return &Type{Kind: UDT, Keyspace: keyspace, Name: name, Fields: fields, Elems: types}
 }
 
-// CustomOf is the opaque type of a Java class.
+// CustomOf returns the opaque type of a Java class.
 func CustomOf(class string) *Type { return &Type{Kind: Custom, Name: class} }
 
 // IsNative reports whether the type has no components and is not custom.
 func (t *Type) IsNative() bool { return t.Kind >= Ascii && t.Kind <= Varint }
 
-// IsCollection reports whether the type is a list, set or map.
+// IsCollection reports whether the type is a list, set, or map.
 func (t *Type) IsCollection() bool { return t.Kind >= List && t.Kind <= Map }
 
 // MultiCell reports whether a column of this type is stored as one cell per element or field.
 func (t *Type) MultiCell() bool { return !t.Frozen && (t.IsCollection() || t.Kind == UDT) }
 
-// Freeze returns the type as it is inside frozen<>; a native type is returned as it is.
+// Freeze returns the type that t becomes inside frozen<>. It returns a native type unchanged.
 func (t *Type) Freeze() *Type {
 	if !t.IsCollection() && t.Kind != UDT && t.Kind != Tuple {
 		return t
@@ -121,7 +121,7 @@ func sameTypes(a, b []*Type) bool {
 	return slices.EqualFunc(a, b, func(x, y *Type) bool { return x == y })
 }
 
-// Equal reports whether two types are the same, frozenness included.
+// Equal reports whether two types are the same, including whether they are frozen.
 func (t *Type) Equal(o *Type) bool {
 	if t == o {
 		return true
@@ -141,26 +141,26 @@ func (t *Type) References(keyspace, name string) bool {
 	return slices.ContainsFunc(t.Elems, func(e *Type) bool { return e.References(keyspace, name) })
 }
 
-// ContainsDuration reports whether a duration stands anywhere in the type.
+// ContainsDuration reports whether the type is or contains a duration.
 func (t *Type) ContainsDuration() bool {
 	return t.Kind == Duration || slices.ContainsFunc(t.Elems, (*Type).ContainsDuration)
 }
 
-// ContainsCounter reports whether a counter stands anywhere in the type.
+// ContainsCounter reports whether the type is or contains a counter.
 func (t *Type) ContainsCounter() bool {
 	return t.Kind == Counter || slices.ContainsFunc(t.Elems, (*Type).ContainsCounter)
 }
 
-// ContainsVector reports whether a vector stands anywhere in the type.
+// ContainsVector reports whether the type is or contains a vector.
 func (t *Type) ContainsVector() bool {
 	return t.Kind == Vector || slices.ContainsFunc(t.Elems, (*Type).ContainsVector)
 }
 
-// FieldIndex is the position of a field of a UDT, -1 if it has none of that name.
+// FieldIndex returns the index of a field of a UDT, or -1 if the field does not exist.
 func (t *Type) FieldIndex(name string) int { return slices.Index(t.Fields, name) }
 
-// String is the CQL text of the type as system_schema.columns shows it: frozen<list<int>>, frozen<tuple<int, text>>, a
-// UDT by its bare name.
+// String returns the CQL text of the type as in system_schema.columns: frozen<list<int>>, frozen<tuple<int, text>>, and
+// a UDT by its bare name.
 func (t *Type) String() string { return string(t.appendName(nil)) }
 
 func (t *Type) appendName(dst []byte) []byte {
@@ -209,7 +209,7 @@ func (t *Type) appendElems(dst []byte) []byte {
 	return append(dst, '>')
 }
 
-// JavaClass is the type as Cassandra's own class syntax: what custom types on the wire and some error texts carry, such
+// JavaClass returns the type in Cassandra's class syntax, which custom types on the wire and some error texts use, such
 // as org.apache.cassandra.db.marshal.ListType(org.apache.cassandra.db.marshal.Int32Type).
 func (t *Type) JavaClass() string { return t.javaClass(false) }
 
@@ -250,7 +250,7 @@ func (t *Type) javaClass(inFrozen bool) string {
 	return class
 }
 
-// reserved are the words that Cassandra writes in quotes: those that CQL does not take as an unquoted name.
+// reserved lists the words that Cassandra quotes: the words that CQL does not accept as unquoted names.
 var reserved = func() map[string]bool {
 	words := strings.Fields(`add allow alter and apply asc authorize batch begin by columnfamily create delete desc
 		describe drop entries execute from full grant if in index infinity insert into is keyspace limit materialized
@@ -263,7 +263,7 @@ var reserved = func() map[string]bool {
 	return m
 }()
 
-// QuoteName writes an identifier as CQL text, in double quotes if it would not be read back unquoted.
+// QuoteName returns an identifier as CQL text. It is in double quotes if it would otherwise be read differently.
 func QuoteName(name string) string {
 	plain := name != "" && name[0] >= 'a' && name[0] <= 'z' && !reserved[name]
 	for i := 0; plain && i < len(name); i++ {

@@ -13,7 +13,7 @@ import (
 
 func newInt(v int64) *big.Int { return big.NewInt(v) }
 
-// signExtend reads up to 8 bytes of a two's complement number.
+// signExtend decodes up to 8 bytes of a two's complement number.
 func signExtend(v []byte) int64 {
 	if len(v) == 0 {
 		return 0
@@ -25,8 +25,8 @@ func signExtend(v []byte) int64 {
 	return n
 }
 
-// Int64 reads a tinyint, smallint, int, bigint, counter, timestamp (milliseconds), time (nanoseconds) or date (days
-// since 1970-01-01); ok is false for null, empty or another type.
+// Int64 decodes a tinyint, smallint, int, bigint, counter, timestamp (milliseconds), time (nanoseconds), or date (days
+// since 1970-01-01). ok is false for null, empty, or another type.
 func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 	if len(wire) == 0 || !t.wellFormed(wire) {
 		return 0, false
@@ -40,7 +40,7 @@ func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 	return 0, false
 }
 
-// FromInt64 is the inverse of Int64; ok is false if v is out of the type's range.
+// FromInt64 is the inverse of Int64. ok is false if v is out of range for the type.
 func (t *Type) FromInt64(v int64) (wire []byte, ok bool) {
 	switch t.Kind {
 	case Tinyint:
@@ -59,7 +59,7 @@ func (t *Type) FromInt64(v int64) (wire []byte, ok bool) {
 	return nil, false
 }
 
-// Float64 reads a float or double; ok is false for null, empty or another type.
+// Float64 decodes a float or double. ok is false for null, empty, or another type.
 func (t *Type) Float64(wire []byte) (v float64, ok bool) {
 	switch {
 	case t.Kind == Float && len(wire) == 4:
@@ -70,7 +70,7 @@ func (t *Type) Float64(wire []byte) (v float64, ok bool) {
 	return 0, false
 }
 
-// FromFloat64 writes a float, rounded, or a double; every NaN becomes Java's.
+// FromFloat64 encodes a float, rounded, or a double. Every NaN becomes Java's NaN.
 func (t *Type) FromFloat64(v float64) []byte {
 	if t.Kind == Float {
 		if v != v {
@@ -84,10 +84,10 @@ func (t *Type) FromFloat64(v float64) []byte {
 	return binary.BigEndian.AppendUint64(nil, math.Float64bits(v))
 }
 
-// EncodeBoolean writes a boolean.
+// EncodeBoolean encodes a boolean.
 func EncodeBoolean(v bool) []byte { return []byte{byte(btoi(v))} }
 
-// DecodeVarint reads a varint; nil for null or empty.
+// DecodeVarint decodes a varint. It returns nil for null or empty.
 func DecodeVarint(wire []byte) *big.Int {
 	if len(wire) == 0 {
 		return nil
@@ -99,7 +99,7 @@ func DecodeVarint(wire []byte) *big.Int {
 	return v
 }
 
-// EncodeVarint writes a varint in its fewest bytes, at least one.
+// EncodeVarint encodes a varint in the minimum number of bytes, at least one.
 func EncodeVarint(v *big.Int) []byte { return appendVarint(nil, v) }
 
 func appendVarint(dst []byte, v *big.Int) []byte {
@@ -126,7 +126,7 @@ type DecimalValue struct {
 	Scale    int32
 }
 
-// DecodeDecimal reads a decimal; ok is false for null, empty or invalid bytes.
+// DecodeDecimal decodes a decimal. ok is false for null, empty, or invalid bytes.
 func DecodeDecimal(wire []byte) (d DecimalValue, ok bool) {
 	if len(wire) <= 4 {
 		return DecimalValue{}, false
@@ -134,7 +134,7 @@ func DecodeDecimal(wire []byte) (d DecimalValue, ok bool) {
 	return DecimalValue{DecodeVarint(wire[4:]), int32(binary.BigEndian.Uint32(wire))}, true
 }
 
-// EncodeDecimal writes a decimal.
+// EncodeDecimal encodes a decimal.
 func EncodeDecimal(d DecimalValue) []byte { return appendDecimal(nil, d) }
 
 func appendDecimal(dst []byte, d DecimalValue) []byte {
@@ -142,14 +142,16 @@ func appendDecimal(dst []byte, d DecimalValue) []byte {
 }
 
 const (
-	// NumberBytesMax bounds a varint, and the digits of a decimal, in bytes. What takes a number to text and back takes
-	// time that grows faster than it is long: this much takes milliseconds, a number of 4 MB took a minute.
+	// NumberBytesMax is the maximum size of a varint, and of the digits of a decimal, in bytes. The time to convert a
+	// number to text and back grows faster than its length. At this limit it takes milliseconds; a number of 4 MB took
+	// a minute.
 	NumberBytesMax = 16 << 10
-	// digitsMax bounds the digits of a number in text, as a literal or in JSON: no more than fit into NumberBytesMax.
+	// digitsMax is the maximum number of digits in the text of a number, as a literal or in JSON. As many fit into
+	// NumberBytesMax.
 	digitsMax = 39_456
 )
 
-// ParseDecimal reads the text of a decimal as java.math.BigDecimal does, such as 1.10, -.5 or 1E+30.
+// ParseDecimal parses the text of a decimal like java.math.BigDecimal, such as 1.10, -.5, or 1E+30.
 func ParseDecimal(s string) (d DecimalValue, ok bool) {
 	mantissa, exponent := s, int64(0)
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
@@ -183,8 +185,8 @@ func isDigits(s string) bool {
 	return s != ""
 }
 
-// String is the text as java.math.BigDecimal writes it: plain, or with an exponent if the scale is negative or the
-// number small.
+// String formats the number like java.math.BigDecimal: plain, or with an exponent if the scale is negative or the
+// number is small.
 func (d DecimalValue) String() string {
 	digits := d.Unscaled.String()
 	sign := ""
@@ -214,15 +216,15 @@ func (d DecimalValue) String() string {
 	return sign + digits + "E" + strconv.FormatInt(adjusted, 10)
 }
 
-// normal is a decimal as 0.digits * 10^exponent, without zeros at either end of the digits. Zero has sign 0 and nothing
-// else.
+// normal is a decimal in the form 0.digits * 10^exponent, without leading or trailing zeros in the digits. For zero,
+// all fields are zero.
 type normal struct {
 	sign     int
 	exponent int64
 	digits   []byte
 }
 
-// decimalOf reads a well-formed wire value.
+// decimalOf decodes a well-formed wire value.
 func decimalOf(wire []byte) normal {
 	unscaled := DecodeVarint(wire[4:])
 	if unscaled.Sign() == 0 {
@@ -252,8 +254,8 @@ func (d normal) compare(o normal) int {
 	return c * d.sign
 }
 
-// appendJavaFloat writes a floating-point number as Java's Double.toString (bits 64) or Float.toString (32) does: at
-// least one digit on each side of the point, an exponent outside [1e-3, 1e7).
+// appendJavaFloat formats a floating-point number like Java's Double.toString (bits 64) or Float.toString (32). There
+// is at least one digit on each side of the point, and an exponent outside [1e-3, 1e7).
 func appendJavaFloat(dst []byte, v float64, bits int) []byte {
 	switch {
 	case v != v:
@@ -281,7 +283,7 @@ func appendJavaFloat(dst []byte, v float64, bits int) []byte {
 	return strconv.AppendInt(append(dst, 'E'), int64(e), 10)
 }
 
-// parseJavaFloat reads what Java's parseDouble does, but for hexadecimal.
+// parseJavaFloat parses the same texts as Java's parseDouble, except hexadecimal numbers.
 func parseJavaFloat(s string, bits int) (float64, bool) {
 	s = strings.TrimSpace(s)
 	switch s {

@@ -8,11 +8,11 @@ import (
 	"math/big"
 )
 
-// ScaleGapMax bounds the difference between the scales of two decimals that are brought to one, so that a short number
-// cannot make one of gigabytes.
+// ScaleGapMax is the maximum difference between the scales of two decimals that are converted to the same scale. It
+// prevents a short number from expanding to gigabytes.
 const ScaleGapMax = 20_000
 
-// Sums reports whether Sum knows the type: a number that is no counter, or a text.
+// Sums reports whether Sum supports the type: a number other than a counter, or a text.
 func (t *Type) Sums() bool {
 	switch t.Kind {
 	case Tinyint, Smallint, Int, Bigint, Varint, Float, Double, Decimal, Text, Ascii:
@@ -21,8 +21,9 @@ func (t *Type) Sums() bool {
 	return false
 }
 
-// Sum adds two numbers of the type, integers modulo their width, or puts two texts together. An empty number is null,
-// and so is a sum with it: nil. ok is false if the sum would be too long for the type, or there are no sums of it.
+// Sum adds two numbers of the type, or concatenates two texts. Integers wrap around at their width. An empty number is
+// null, and a sum with it is nil. ok is false if the sum would be too long for the type, or if the type is not
+// supported.
 func (t *Type) Sum(a, b []byte) (sum []byte, ok bool) {
 	switch t.Kind {
 	case Text, Ascii:
@@ -66,7 +67,7 @@ func (t *Type) Sum(a, b []byte) (sum []byte, ok bool) {
 	return nil, false
 }
 
-// sumFits writes a number unless it is too long.
+// sumFits encodes a number unless it is too long.
 func sumFits(n *big.Int, encode func(*big.Int) []byte) ([]byte, bool) {
 	if n.BitLen()/8 >= NumberBytesMax {
 		return nil, false
@@ -74,8 +75,8 @@ func sumFits(n *big.Int, encode func(*big.Int) []byte) ([]byte, bool) {
 	return encode(n), true
 }
 
-// AlignDecimals brings two decimals to the larger of their scales: a and b are their digits then, and the caller's. ok
-// is false if the scales are more than ScaleGapMax apart.
+// AlignDecimals converts two decimals to the larger of their scales. a and b are the unscaled values, which the caller
+// may modify. ok is false if the scales differ by more than ScaleGapMax.
 func AlignDecimals(x, y DecimalValue) (a, b *big.Int, scale int32, ok bool) {
 	if gap := int64(x.Scale) - int64(y.Scale); gap > ScaleGapMax || gap < -ScaleGapMax {
 		return nil, nil, 0, false
@@ -84,7 +85,7 @@ func AlignDecimals(x, y DecimalValue) (a, b *big.Int, scale int32, ok bool) {
 	return rescaled(x, scale), rescaled(y, scale), scale, true
 }
 
-// rescaled is the digits of a decimal at a scale that is not smaller than its own.
+// rescaled returns the unscaled value of a decimal at a scale that is at least its own.
 func rescaled(d DecimalValue, scale int32) *big.Int {
 	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale-d.Scale)), nil)
 	return power.Mul(power, d.Unscaled)

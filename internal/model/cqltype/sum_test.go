@@ -4,8 +4,8 @@ package cqltype
 
 import "testing"
 
-// TestSum proves that sums are those of the types: integers wrap, floats are added in their own width, decimals keep
-// the larger scale, texts are put together, an empty number is null, and what would be too long is refused.
+// TestSum checks the sums of all types: integers wrap around, floats are added at their own width, decimals keep the
+// larger scale, texts are concatenated, an empty number is null, and a sum that is too long is rejected.
 func TestSum(t *testing.T) {
 	const tooFar = "1E-30000"
 	for _, c := range []struct {

@@ -11,12 +11,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// dateEpoch is the wire value of 1970-01-01 as a date.
+// dateEpoch is the wire value of the date 1970-01-01.
 const dateEpoch = 1 << 31
 
 const secondsPerDay = 86400
 
-// isInteger reports whether the text is an optional minus and digits: a raw value inside a string.
+// isInteger reports whether the text is an optional minus and digits, and so a raw value in a string.
 func isInteger(s string) bool { return isDigits(strings.TrimPrefix(s, "-")) }
 
 // A scanner reads a date or time from the front of a text.
@@ -25,7 +25,7 @@ type scanner struct {
 	bad  bool
 }
 
-// digits reads a number of min to max digits.
+// digits reads a number of least to most digits.
 func (s *scanner) digits(least, most int) int {
 	n := 0
 	for n < len(s.rest) && n < most && s.rest[n] >= '0' && s.rest[n] <= '9' {
@@ -40,7 +40,7 @@ func (s *scanner) digits(least, most int) int {
 	return v
 }
 
-// accept reads a byte if it comes next.
+// accept reads a byte if it is next.
 func (s *scanner) accept(c byte) bool {
 	if s.rest != "" && s.rest[0] == c {
 		s.rest = s.rest[1:]
@@ -55,7 +55,7 @@ func (s *scanner) expect(c byte) {
 	}
 }
 
-// date reads a year of four digits, or more with a sign, month and day.
+// date reads a year of four digits, or more digits with a sign, followed by month and day.
 func (s *scanner) date() (year, month, day int) {
 	switch {
 	case s.accept('-'):
@@ -79,14 +79,14 @@ func daysIn(year, month int) int {
 	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// daysSinceEpoch is exact for every year that date reads.
+// daysSinceEpoch is exact for every year that date accepts.
 func daysSinceEpoch(year, month, day int) int64 {
 	seconds := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Unix()
-	return seconds / secondsPerDay // midnight: no remainder
+	return seconds / secondsPerDay // midnight, so the remainder is 0
 }
 
-// looseDate reads the date of a timestamp. Before a time of day each number may have up to nine digits, as in
-// Cassandra; without one it has to be written as date reads it, which strict reports.
+// looseDate reads the date of a timestamp. As in Cassandra, each number may have up to nine digits if a time of day
+// follows. Without a time, the date must have the form that date accepts. strict reports whether it has that form.
 func (s *scanner) looseDate() (year, month, day int, strict bool) {
 	exact := *s
 	exact.date()
@@ -108,7 +108,7 @@ func (s *scanner) looseDate() (year, month, day int, strict bool) {
 	return year, month, day, strict
 }
 
-// clock reads HH:mm, and :ss with or without a fraction if it is there, in nanoseconds. 24:00 is the end of the day.
+// clock reads HH:mm with optional seconds and fraction, in nanoseconds. 24:00 is the end of the day.
 func (s *scanner) clock() int64 {
 	hour := s.digits(1, 9)
 	s.expect(':')
@@ -126,7 +126,7 @@ func (s *scanner) clock() int64 {
 	return int64(hour)*nanosPerHour + int64(minute)*nanosPerMinute + int64(second)*nanosPerSecond + int64(nanos)
 }
 
-// fraction reads least to nine digits behind a point, in nanoseconds.
+// fraction reads least to nine digits after a point, in nanoseconds.
 func (s *scanner) fraction(least int) int {
 	before := len(s.rest)
 	nanos := s.digits(least, 9)
@@ -136,8 +136,8 @@ func (s *scanner) fraction(least int) int {
 	return nanos
 }
 
-// zone reads what is left as a zone: nothing (UTC), Z, +hh, +hhmm or +hh:mm with or without a space before it, or a
-// space and a name such as UTC, EST, GMT+01:00 or Europe/Oslo. A named zone is returned, an offset given in seconds.
+// zone reads the rest as a time zone: nothing (UTC), Z, +hh, +hhmm, or +hh:mm with an optional space before it, or a
+// space and a name such as UTC, EST, GMT+01:00, or Europe/Oslo. It returns a named zone, or an offset in seconds.
 func (s *scanner) zone() (offset int, named *time.Location) {
 	if s.rest == "" {
 		return 0, nil
@@ -162,7 +162,7 @@ func (s *scanner) zone() (offset int, named *time.Location) {
 	return s.offset(), nil
 }
 
-// offset reads +hh, +hhmm or +hh:mm, at most 18 hours, in seconds.
+// offset reads +hh, +hhmm, or +hh:mm, at most 18 hours, in seconds.
 func (s *scanner) offset() int {
 	sign := 1
 	if s.accept('-') {
@@ -179,8 +179,9 @@ func (s *scanner) offset() int {
 	return sign * (hours*3600 + minutes*60)
 }
 
-// ParseTimestamp reads a timestamp as text, in milliseconds since the epoch: the number itself, "now", or yyyy-mm-dd[(
-// |T)HH:MM[:SS[.fffffffff]]] with a zone or without (then UTC). A day that a month does not have becomes its last.
+// ParseTimestamp parses the text of a timestamp and returns milliseconds since the epoch. The text is the number
+// itself, "now", or yyyy-mm-dd[( |T)HH:MM[:SS[.fffffffff]]] with an optional zone (default UTC). A day beyond the end
+// of the month becomes its last day.
 func ParseTimestamp(text string) (int64, error) {
 	if strings.EqualFold(text, "now") {
 		return time.Now().UnixMilli(), nil
@@ -218,10 +219,10 @@ func ParseTimestamp(text string) (int64, error) {
 	if seconds < first || seconds > last || seconds == first && millis < 192 || seconds == last && millis > 807 {
 		return 0, dberr.Invalidf("Unable to parse a date/time from '%s'", text)
 	}
-	return seconds*1000 + millis, nil // in the first second the product alone overflows, and the sum is right
+	return seconds*1000 + millis, nil // in the first second, the product overflows but the sum is right
 }
 
-// parseDate reads a date as text, as its wire number: that number itself, or [-]yyyy-mm-dd.
+// parseDate parses the text of a date and returns its wire number. The text is the number itself, or [-]yyyy-mm-dd.
 func parseDate(text string) (uint32, error) {
 	if isInteger(text) {
 		v, err := strconv.ParseUint(text, 10, 32)
@@ -245,7 +246,8 @@ func parseDate(text string) (uint32, error) {
 	return uint32(days + dateEpoch), nil
 }
 
-// parseTime reads a time of day as text, in nanoseconds: the number itself, or h:m:s[.fffffffff].
+// parseTime parses the text of a time of day and returns nanoseconds. The text is the number itself, or
+// h:m:s[.fffffffff].
 func parseTime(text string) (int64, error) {
 	if isInteger(text) {
 		v, err := strconv.ParseInt(text, 10, 64)
@@ -261,7 +263,7 @@ func parseTime(text string) (int64, error) {
 	return nanos, nil
 }
 
-// clockText reads h:m:s[.fffffffff] in nanoseconds; each number may have zeros before it.
+// clockText parses h:m:s[.fffffffff] and returns nanoseconds. Each number may have leading zeros.
 func clockText(text string) (int64, bool) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
@@ -287,7 +289,7 @@ func clockText(text string) (int64, bool) {
 	return nanos, true
 }
 
-// appendPadded writes a number with at least width digits.
+// appendPadded appends a number with at least width digits.
 func appendPadded(dst []byte, v int64, width int) []byte {
 	if v < 0 {
 		dst, v = append(dst, '-'), -v
@@ -299,7 +301,7 @@ func appendPadded(dst []byte, v int64, width int) []byte {
 	return append(dst, digits...)
 }
 
-// appendDate writes a date in ISO form; years of more than four digits have a sign.
+// appendDate appends a date in ISO form. Years of more than four digits have a sign.
 func appendDate(dst []byte, days int64) []byte {
 	year, month, day := time.Unix(days*secondsPerDay, 0).UTC().Date()
 	if year > 9999 {
@@ -314,7 +316,7 @@ func appendCivil(dst []byte, year int, month time.Month, day int) []byte {
 	return appendPadded(dst, int64(day), 2)
 }
 
-// appendTime writes hh:mm:ss.nnnnnnnnn, always with the fraction.
+// appendTime appends hh:mm:ss.nnnnnnnnn, always with the fraction.
 func appendTime(dst []byte, nanos int64) []byte {
 	dst = append(appendPadded(dst, nanos/nanosPerHour, 2), ':')
 	dst = append(appendPadded(dst, nanos/nanosPerMinute%60, 2), ':')
@@ -322,8 +324,8 @@ func appendTime(dst []byte, nanos int64) []byte {
 	return appendPadded(dst, nanos%nanosPerSecond, 9)
 }
 
-// appendTimestamp writes yyyy-mm-dd, a separator, hh:mm:ss.mmm and the suffix; UTC. Years of more than four digits have
-// a sign. ParseTimestamp reads all of it.
+// appendTimestamp appends yyyy-mm-dd, a separator, hh:mm:ss.mmm, and the suffix, in UTC. Years of more than four digits
+// have a sign. ParseTimestamp accepts all of these texts.
 func appendTimestamp(dst []byte, millis int64, separator byte, suffix string) []byte {
 	t := time.UnixMilli(millis).UTC()
 	year, month, day := t.Date()
@@ -337,7 +339,7 @@ func appendTimestamp(dst []byte, millis int64, separator byte, suffix string) []
 	return append(appendPadded(dst, int64(t.Nanosecond())/nanosPerMilli, 3), suffix...)
 }
 
-// plainYear reports whether a timestamp's year has four digits, so that its text can be read back.
+// plainYear reports whether a timestamp's year has four digits, so that its text can be parsed again.
 func plainYear(millis int64) bool {
 	year := time.UnixMilli(millis).UTC().Year()
 	return year >= 1 && year <= 9999

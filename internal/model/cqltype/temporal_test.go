@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// refused stands for a text that Cassandra 5.0.5 does not read.
+// refused stands for a text that Cassandra 5.0.5 rejects.
 const refused = "refused"
 
-// TestTimestampTexts holds the texts of timestamps to what Cassandra 5.0.5 reads. Texts that only Ilion reads are in
+// TestTimestampTexts compares the texts of timestamps with Cassandra 5.0.5. Texts that only Ilion accepts are in
 // TestTimestampTextsOfIlion.
 func TestTimestampTexts(t *testing.T) {
 	check(t, Timestamp, `
@@ -77,7 +77,7 @@ func TestTimestampTexts(t *testing.T) {
 		2011-07-03+01                      | 1309647600000`)
 }
 
-// zoneTexts are names of zones in July 2011, from Cassandra 5.0.5.
+// zoneTexts are time zone names in July 2011, from Cassandra 5.0.5.
 const zoneTexts = `
 		2011-07-03 04:05:06 GMT                | 1309665906000
 		2011-07-03 04:05:06 UTC                | 1309665906000
@@ -116,11 +116,11 @@ const zoneTexts = `
 		2011-07-03 04:05:06UTC                 | refused
 		2011-07-03 04:05:06 CEST5              | refused`
 
-// TestZoneNames proves that names of zones mean what they mean to Cassandra 5.0.5.
+// TestZoneNames checks that time zone names have the same meaning as in Cassandra 5.0.5.
 func TestZoneNames(t *testing.T) { check(t, Timestamp, zoneTexts) }
 
-// TestZonesWithoutTheHost proves that nothing of that comes from the host: with the zone files hidden and another zone
-// as the local one it is the same.
+// TestZonesWithoutTheHost checks that time zones do not depend on the host: the results are the same with hidden zone
+// files and another local zone.
 func TestZonesWithoutTheHost(t *testing.T) {
 	if os.Getenv("TZ") != "Asia/Tokyo" {
 		c := exec.Command(os.Args[0], "-test.run=^TestZonesWithoutTheHost$")
@@ -143,8 +143,8 @@ func TestZonesWithoutTheHost(t *testing.T) {
 	}
 }
 
-// TestTimestampTextsOfIlion are texts that Ilion reads and Cassandra 5.0.5 does not, or the other way round: names that
-// stand for several regions.
+// TestTimestampTextsOfIlion checks texts that only one of Ilion and Cassandra 5.0.5 accepts: names that stand for
+// several regions.
 func TestTimestampTextsOfIlion(t *testing.T) {
 	check(t, Timestamp, `
 		+10000-01-01 00:00:00.000Z    | 253402300800000
@@ -155,7 +155,7 @@ func TestTimestampTextsOfIlion(t *testing.T) {
 		2011-07-03 04:05:06 BST       | refused`)
 }
 
-// TestTimeTexts holds the texts of times to what Cassandra 5.0.5 reads.
+// TestTimeTexts compares the texts of times with Cassandra 5.0.5.
 func TestTimeTexts(t *testing.T) {
 	check(t, Time, `
 		8:30:00             | 30600000000000
@@ -181,7 +181,7 @@ func TestTimeTexts(t *testing.T) {
 	}
 }
 
-// TestInetTexts holds the texts of addresses to what Cassandra 5.0.5 reads, but for names of hosts.
+// TestInetTexts compares the texts of addresses with Cassandra 5.0.5, except host names.
 func TestInetTexts(t *testing.T) {
 	for _, line := range lines(`
 		010.0.0.1         | 10.0.0.1
@@ -222,7 +222,7 @@ func TestInetTexts(t *testing.T) {
 	}
 }
 
-// check reads texts of a type and compares them as numbers.
+// check parses texts of a type and compares the results as numbers.
 func check(t *testing.T, kind Kind, texts string) {
 	t.Helper()
 	for _, line := range lines(texts) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cqltype is the CQL type system over wire bytes: a value is, everywhere in the database, the bytes that a
-// client sent or will receive, and this package is what can be said of such bytes: whether they are valid for a type,
-// how two of them compare, what their literal and JSON forms are, and what order-preserving key form they have.
+// Package cqltype implements the CQL type system on wire bytes. Everywhere in the database, a value is represented by
+// the bytes that a client has sent or will receive. This package validates such bytes, compares them, and converts them
+// to literals, JSON, and order-preserving keys.
 //
-// Conventions: nil is CQL's null; an empty, non-nil slice is the empty value that most types admit. Collections, tuples
-// and UDTs are in the encoding of protocol v3 and later (32-bit lengths). A Type is immutable and may be shared.
-// The package knows nothing of tables, statements or storage. Start at Type.
+// nil is CQL's null. An empty, non-nil slice is the empty value that most types allow. Collections, tuples, and UDTs
+// use the encoding of protocol v3 and later, with 32-bit lengths. A Type is immutable and can be shared. The package
+// does not depend on tables, statements, or storage. Start reading at Type.
 package cqltype
 
-// Kind is the family of a type. The zero Kind is invalid.
+// Kind is the kind of a type. The zero Kind is invalid.
 type Kind uint8
 
-// The native kinds, then the composed ones.
+// The native kinds precede the composed ones.
 const (
 	Ascii Kind = iota + 1
 	Bigint
@@ -40,27 +40,27 @@ const (
 	Map
 	Tuple
 	UDT
-	// Custom is a Java class that has no CQL name; its values are opaque bytes. Name holds the class.
+	// Custom is a Java class without a CQL name. Its values are opaque bytes, and Name is the class.
 	Custom
-	// Empty is the type of an expression that has no value yet (Cassandra's EmptyType).
+	// Empty is the type of an expression without a value (Cassandra's EmptyType).
 	Empty
-	// Vector is a sequence of Type.Dimension elements. Its kind comes last because kinds are numbers in commands.
+	// Vector is a sequence of Type.Dimension elements. It is the last kind because kinds are stored in commands.
 	Vector
 )
 
 // Type describes a CQL type. Types are compared with Equal, never by pointer.
 type Type struct {
 	Kind Kind
-	// Frozen is true for a collection or UDT that was declared frozen, or stands inside something frozen. Tuples are
-	// always frozen and carry Frozen = true. Native types carry false.
+	// Frozen is true for a collection or UDT that was declared frozen or is inside a frozen type. It is always true for
+	// tuples, and false for native types.
 	Frozen bool
-	// Elems holds the element type of a list, set or vector, key and value of a map, the components of a tuple, the
-	// field types of a UDT.
+	// Elems holds the element type of a list, set, or vector, the key and value types of a map, the component types of
+	// a tuple, or the field types of a UDT.
 	Elems []*Type
 	// Keyspace and Name identify a UDT; for Custom, Name is the Java class.
 	Keyspace, Name string
 	// Fields holds the field names of a UDT, parallel to Elems.
 	Fields []string
-	// Dimension is how many elements a vector has, 0 for other types.
+	// Dimension is the number of elements of a vector, or 0 for other types.
 	Dimension int
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// ParseUUID reads the canonical text of a UUID, in either case.
+// ParseUUID parses the canonical text of a UUID, in either case.
 func ParseUUID(s string) (u [16]byte, ok bool) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return u, false
@@ -35,13 +35,13 @@ func appendUUIDText(dst, u []byte) []byte {
 	return dst
 }
 
-// gregorian is the start of UUID time, 1582-10-15, in 100 ns before the Unix epoch.
+// gregorian is the start of UUID time, 1582-10-15, in units of 100 ns before the Unix epoch.
 const gregorian = 0x01b21dd213814000
 
-// ticksPerMilli is how many 100 ns make a millisecond.
+// ticksPerMilli is the number of 100 ns ticks in a millisecond.
 const ticksPerMilli = 10000
 
-// timeUUID puts a version 1 UUID together from 100 ns ticks since the Unix epoch and its second half.
+// timeUUID returns the version 1 UUID with the given 100 ns ticks since the Unix epoch and the given second half.
 func timeUUID(ticks int64, low uint64) (u [16]byte) {
 	t := uint64(ticks+gregorian)&(1<<60-1) | 1<<60
 	binary.BigEndian.PutUint64(u[:], restoreTime(t))
@@ -49,22 +49,22 @@ func timeUUID(ticks int64, low uint64) (u [16]byte) {
 	return u
 }
 
-// MinTimeUUID is the smallest timeuuid of a millisecond since the epoch, as minTimeuuid() gives it.
+// MinTimeUUID returns the smallest timeuuid of a millisecond since the epoch, like minTimeuuid().
 func MinTimeUUID(unixMillis int64) [16]byte {
 	return timeUUID(unixMillis*ticksPerMilli, 0x8080808080808080)
 }
 
-// MaxTimeUUID is the greatest timeuuid of a millisecond since the epoch, as maxTimeuuid() gives it.
+// MaxTimeUUID returns the greatest timeuuid of a millisecond since the epoch, like maxTimeuuid().
 func MaxTimeUUID(unixMillis int64) [16]byte {
 	return timeUUID((unixMillis+1)*ticksPerMilli-1, 0x7f7f7f7f7f7f7f7f)
 }
 
-// timeUUIDTicks is the time of a version 1 UUID in 100 ns since the Unix epoch.
+// timeUUIDTicks returns the time of a version 1 UUID in units of 100 ns since the Unix epoch.
 func timeUUIDTicks(u [16]byte) int64 {
 	return int64(reorderTime(binary.BigEndian.Uint64(u[:]))&(1<<60-1)) - gregorian
 }
 
-// TimeUUIDMillis is the time of a version 1 UUID in milliseconds since the Unix epoch.
+// TimeUUIDMillis returns the time of a version 1 UUID in milliseconds since the Unix epoch.
 func TimeUUIDMillis(u [16]byte) int64 {
 	ticks := timeUUIDTicks(u)
 	millis := ticks / ticksPerMilli
@@ -74,14 +74,14 @@ func TimeUUIDMillis(u [16]byte) int64 {
 	return millis
 }
 
-// TimeUUIDs makes version 1 UUIDs, each greater than the last. It is safe for concurrent use.
+// TimeUUIDs generates version 1 UUIDs, each greater than the previous one. It is safe for concurrent use.
 type TimeUUIDs struct {
 	low  uint64 // clock sequence and node
 	mu   sync.Mutex
 	last int64 // ticks of the last UUID; guarded by mu
 }
 
-// NewTimeUUIDs makes a source of UUIDs that carry the node and, of the clock sequence, the low 14 bits.
+// NewTimeUUIDs returns a generator of UUIDs that contain the node and the low 14 bits of the clock sequence.
 func NewTimeUUIDs(node [6]byte, clockSequence uint16) *TimeUUIDs {
 	var low [8]byte
 	binary.BigEndian.PutUint16(low[:], clockSequence&0x3fff|0x8000)
@@ -89,7 +89,8 @@ func NewTimeUUIDs(node [6]byte, clockSequence uint16) *TimeUUIDs {
 	return &TimeUUIDs{low: binary.BigEndian.Uint64(low[:])}
 }
 
-// Next is a UUID of the time, or of one as little later as makes it greater than the last.
+// Next returns a UUID with the given time, or with the earliest later time that makes it greater than the previous
+// UUID.
 func (g *TimeUUIDs) Next(unixNanos int64) [16]byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTimeUUIDRecorded holds the bounds and times of timeuuids to those recorded from Cassandra 4.0.
+// TestTimeUUIDRecorded compares the bounds and times of timeuuids with recorded values of Cassandra 4.0.
 func TestTimeUUIDRecorded(t *testing.T) {
 	for _, c := range []struct {
 		millis   int64
@@ -32,7 +32,7 @@ func TestTimeUUIDRecorded(t *testing.T) {
 	}
 }
 
-// TestTimeUUIDBounds proves that a UUID made at any time lies between the bounds of its millisecond.
+// TestTimeUUIDBounds checks that a UUID of any time is between the bounds of its millisecond.
 func TestTimeUUIDBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nanos := rapid.Int64Range(0, 1<<62).Draw(t, "nanos")
@@ -52,8 +52,8 @@ func TestTimeUUIDBounds(t *testing.T) {
 	})
 }
 
-// TestTimeUUIDsIncrease proves that UUIDs are unique and, for each caller, increasing, even when the clock stands
-// still.
+// TestTimeUUIDsIncrease checks that UUIDs are unique and, for each caller, increasing, even if the clock does not
+// advance.
 func TestTimeUUIDsIncrease(t *testing.T) {
 	source := NewTimeUUIDs([6]byte{1}, 7)
 	var mu sync.Mutex

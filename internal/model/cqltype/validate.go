@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Validate reports the first reason why wire is not a value of the type, as *dberr.Invalid with Cassandra's text. Null
-// (nil) is valid for every type; nulls inside collections are not.
+// Validate returns a *dberr.Invalid with Cassandra's text if wire is not a value of the type. Null (nil) is valid for
+// every type, but nulls inside collections are not.
 func (t *Type) Validate(wire []byte) error {
 	if wire == nil {
 		return nil
@@ -158,7 +158,7 @@ func (t *Type) validateMap(wire []byte) error {
 func (t *Type) validateTuple(wire []byte) error {
 	for i, e := range t.Elems {
 		if len(wire) == 0 {
-			return nil // fewer fields than declared are allowed: the others were added later
+			return nil // fewer fields than declared are allowed, because fields can be added later
 		}
 		name := "component"
 		if t.Kind == UDT {
@@ -190,7 +190,8 @@ func (t *Type) validateTuple(wire []byte) error {
 	return nil
 }
 
-// validJavaUTF8 accepts what Cassandra's validator does beyond UTF-8 proper: C0 80 for NUL, and encoded surrogates.
+// validJavaUTF8 also accepts the bytes that Cassandra's validator accepts beyond valid UTF-8: C0 80 for NUL, and
+// encoded surrogates.
 func validJavaUTF8(b []byte) bool {
 	for len(b) > 0 {
 		if r, n := utf8.DecodeRune(b); r != utf8.RuneError || n > 1 {

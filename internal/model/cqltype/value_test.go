@@ -21,7 +21,7 @@ func unhex(s string) []byte {
 	return b
 }
 
-// TestDrawnValuesAreValid ties the generators of the laws to Validate and Canonical.
+// TestDrawnValuesAreValid checks the generators of the property tests against Validate and Canonical.
 func TestDrawnValuesAreValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
@@ -35,7 +35,7 @@ func TestDrawnValuesAreValid(t *testing.T) {
 	})
 }
 
-// TestCompareIsAnOrder proves transitivity, which the pairwise laws do not show.
+// TestCompareIsAnOrder checks transitivity, which the pairwise tests do not cover.
 func TestCompareIsAnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 1)
@@ -46,7 +46,7 @@ func TestCompareIsAnOrder(t *testing.T) {
 	})
 }
 
-// TestValidateTexts holds Validate to the texts recorded from Cassandra 4.0.
+// TestValidateTexts compares the errors of Validate with recorded texts of Cassandra 4.0.
 func TestValidateTexts(t *testing.T) {
 	listOfInts, mapOfText := ListOf(Native(Int)), MapOf(Native(Int), Native(Text))
 	pair := TupleOf(Native(Int), Native(Text))
@@ -106,8 +106,8 @@ func TestValidateTexts(t *testing.T) {
 	}
 }
 
-// FuzzValidate proves that nothing that can be said of bytes panics, valid or not, and that valid ones print and
-// compare well.
+// FuzzValidate checks that no function panics, whether bytes are valid or not, and that valid values can be formatted
+// and compared.
 func FuzzValidate(f *testing.F) {
 	for kind := Ascii; kind <= UDT; kind++ {
 		f.Add(uint8(kind), unhex("00000001000000040000000100000001ff"), unhex("0000000400000001ffffffff"))

@@ -12,14 +12,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// VectorOf is vector<elem, dimension>: so many elements, none of them null. It is one value, and what is inside is
-// frozen; the dimension is at least 1.
+// VectorOf returns vector<elem, dimension>, a sequence of dimension elements that are not null. It is a single value,
+// so its elements are frozen. The dimension is at least 1.
 func VectorOf(elem *Type, dimension int) *Type {
 	return &Type{Kind: Vector, Elems: []*Type{elem.Freeze()}, Dimension: dimension}
 }
 
-// fixedWidth is the length of every value of a type whose values all have one length, in bytes; 0 for the others. Those
-// are Cassandra's: the narrow integers, date and time count as variable there.
+// fixedWidth returns the length, in bytes, of every value of a fixed-length type, or 0 for other types. It follows
+// Cassandra, which treats the narrow integers, date, and time as variable-length.
 func (t *Type) fixedWidth() int {
 	switch t.Kind {
 	case Boolean:
@@ -38,13 +38,14 @@ func (t *Type) fixedWidth() int {
 	return 0
 }
 
-// The lengths of the values that a cursor walks over: a number above 0 is that of all of them.
+// These are the special values of cursor.lengths. A positive number is the length of every value.
 const (
-	lengths32   = 0  // a 32-bit length before each
-	lengthsVint = -1 // an unsigned vint before each
+	lengths32   = 0  // a 32-bit length before each value
+	lengthsVint = -1 // an unsigned vint before each value
 )
 
-// elements walks over a vector: elements of a fixed width lie side by side, others follow their lengths.
+// elements returns a cursor over a vector. Elements of a fixed width are concatenated, and other elements follow their
+// lengths.
 func (t *Type) elements(wire []byte) cursor {
 	c := cursor{rest: wire, left: t.Dimension, lengths: lengthsVint}
 	if w := t.Elems[0].fixedWidth(); w > 0 {
@@ -53,7 +54,7 @@ func (t *Type) elements(wire []byte) cursor {
 	return c
 }
 
-// AppendVector appends the wire form of a vector, whose elements must be as many as its dimension.
+// AppendVector appends the wire form of a vector. The number of elements must equal the dimension.
 func (t *Type) AppendVector(dst []byte, elems ...[]byte) []byte {
 	fixed := t.Elems[0].fixedWidth() > 0
 	for _, e := range elems {
@@ -88,7 +89,7 @@ func (t *Type) validateVector(wire []byte) error {
 	return nil
 }
 
-// Floats appends the elements of a vector of floats to dst; ok is false for any other value.
+// Floats appends the elements of a vector of floats to dst. ok is false for any other value.
 func (t *Type) Floats(dst []float32, wire []byte) (v []float32, ok bool) {
 	if t.Kind != Vector || t.Elems[0].Kind != Float || len(wire) != 4*t.Dimension {
 		return dst, false
@@ -99,7 +100,7 @@ func (t *Type) Floats(dst []float32, wire []byte) (v []float32, ok bool) {
 	return dst, true
 }
 
-// readVectorKey rebuilds a vector from the forms of its elements.
+// readVectorKey reconstructs a vector from the forms of its elements.
 func (t *Type) readVectorKey(r *keyReader, dst []byte) ([]byte, bool) {
 	fixed := t.Elems[0].fixedWidth() > 0
 	var room []byte
@@ -120,8 +121,8 @@ func (t *Type) readVectorKey(r *keyReader, dst []byte) ([]byte, bool) {
 	return dst, ok && end == keyEnd
 }
 
-// readUvint reads one of Cassandra's variable-length integers without a sign: the count of leading ones of the first
-// byte says how many bytes follow.
+// readUvint decodes one of Cassandra's unsigned variable-length integers. The number of leading ones in the first byte
+// is the number of bytes that follow.
 func readUvint(b []byte) (u uint64, rest []byte, ok bool) {
 	if len(b) == 0 {
 		return 0, nil, false
@@ -149,8 +150,8 @@ func appendUvint(dst []byte, u uint64) []byte {
 	return dst
 }
 
-// ParseJavaClass reads the class by which vectors, and what they may hold, stand on the wire; nil for a class that has
-// no CQL name. It bounds how deep classes nest.
+// ParseJavaClass parses the class that represents a vector, or an element type of vectors, on the wire. It returns nil
+// for a class without a CQL name, or if classes are nested too deeply.
 func ParseJavaClass(class string) *Type {
 	p := classParser{text: class}
 	t := p.typ(0)
@@ -160,7 +161,7 @@ func ParseJavaClass(class string) *Type {
 	return t
 }
 
-// classDepthMax bounds how deep classes nest.
+// classDepthMax is the maximum nesting depth of classes.
 const classDepthMax = 32
 
 type classParser struct{ text string }
@@ -212,7 +213,7 @@ func (p *classParser) typ(depth int) *Type {
 	return t.fromClass()
 }
 
-// fromClass checks the number of parameters, and freezes what FrozenType(..), which has no kind, is about.
+// fromClass checks the number of parameters, and freezes the parameter of FrozenType(..), which has no kind.
 func (t *Type) fromClass() *Type {
 	want := map[Kind]int{0: 1, List: 1, Set: 1, Map: 2, Vector: 1}
 	if n, ok := want[t.Kind]; ok && n != len(t.Elems) || t.Kind == Vector && t.Dimension == 0 {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestVectors gives the wire form, text, class and validity of vectors as Cassandra 5.0.5 has them: elements of a fixed
-// width side by side, others after their lengths, also of types whose values are all as long.
+// TestVectors checks the wire form, text, class, and validity of vectors against Cassandra 5.0.5. Elements of a fixed
+// width are concatenated, and other elements follow their lengths, even if all values of the type have the same length.
 func TestVectors(t *testing.T) {
 	for _, c := range []struct {
 		typ        *Type
@@ -53,7 +53,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestClasses proves that what is no class of a type with a CQL name is not read as one.
+// TestClasses checks that a class without a CQL type is rejected.
 func TestClasses(t *testing.T) {
 	for _, class := range []string{"", "com.example.Type", marshal + "VectorType", marshal + "VectorType()",
 		marshal + "VectorType(" + marshal + "FloatType)", marshal + "VectorType(" + marshal + "FloatType , 0)",
@@ -65,8 +65,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestVectorLaw proves that any valid vector is taken apart and put together again, and that bytes cut off it are not
-// valid.
+// TestVectorLaw checks that any valid vector can be split and reassembled, and that truncated bytes are invalid.
 func TestVectorLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := VectorOf(drawType(t, 2), rapid.IntRange(1, 4).Draw(t, "dimension"))

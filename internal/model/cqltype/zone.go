@@ -18,8 +18,8 @@ import (
 //go:embed zoneinfo.zip
 var zoneinfo []byte
 
-// abbreviations are the short names that Cassandra reads as regions, so that EST in July is summer time in New York.
-// Names that stand for several regions of the world, such as IST and BST, are left out.
+// abbreviations are the short names that Cassandra resolves as regions, so that EST in July is daylight saving time in
+// New York. Ambiguous names such as IST and BST are omitted.
 var abbreviations = func() map[string]string {
 	m := map[string]string{}
 	for _, line := range strings.Split(`America/New_York: EST EDT
@@ -59,7 +59,7 @@ var abbreviations = func() map[string]string {
 	return m
 }()
 
-// zoneFiles finds the files of zoneinfo by name.
+// zoneFiles maps names to the files of zoneinfo.
 var zoneFiles = sync.OnceValue(func() map[string]*zip.File {
 	r, err := zip.NewReader(bytes.NewReader(zoneinfo), int64(len(zoneinfo)))
 	if err != nil {
@@ -74,10 +74,10 @@ var zoneFiles = sync.OnceValue(func() map[string]*zip.File {
 	return files
 })
 
-// zones caches the locations that were loaded, at most those of zoneFiles.
+// zones caches loaded locations, at most one per file in zoneFiles.
 var zones sync.Map // string -> *time.Location
 
-// zoneNamed returns the zone of a name such as Europe/Oslo or EST, or nil. Names are case-sensitive.
+// zoneNamed returns the zone with a name such as Europe/Oslo or EST, or nil. Names are case-sensitive.
 func zoneNamed(name string) *time.Location {
 	if region, ok := abbreviations[name]; ok {
 		name = region

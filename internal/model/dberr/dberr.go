@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dberr holds the errors a client can see, free of any protocol. Each door (CQL, HTTP) maps them to its own
-// codes in one file. Signals between neighbouring packages are not here: they are sentinels of the package that raises
-// them.
+// Package dberr defines the errors that clients can see, independent of any protocol. Each protocol (CQL, HTTP) maps
+// them to its own codes in one file. Errors between packages that clients do not see are not defined here: they are
+// sentinel errors of the package that returns them.
 package dberr
 
 import (
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Consistency is a consistency level by its CQL wire number.
+// Consistency is a consistency level. Its value is the number in the CQL protocol.
 type Consistency uint16
 
-// The levels of the native protocol.
+// These are the levels of the native protocol.
 const (
 	Any         Consistency = 0x0
 	One         Consistency = 0x1
@@ -32,7 +32,7 @@ const (
 var consistencyNames = [...]string{"ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM",
 	"SERIAL", "LOCAL_SERIAL", "LOCAL_ONE"}
 
-// String returns the name as Cassandra writes it.
+// String returns the name in Cassandra's spelling.
 func (c Consistency) String() string {
 	if int(c) < len(consistencyNames) {
 		return consistencyNames[c]
@@ -40,7 +40,7 @@ func (c Consistency) String() string {
 	return fmt.Sprintf("CONSISTENCY(%d)", uint16(c))
 }
 
-// ParseConsistency finds a level by its name, in any case.
+// ParseConsistency returns the level with a name, in any case.
 func ParseConsistency(name string) (Consistency, bool) {
 	for l := Any; l <= LocalOne; l++ {
 		if strings.EqualFold(l.String(), name) {
@@ -50,27 +50,27 @@ func ParseConsistency(name string) (Consistency, bool) {
 	return 0, false
 }
 
-// IsSerial reports whether the level is one of the two serial ones.
+// IsSerial reports whether the level is SERIAL or LOCAL_SERIAL.
 func (c Consistency) IsSerial() bool { return c == Serial || c == LocalSerial }
 
-// OneReplica reports whether a read at the level is content with what one replica knows, which may be a little old.
+// OneReplica reports whether a read at the level needs only one replica, which may return slightly stale data.
 func (c Consistency) OneReplica() bool { return c == One || c == LocalOne }
 
-// Local reports whether the level is one within a data centre.
+// Local reports whether the level is restricted to one data center.
 func (c Consistency) Local() bool { return c == LocalOne || c == LocalQuorum || c == LocalSerial }
 
 type (
-	// Server is a defect or an internal failure: nothing the client did.
+	// Server is an internal failure that the client did not cause.
 	Server struct{ Message string }
 	// Protocol is a violation of the wire protocol.
 	Protocol struct{ Message string }
-	// BadCredentials refuses a login.
+	// BadCredentials is a rejected login.
 	BadCredentials struct{ Message string }
-	// Unauthorized refuses an operation to a user.
+	// Unauthorized is an operation that the user is not permitted to perform.
 	Unauthorized struct{ Message string }
-	// Syntax is a statement that does not parse.
+	// Syntax is a statement that cannot be parsed.
 	Syntax struct{ Message string }
-	// Invalid is a statement that parses but makes no sense, or a value that does not fit. Missing says that it names a
+	// Invalid is a statement that can be parsed but is not valid, or an unsuitable value. Missing means that it names a
 	// keyspace or a table that does not exist.
 	Invalid struct {
 		Message string
@@ -78,49 +78,49 @@ type (
 	}
 	// Config is an invalid option of a keyspace or table.
 	Config struct{ Message string }
-	// AlreadyExists refuses to create what exists; Table is empty for a keyspace.
+	// AlreadyExists is an attempt to create an object that already exists. Table is empty for a keyspace.
 	AlreadyExists struct{ Keyspace, Table, Message string }
-	// Unprepared is an unknown prepared statement id.
+	// Unprepared is an unknown prepared statement ID.
 	Unprepared struct{ ID [16]byte }
-	// Overloaded refuses a request that a bound or a throughput budget does not admit now.
+	// Overloaded is a request that a limit or a throughput budget does not currently admit.
 	Overloaded struct {
 		Message    string
 		RetryAfter time.Duration
 	}
-	// Unavailable says that too few replicas are alive; nothing was done.
+	// Unavailable means that too few replicas are alive. The request had no effect.
 	Unavailable struct {
 		Level           Consistency
 		Required, Alive int
 	}
-	// WriteTimeout says that the outcome of a write is unknown.
+	// WriteTimeout means that the outcome of a write is unknown.
 	WriteTimeout struct {
 		Level              Consistency
 		Received, BlockFor int
 		WriteType          string // SIMPLE, BATCH, UNLOGGED_BATCH, COUNTER, CAS
 	}
-	// ReadTimeout says that a read did not finish in time.
+	// ReadTimeout means that a read did not finish in time.
 	ReadTimeout struct {
 		Level              Consistency
 		Received, BlockFor int
 		DataPresent        bool
 	}
-	// ReadFailure says that a replica failed to read.
+	// ReadFailure means that a replica failed to read.
 	ReadFailure struct {
 		Level                        Consistency
 		Received, BlockFor, Failures int
 		DataPresent                  bool
 		Message                      string
 	}
-	// WriteFailure says that a replica failed to write.
+	// WriteFailure means that a replica failed to write.
 	WriteFailure struct {
 		Level                        Consistency
 		Received, BlockFor, Failures int
 		WriteType                    string
 		Message                      string
 	}
-	// Truncate says that a TRUNCATE failed.
+	// Truncate is a failed TRUNCATE.
 	Truncate struct{ Message string }
-	// FunctionFailure is an error inside a function called by a statement.
+	// FunctionFailure is an error in a function that a statement called.
 	FunctionFailure struct {
 		Keyspace, Function string
 		ArgTypes           []string
@@ -171,29 +171,29 @@ func (e *WriteFailure) Error() string {
 	return fmt.Sprintf("Operation failed - received %d responses and %d failures", e.Received, e.Failures)
 }
 
-// Invalidf makes an Invalid.
+// Invalidf returns an Invalid with a formatted message.
 func Invalidf(format string, args ...any) error {
 	return &Invalid{Message: fmt.Sprintf(format, args...)}
 }
 
-// Missingf makes an Invalid for a keyspace or a table that does not exist.
+// Missingf returns an Invalid for a keyspace or a table that does not exist.
 func Missingf(format string, args ...any) error {
 	return &Invalid{Message: fmt.Sprintf(format, args...), Missing: true}
 }
 
-// Syntaxf makes a Syntax.
+// Syntaxf returns a Syntax with a formatted message.
 func Syntaxf(format string, args ...any) error { return &Syntax{fmt.Sprintf(format, args...)} }
 
-// Configf makes a Config.
+// Configf returns a Config with a formatted message.
 func Configf(format string, args ...any) error { return &Config{fmt.Sprintf(format, args...)} }
 
-// Serverf makes a Server.
+// Serverf returns a Server with a formatted message.
 func Serverf(format string, args ...any) error { return &Server{fmt.Sprintf(format, args...)} }
 
-// Protocolf makes a Protocol.
+// Protocolf returns a Protocol with a formatted message.
 func Protocolf(format string, args ...any) error { return &Protocol{fmt.Sprintf(format, args...)} }
 
-// Unauthorizedf makes an Unauthorized.
+// Unauthorizedf returns an Unauthorized with a formatted message.
 func Unauthorizedf(format string, args ...any) error {
 	return &Unauthorized{fmt.Sprintf(format, args...)}
 }

@@ -4,17 +4,17 @@ package document
 
 import "slices"
 
-// SystemNames are the members that the database gives every item, in the order in which they are appended.
+// SystemNames lists the system properties of every item, in the order in which they are appended.
 var SystemNames = []string{"_rid", "_self", "_etag", "_attachments", "_ts"}
 
-// System is what the database knows about an item besides its body.
+// System holds the properties of an item that the database assigns.
 type System struct {
-	RID, Self, ETag string // ETag with its quotes, as the header has it
+	RID, Self, ETag string // ETag includes its quotes, as in the header
 	Timestamp       int64  // seconds since 1970
-	LSN             int64  // of the write, for feeds; 0 leaves _lsn out
+	LSN             int64  // LSN of the write, for change feeds; 0 omits _lsn
 }
 
-// Member is a member of an item that the database gives it, by its name; Undefined for other names, and for _lsn.
+// Member returns a system property by name. It returns Undefined for other names and for _lsn.
 func (s *System) Member(name string) Value {
 	switch name {
 	case "_rid":
@@ -31,11 +31,11 @@ func (s *System) Member(name string) Value {
 	return Value{}
 }
 
-// attachments is the link to what no item has.
+// attachments is the link to attachments, which items never have.
 const attachments = "attachments/"
 
-// AppendItem appends a body, which has to be an object without system members, with those of s at its end. The body's
-// own text is copied byte for byte.
+// AppendItem appends body with the system properties of s at its end. body must be an object without system properties.
+// Its text is copied byte for byte.
 func AppendItem(dst, body []byte, s *System) []byte {
 	end := len(body)
 	for end > 0 && body[end-1] != '}' {
@@ -63,21 +63,21 @@ func AppendItem(dst, body []byte, s *System) []byte {
 	return append(dst, '}')
 }
 
-// WithoutSystem returns an object without the members that the database appends, _lsn included, all else byte for byte.
+// WithoutSystem returns an object without its system properties, including _lsn. The rest is unchanged byte for byte.
 func WithoutSystem(v Value) Value {
 	return Without(v, systemNames...)
 }
 
-// TimeMember is the member that says when an item was changed.
+// TimeMember is the property with the time of an item's last change.
 const TimeMember = "_ts"
 
 var systemNames = []string{"_rid", "_self", "_etag", "_attachments", TimeMember, "_lsn"}
 
-// IsSystem reports whether a member of an item is the server's, whatever a client sends.
+// IsSystem reports whether a property is assigned by the server, regardless of the value that a client sends.
 func IsSystem(name string) bool { return slices.Contains(systemNames, name) }
 
-// Without returns an object without the members of the names given, all else byte for byte. What has none of them, or
-// is no object, is returned as it is.
+// Without returns an object without the members with the given names. The rest is unchanged byte for byte. A value that
+// has none of the members, or is not an object, is returned unchanged.
 func Without(v Value, remove ...string) Value {
 	if v.kind != Object {
 		return v
@@ -109,7 +109,7 @@ func Without(v Value, remove ...string) Value {
 		if copied < len(s) && s[copied] != '}' {
 			continue
 		}
-		// The last one: the comma before it goes, too.
+		// The last member was removed: remove the comma before it, too.
 		for end := len(out); end > 0; end-- {
 			if out[end-1] == ',' {
 				out = out[:end-1]
@@ -127,8 +127,8 @@ func Without(v Value, remove ...string) Value {
 	return View(append(out, s[copied:]...))
 }
 
-// With returns an object with one member set: in its place if it is there, else at the end; all else byte for byte.
-// Where v is no object it is returned as it is. Undefined removes the member.
+// With returns an object with one member set, in place if the member exists, else at the end. The rest is unchanged
+// byte for byte. If v is not an object, it is returned unchanged. Undefined removes the member.
 func With(v Value, name string, member Value) Value {
 	if !member.IsDefined() {
 		return Without(v, name)
@@ -165,7 +165,7 @@ func With(v Value, name string, member Value) Value {
 	return View(append(out, s[end:]...))
 }
 
-// memberText is the text of a value that was found in one.
+// memberText returns the text of a value that was found in a text.
 func memberText(v Value) string {
 	if v.form != plain {
 		return v.text

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSystem proves that system members are appended to a body and taken away again byte for byte.
+// TestSystem checks that system properties can be added to a body and removed again byte for byte.
 func TestSystem(t *testing.T) {
 	s := &System{"rid==", "dbs/x/", `"0000-1"`, 1700000000, 0}
 	const added = `"_rid":"rid==","_self":"dbs/x/","_etag":"\"0000-1\"","_attachments":"attachments/","_ts":1700000000`
@@ -35,7 +35,7 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// TestMembersOneByOne proves that setting and removing members leaves the text of the others as it is.
+// TestMembersOneByOne checks that setting and removing members does not change the text of other members.
 func TestMembersOneByOne(t *testing.T) {
 	doc := mustParse(t, `{ "a" : 1.0, "b":[1 , 2],"\u0063":"x" , "d":{"e":1E5} }`)
 	for _, c := range []struct{ got, want string }{
@@ -58,8 +58,7 @@ func TestMembersOneByOne(t *testing.T) {
 	}
 }
 
-// TestWithIsWhatObjectsDo proves, for texts and for trees alike, that With and Without do what they do to a list of
-// members.
+// TestWithIsWhatObjectsDo checks With and Without against a list of members, for texts and for trees.
 func TestWithIsWhatObjectsDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anyValue(2).Filter(func(v Value) bool { return v.Kind() == Object }).Draw(t, "object")
@@ -75,7 +74,7 @@ func TestWithIsWhatObjectsDo(t *testing.T) {
 	})
 }
 
-// TestPatch proves what each operation does, and what is refused with which words.
+// TestPatch checks the effect of each operation, and the texts of rejected operations.
 func TestPatch(t *testing.T) {
 	const doc = `{"id":"1","n":1.50,"tags":["a", "b"],"o":{"x":1,"/":2},"s":"t"}`
 	for _, c := range []struct{ patch, want string }{
@@ -119,14 +118,14 @@ func TestPatch(t *testing.T) {
 		{`[{"op":"set","path":"/_ts","value":1}]`,
 			`!For Operation(1): '/_ts' belongs to the database and cannot be patched.`},
 		{`[{"op":"set","path":"n","value":1}]`,
-			`!For Operation(1): the path 'n' has to begin with / and name a property.`},
+			`!For Operation(1): the path 'n' must start with / and name a property.`},
 		{`[{"op":"test","path":"/n","value":1}]`,
 			`!For Operation(1): 'test' is not an operation; there are add, set, replace, remove, incr and move.`},
-		{`[]`, `!A patch has to have at least one operation.`},
+		{`[]`, `!A patch must have at least one operation.`},
 		{`[0,0,0,0,0,0,0,0,0,0,0]`,
 			`!For Operation(1): '' is not an operation; there are add, set, replace, remove, incr and move.`},
-		{`{}`, `!A patch has to be an array of operations, or an object that has one as 'operations'.`},
-		{`{"condition":1,"operations":[]}`, `!The condition of a patch has to be a string.`},
+		{`{}`, `!A patch must be an array of operations, or an object that has one as 'operations'.`},
+		{`{"condition":1,"operations":[]}`, `!The condition of a patch must be a string.`},
 	} {
 		ops, _, err := ParsePatch(mustParse(t, c.patch))
 		var v Value
@@ -153,7 +152,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// BenchmarkGet looks a member up in the middle of an item of 1 KB, as a filter of a query does for each item.
+// BenchmarkGet looks up a member in the middle of a 1 KB item, as a query filter does for each item.
 func BenchmarkGet(b *testing.B) {
 	text := []byte(`{"id":"item-000001","pk":"Beef Products","description":"` + strings.Repeat("lorem ipsum ", 30) +
 		`","n":12345,"o":{"a":[1,2,3],"b":"c"},"price":12.5,"tags":["x","y","z"],"rest":"` + strings.Repeat("r", 400) + `"}`)

@@ -4,22 +4,22 @@ package document
 
 import "strings"
 
-// Cursor looks several members of one object up while walking over its text at most once. It is for one goroutine, and
-// keeps its memory from object to object.
+// Cursor looks up several members of one object and scans its text at most once. It belongs to one goroutine, and
+// reuses its memory for the next object.
 type Cursor struct {
 	v    Value
-	at   int // where the next member begins that was not walked over
+	at   int // start of the next member that has not been scanned
 	seen []seenMember
 }
 
-// seenMember is a member that was walked over.
+// seenMember is a member that has been scanned.
 type seenMember struct {
-	name       string // as it stands between its quotes
-	begin, end int32  // of the value in the text
-	escaped    bool   // the name is
+	name       string // raw text between the quotes
+	begin, end int32  // position of the value in the text
+	escaped    bool   // reports whether the name contains escapes
 }
 
-// Reset has the cursor look into v from now on.
+// Reset prepares the cursor for lookups in v.
 func (c *Cursor) Reset(v Value) {
 	c.v, c.seen, c.at = v, c.seen[:0], 0
 	if v.kind == Object && v.form != plain {
@@ -27,7 +27,7 @@ func (c *Cursor) Reset(v Value) {
 	}
 }
 
-// Get is v.Get(name) for the v of Reset.
+// Get returns v.Get(name) for the v passed to Reset.
 func (c *Cursor) Get(name string) Value {
 	if c.v.kind != Object || c.v.form == plain {
 		return c.v.Get(name)
@@ -62,7 +62,7 @@ func (c *Cursor) Get(name string) Value {
 	return Value{}
 }
 
-// valueOf makes a value of its text, the end of which is known.
+// valueOf returns the value with a text that contains nothing else.
 func valueOf(s string) Value {
 	if len(s) < 2 {
 		v, _ := valueAt(s, 0)

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package document holds the JSON values of items: parsed with bounds, looked into without being decoded, compared in
-// Cosmos DB's order, and written again byte for byte where nothing was changed.
+// Package document implements the JSON values of items. Values are parsed with limits, accessed without decoding,
+// compared in Cosmos DB's order, and written back byte for byte where they have not been changed.
 //
-// Guarantees: (JD1) a Value made by Parse is valid JSON of bounded depth and size, valid UTF-8, and names each member
-// of an object once; (JD2) what was parsed keeps its text: the order of members and the spelling of numbers are those
-// that were sent, whatever else of the document is changed; (JD3) no text, not even one that was never parsed, makes a
-// lookup panic or read outside it.
+// Guarantees:
 //
-// The rules where JSON leaves room: of members of the same name the last counts, as in JavaScript, at the place of the
-// first, and the others are left out of the text; invalid UTF-8 is refused; an escape of half a surrogate pair stays in
-// the text as it is and reads as U+FFFD; a number beyond IEEE 754 binary64 is refused, one with more digits keeps them
-// in the text and compares as the nearest double.
+//   - (JD1) A Value returned by Parse is valid JSON of limited depth and size, in valid UTF-8, without duplicate names
+//     in an object.
+//   - (JD2) A parsed value keeps its text, including the order of members and the spelling of numbers, even if other
+//     parts of the document are changed.
+//   - (JD3) No text, even if it has never been parsed, makes a lookup panic or read outside the text.
 //
-// Start at Value, then Parse; path.go has the paths of keys and indexes, build.go changes documents, patch.go patches.
+// Where JSON leaves a choice, the rules are:
+//
+//   - Of several members with the same name, the last value counts, at the position of the first, as in JavaScript. The
+//     others are removed from the text.
+//   - Invalid UTF-8 is rejected.
+//   - An escaped lone surrogate is kept in the text and reads as U+FFFD.
+//   - A number outside the range of IEEE 754 binary64 is rejected. A number with more digits keeps them in its text,
+//     and compares as the nearest double.
+//
+// Start reading at Value, then Parse. The paths of keys and indexes are in path.go, changes of documents in build.go,
+// and patches in patch.go.
 package document

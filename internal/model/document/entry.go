@@ -7,12 +7,12 @@ import (
 	"math"
 )
 
-// FormBytesMax is how many bytes of a string its form has.
+// FormBytesMax is the number of bytes of a string that its form contains.
 const FormBytesMax = 128
 
-// AppendForm appends the form of a value by which an index orders: of two values whose forms differ, the one with the
-// smaller form, as bytes, is the smaller one by Compare. Different values have one form where they are arrays, where
-// they are objects, and strings whose first FormBytesMax bytes are the same; see IsExact. Undefined has none.
+// AppendForm appends the order-preserving form of a value that an index uses. If the forms of two values differ,
+// comparing them as bytes gives the result of Compare. Different values have the same form if they are arrays, objects,
+// or strings with the same first FormBytesMax bytes, see IsExact. Undefined has no form.
 func AppendForm(dst []byte, v Value) []byte {
 	switch v.kind {
 	case Undefined:
@@ -28,10 +28,10 @@ func AppendForm(dst []byte, v Value) []byte {
 	return append(dst, byte(v.kind))
 }
 
-// appendNumberForm appends the bits of a double so that they compare as it does. Zeros at the end say nothing.
+// appendNumberForm appends the bits of a double in order-preserving form, without trailing zeros.
 func appendNumberForm(dst []byte, f float64) []byte {
 	if f == 0 {
-		f = 0 // of the two zeros
+		f = 0 // replaces negative zero
 	}
 	bits := math.Float64bits(f)
 	if bits>>63 != 0 {
@@ -46,7 +46,7 @@ func appendNumberForm(dst []byte, f float64) []byte {
 	return dst
 }
 
-// IsExact reports whether all values of a form that AppendForm made are equal.
+// IsExact reports whether all values with a form returned by AppendForm are equal.
 func IsExact(form []byte) bool {
 	if len(form) == 0 {
 		return false
@@ -60,7 +60,7 @@ func IsExact(form []byte) bool {
 	return true
 }
 
-// AppendStep appends a segment of a path as IndexPath.String has it.
+// AppendStep appends a segment of a path in the format of IndexPath.String.
 func AppendStep(dst []byte, s Step) []byte {
 	dst = append(dst, '/')
 	switch {

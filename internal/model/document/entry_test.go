@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestForms proves that forms are in the order of the values, and that values of one exact form are equal.
+// TestForms checks that forms are ordered like values, and that values with the same exact form are equal.
 func TestForms(t *testing.T) {
 	long := strings.Repeat("a", FormBytesMax)
 	values := rapid.OneOf(

@@ -7,19 +7,20 @@ import "strings"
 // Step is a segment of an index path.
 type Step struct {
 	Name string
-	// Elements stands for the elements of an array, written [] (or [0] and the like); Name is then empty.
+	// Elements means that the segment selects the elements of an array. It is written [] (or [0] and similar), and Name
+	// is empty.
 	Elements bool
 }
 
-// IndexPath is a path of an indexing policy: /a/? (the scalar at /a), /a/[]/b/? (b of the elements of a) or /a/* (all
-// below /a). The root, which covers everything, is written /* or /.
+// IndexPath is a path of an indexing policy: /a/? (the scalar at /a), /a/[]/b/? (b in the elements of a), or /a/*
+// (everything below /a). The root path, which includes everything, is written /* or /.
 type IndexPath struct {
 	Steps []Step
-	// Below says that the path ends in *, else in ?.
+	// Below is true if the path ends in *, and false if it ends in ?.
 	Below bool
 }
 
-// ParseIndexPath reads a path of an indexing policy. Errors are *PathError.
+// ParseIndexPath parses a path of an indexing policy. Errors are *PathError.
 func ParseIndexPath(text string) (IndexPath, error) {
 	if text == "/" {
 		return IndexPath{Below: true}, nil
@@ -30,7 +31,7 @@ func ParseIndexPath(text string) (IndexPath, error) {
 	}
 	last := tokens[len(tokens)-1]
 	if last.quoted || last.text != "?" && last.text != "*" {
-		return IndexPath{}, &PathError{text, "it has to end in /? (one property) or /* (all below)"}
+		return IndexPath{}, &PathError{text, "it must end in /? (one property) or /* (everything below)"}
 	}
 	p := IndexPath{Below: last.text == "*"}
 	if len(tokens) == 1 && !p.Below {
@@ -54,7 +55,7 @@ func ParseIndexPath(text string) (IndexPath, error) {
 	return p, nil
 }
 
-// Includes reports whether the property at steps is one that the path is about.
+// Includes reports whether the path includes the property at steps.
 func (p IndexPath) Includes(steps []Step) bool {
 	if len(steps) < len(p.Steps) || !p.Below && len(steps) > len(p.Steps) {
 		return false
@@ -67,7 +68,7 @@ func (p IndexPath) Includes(steps []Step) bool {
 	return true
 }
 
-// String returns the path as ParseIndexPath reads it.
+// String returns the path in the format of ParseIndexPath.
 func (p IndexPath) String() string {
 	var b []byte
 	for _, s := range p.Steps {

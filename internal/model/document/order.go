@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Compare orders any two values: by kind first (Undefined, null, booleans, numbers, strings, arrays, objects), then
-// false before true, numbers as doubles, strings by their bytes, arrays by their elements, objects by their members in
-// the order of names. It returns a number below, at or above 0, and 0 only for values that Equal.
+// Compare compares any two values: first by kind (Undefined, null, booleans, numbers, strings, arrays, objects). Then
+// false precedes true, numbers compare as doubles, strings by their bytes, arrays by their elements, and objects by
+// their members in order of their names. It returns a negative number, 0, or a positive number. It returns 0 only for
+// equal values.
 func Compare(a, b Value) int {
 	if c := cmp.Compare(a.kind, b.kind); c != 0 {
 		return c
@@ -44,7 +45,8 @@ func compareAll[T any](a, b []T, compare func(T, T) int) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// compareElements compares two arrays element by element. It does not collect them: each may be as large as an item.
+// compareElements compares two arrays element by element. It does not collect the elements, because each may be as
+// large as an item.
 func compareElements(a, b Value) int {
 	x, y := elementsOf(a), elementsOf(b)
 	for {
@@ -65,7 +67,7 @@ func compareElements(a, b Value) int {
 	}
 }
 
-// elements walks over the elements of an array.
+// elements iterates over the elements of an array.
 type elements struct {
 	v  Value
 	at int // in the text, or among the elements of a computed array
@@ -95,7 +97,7 @@ func (e *elements) next() (Value, bool) {
 	return v, v.IsDefined()
 }
 
-// fewMembers is the size of the text of an object, in bytes, up to which its members are not counted beforehand.
+// fewMembers is the size of the text of an object, in bytes, up to which its members are not counted first.
 const fewMembers = 1 << 10
 
 func sortedMembers(v Value) []Member {
@@ -111,7 +113,7 @@ func sortedMembers(v Value) []Member {
 	return out
 }
 
-// Equal reports whether two values are the same: of one kind, and alike in depth. The order of members means nothing.
+// Equal reports whether two values have the same kind and content. The order of members does not matter.
 func Equal(a, b Value) bool {
 	if a.kind != b.kind {
 		return false

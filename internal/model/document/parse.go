@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// DepthMax is how deep arrays and objects may lie in each other in an item.
+// DepthMax is the maximum nesting depth of arrays and objects in an item.
 const DepthMax = 128
 
-// SizeMax is how long the text of an item may be, in bytes.
+// SizeMax is the maximum length of an item's text, in bytes.
 const SizeMax = 2 << 20
 
-// Limits bounds what Parse takes. A zero field stands for DepthMax or SizeMax.
+// Limits are the limits of Parse. A zero field stands for DepthMax or SizeMax.
 type Limits struct {
 	Depth int
 	Size  int // bytes of text
 }
 
-// SyntaxError says why a text was refused, and where.
+// SyntaxError reports why and where a text was rejected.
 type SyntaxError struct {
 	Offset  int // in bytes
 	Message string
@@ -31,16 +31,16 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("The JSON is not valid at byte %d: %s.", e.Offset, e.Message)
 }
 
-// SizeError says that a text is longer than may be. Clients of HTTP get it as 413.
+// SizeError reports a text that is too long. HTTP clients receive it as status 413.
 type SizeError struct{ Size, Limit int }
 
 func (e *SizeError) Error() string {
 	return fmt.Sprintf("The JSON has %d bytes; at most %d are allowed.", e.Size, e.Limit)
 }
 
-// Parse checks that text is one JSON value within the limits and returns it. The value shares the memory of text, which
-// must not change as long as it is used; where members of the same name had to go, it has a text of its own. Errors are
-// *SyntaxError and *SizeError.
+// Parse checks that text is one JSON value within the limits, and returns it. The value shares the memory of text,
+// which must not change while the value is used. If duplicate members had to be removed, the value has a separate text.
+// Errors are *SyntaxError and *SizeError.
 func Parse(text []byte, limits Limits) (Value, error) {
 	if limits.Depth == 0 {
 		limits.Depth = DepthMax
@@ -68,13 +68,13 @@ func Parse(text []byte, limits Limits) (Value, error) {
 	return View(text), nil
 }
 
-// checker walks over a text and refuses what is not JSON.
+// checker scans a text and rejects invalid JSON.
 type checker struct {
 	s          []byte
 	i          int
 	depthMax   int
 	duplicates bool
-	// names are those of the objects around i, one object after the other.
+	// names holds the names of the objects around i, one object after the other.
 	names []string
 }
 
@@ -93,7 +93,7 @@ func (c *checker) space() {
 	}
 }
 
-// peek returns the byte at i, and 0 at the end.
+// peek returns the byte at i, or 0 at the end.
 func (c *checker) peek() byte {
 	if c.i < len(c.s) {
 		return c.s[c.i]
@@ -128,7 +128,7 @@ func (c *checker) value(depth int) error {
 	return c.fail("no value begins with %s", c.here())
 }
 
-// here names the character at i.
+// here describes the character at i.
 func (c *checker) here() string {
 	if c.i == len(c.s) {
 		return "the end of the text"
@@ -164,7 +164,7 @@ func (c *checker) array(depth int) error {
 	return nil
 }
 
-// more passes over what is behind an element or member: a comma, or the end.
+// more consumes the comma or the end after an element or member, and reports whether it was a comma.
 func (c *checker) more(end byte, behind string) (bool, error) {
 	switch c.space(); c.peek() {
 	case ',', end:
@@ -206,14 +206,14 @@ func (c *checker) object(depth int) error {
 	return nil
 }
 
-// names finds out whether an object has a name twice.
+// names checks an object for duplicate names.
 type names struct {
 	c     *checker
 	begin int
-	set   map[string]struct{} // from the time there are many
+	set   map[string]struct{} // used once there are many names
 }
 
-// manyNames is from when a map is faster than looking through all names.
+// manyNames is the number of names from which a map is faster than a linear search.
 const manyNames = 24
 
 func (n *names) add(name string) {
@@ -240,7 +240,7 @@ func (n *names) add(name string) {
 	n.c.names = append(n.c.names, name)
 }
 
-// str passes over the string at i and returns it decoded, sharing the text's memory where it can.
+// str consumes the string at i and returns it decoded. The result shares the text's memory if possible.
 func (c *checker) str() (string, error) {
 	begin := c.i + 1
 	escaped, ascii := false, true
@@ -264,7 +264,7 @@ func (c *checker) str() (string, error) {
 				return "", err
 			}
 		case b < ' ':
-			return "", c.fail("a control character in a string has to be escaped, as in \\u%04x", b)
+			return "", c.fail("a control character in a string must be escaped, as in \\u%04x", b)
 		case b >= utf8.RuneSelf:
 			ascii = false
 		}
@@ -272,7 +272,7 @@ func (c *checker) str() (string, error) {
 	return "", c.fail("the text ends in a string")
 }
 
-// escape leaves i at the last byte of the escape.
+// escape consumes an escape and leaves i at its last byte.
 func (c *checker) escape() error {
 	c.i++
 	switch c.peek() {
@@ -287,7 +287,7 @@ func (c *checker) escape() error {
 		}
 		return nil
 	}
-	return c.fail("a backslash before %s is no escape", c.here())
+	return c.fail("a backslash before %s is not a valid escape", c.here())
 }
 
 func invalidAt(b []byte) int {
@@ -345,8 +345,8 @@ func (c *checker) number() error {
 	return nil
 }
 
-// appendUnique appends v without the members that later ones of the same name replace. Whatever has none of them
-// keeps its text.
+// appendUnique appends v without members that later members of the same name replace. Parts without such members keep
+// their text.
 func appendUnique(dst []byte, v Value) []byte {
 	switch v.kind {
 	case Array:

@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// PatchMax is how many operations a patch has at most.
+// PatchMax is the maximum number of operations in a patch.
 const PatchMax = 10
 
-// Operation is one step of a patch.
+// Operation is one operation of a patch.
 type Operation struct {
-	Op    string // add, set, replace, remove, incr or move
+	Op    string // add, set, replace, remove, incr, or move
 	Path  string // a JSON pointer: /a/b, with ~1 for / and ~0 for ~ in a name
-	From  string // of move
-	Value Value  // of add, set, replace and incr
+	From  string // for move
+	Value Value  // for add, set, replace, and incr
 }
 
-// PatchError says which operation of a patch cannot be done.
+// PatchError reports an operation of a patch that cannot be applied.
 type PatchError struct {
 	Operation int // counted from 1; 0 for the patch as a whole
 	Message   string
@@ -33,8 +33,8 @@ func (e *PatchError) Error() string {
 	return fmt.Sprintf("For Operation(%d): %s", e.Operation, e.Message)
 }
 
-// ParsePatch reads the body of a patch request: an array of operations, or {"operations":[..],"condition":"from c .."}.
-// Errors are *PatchError.
+// ParsePatch parses the body of a patch request: an array of operations, or {"operations":[..],"condition":"from c
+// .."}. Errors are *PatchError.
 func ParsePatch(v Value) (operations []Operation, condition string, err error) {
 	list := v
 	if v.kind == Object {
@@ -42,11 +42,11 @@ func ParsePatch(v Value) (operations []Operation, condition string, err error) {
 		if c := v.Get("condition"); c.kind == String {
 			condition = c.Str()
 		} else if c.IsDefined() && c.kind != Null {
-			return nil, "", &PatchError{0, "The condition of a patch has to be a string."}
+			return nil, "", &PatchError{0, "The condition of a patch must be a string."}
 		}
 	}
 	if list.kind != Array {
-		return nil, "", &PatchError{0, "A patch has to be an array of operations, or an object that has one as 'operations'."}
+		return nil, "", &PatchError{0, "A patch must be an array of operations, or an object that has one as 'operations'."}
 	}
 	for o := range list.Elements() {
 		op := Operation{strings.ToLower(o.Get("op").Str()), o.Get("path").Str(), o.Get("from").Str(), o.Get("value")}
@@ -59,12 +59,12 @@ func ParsePatch(v Value) (operations []Operation, condition string, err error) {
 		}
 	}
 	if len(operations) == 0 {
-		return nil, "", &PatchError{0, "A patch has to have at least one operation."}
+		return nil, "", &PatchError{0, "A patch must have at least one operation."}
 	}
 	return operations, condition, nil
 }
 
-// wrong says why an operation makes no sense for any document, or "".
+// wrong returns why an operation is invalid for every document, or "".
 func (o *Operation) wrong() string {
 	switch o.Op {
 	case "add", "set", "replace", "incr":
@@ -89,10 +89,10 @@ func (o *Operation) wrong() string {
 	return why
 }
 
-// pointer cuts a JSON pointer into names.
+// pointer splits a JSON pointer into names.
 func pointer(path string) (names []string, wrong string) {
 	if len(path) < 2 || path[0] != '/' {
-		return nil, fmt.Sprintf("the path '%s' has to begin with / and name a property.", path)
+		return nil, fmt.Sprintf("the path '%s' must start with / and name a property.", path)
 	}
 	names = strings.Split(path[1:], "/")
 	for i, n := range names {
@@ -107,8 +107,8 @@ func pointer(path string) (names []string, wrong string) {
 	return names, ""
 }
 
-// Patch returns what a document becomes by the operations, one after the other, or an error and nothing: *PatchError.
-// What they do not touch keeps its text.
+// Patch applies operations to a document in sequence and returns the result, or a *PatchError. Parts that they do not
+// change keep their text.
 func Patch(doc Value, operations []Operation) (Value, error) {
 	for i := range operations {
 		o := &operations[i]
@@ -155,13 +155,13 @@ func child(in Value, name string) Value {
 	return in.Get(name)
 }
 
-// element reads the index of an element: digits without a zero before them.
+// element parses the index of an element: digits without leading zeros.
 func element(name string) (int, bool) {
 	i, err := strconv.Atoi(name)
 	return i, err == nil && i >= 0 && strconv.Itoa(i) == name
 }
 
-// change finds the array or object that the last of names is in, and puts what f makes of it in its place.
+// change finds the array or object that contains the last of names, and replaces it with the result of f.
 func change(v Value, names []string, path string, f func(in Value, name string) (Value, string)) (Value, string) {
 	if len(names) == 1 {
 		return f(v, names[0])
@@ -183,7 +183,7 @@ func change(v Value, names []string, path string, f func(in Value, name string) 
 	return ArrayValue(elements), ""
 }
 
-// edit carries out one operation in the array or object that has, or will have, the target.
+// edit applies one operation to the array or object that has, or will have, the target.
 func edit(in Value, name, op, path string, value Value) (Value, string) {
 	if in.kind == Array {
 		return editArray(in, name, op, path, value)
@@ -247,7 +247,7 @@ func editArray(in Value, name, op, path string, value Value) (Value, string) {
 	return ArrayValue(elements), ""
 }
 
-// sum adds two numbers: exactly if both are written as integers of 64 bits and the sum is one, else as doubles.
+// sum adds two numbers: exactly if both operands and the sum are 64-bit integers, else as doubles.
 func sum(a, b Value) Value {
 	x, errA := strconv.ParseInt(a.String(), 10, 64)
 	y, errB := strconv.ParseInt(b.String(), 10, 64)

@@ -8,18 +8,19 @@ import (
 	"unicode"
 )
 
-// PathError says why a path was refused.
+// PathError reports why a path was rejected.
 type PathError struct{ Path, Message string }
 
 func (e *PathError) Error() string {
 	return fmt.Sprintf("The path '%s' is not valid: %s.", e.Path, e.Message)
 }
 
-// Path leads from a document to a property: the names of members, outermost first.
+// Path is the path from a document to a property: the names of members, outermost first.
 type Path []string
 
-// ParsePath reads the path of a partition key or a unique key: /a or /a/b, the names of letters, digits and underscores
-// or quoted as JSON strings are (/"level' 1*()"/"le/vel2"; single quotes do, too). Errors are *PathError.
+// ParsePath parses the path of a partition key or a unique key, such as /a or /a/b. Names consist of letters, digits,
+// and underscores, or are quoted like JSON strings (/"level' 1*()"/"le/vel2"). Single quotes are also accepted. Errors
+// are *PathError.
 func ParsePath(text string) (Path, error) {
 	tokens, err := splitPath(text)
 	if err != nil {
@@ -36,7 +37,7 @@ func ParsePath(text string) (Path, error) {
 	return path, nil
 }
 
-// String returns the path as ParsePath reads it, with quotes where they are needed.
+// String returns the path in the format of ParsePath, with quotes where they are required.
 func (p Path) String() string {
 	var b []byte
 	for _, name := range p {
@@ -50,7 +51,7 @@ func (p Path) String() string {
 	return string(b)
 }
 
-// Of returns the property that the path leads to, and Undefined if there is none. A path does not lead into arrays.
+// Of returns the property at the path, or Undefined if none exists. A path does not traverse arrays.
 func (p Path) Of(v Value) Value {
 	for _, name := range p {
 		if v = v.Get(name); !v.IsDefined() {
@@ -60,7 +61,7 @@ func (p Path) Of(v Value) Value {
 	return v
 }
 
-// KeyOf returns the property as a component of a partition key: an array or object counts as none, Undefined.
+// KeyOf returns the property as a component of a partition key. An array or object is returned as Undefined.
 func (p Path) KeyOf(v Value) Value {
 	if v = p.Of(v); v.kind == Array || v.kind == Object {
 		return Value{}
@@ -68,7 +69,7 @@ func (p Path) KeyOf(v Value) Value {
 	return v
 }
 
-// isName reports whether a segment needs no quotes.
+// isName reports whether a segment requires no quotes.
 func isName(s string) bool {
 	for _, r := range s {
 		if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -84,10 +85,10 @@ type token struct {
 	quoted bool
 }
 
-// splitPath cuts a path at its slashes, those in quotes aside.
+// splitPath splits a path at its slashes, except slashes in quotes.
 func splitPath(text string) ([]token, error) {
 	if text == "" || text[0] != '/' {
-		return nil, &PathError{text, "it has to begin with /"}
+		return nil, &PathError{text, "it must start with /"}
 	}
 	var out []token
 	for rest := text; rest != ""; {
@@ -112,7 +113,7 @@ func splitPath(text string) ([]token, error) {
 	return out, nil
 }
 
-// quoted reads the quoted segment at the beginning of s and returns what is after it.
+// quoted parses the quoted segment at the start of s and returns the rest.
 func quoted(s string) (text, rest string, ok bool) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {

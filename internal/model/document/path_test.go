@@ -4,7 +4,7 @@ package document
 
 import "testing"
 
-// TestPaths proves which paths of keys are taken, what they find, and that they print as they are read.
+// TestPaths checks which key paths are accepted, which values they select, and that formatting inverts parsing.
 func TestPaths(t *testing.T) {
 	doc := mustParse(t, `{"a":1,"b":{"c":"x","d e":{"/":true}},"level' 1*()":{"le/vel2":null},"é":2,"o":{},"arr":[1]}`)
 	for _, c := range []struct{ path, printed, value, key string }{
@@ -36,7 +36,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestIndexPaths proves which paths of indexing policies are taken and which properties they include.
+// TestIndexPaths checks which paths of indexing policies are accepted, and which properties they include.
 func TestIndexPaths(t *testing.T) {
 	property := []Step{{Name: "a"}, {Elements: true}, {Name: "b c"}}
 	for _, c := range []struct {

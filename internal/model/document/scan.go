@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// This file walks over texts that were valid JSON once. Where one is not, the functions end at or before its end (JD3).
+// The functions in this file scan texts that have been parsed as JSON before. If a text is not valid, they stop at or
+// before its end (JD3).
 
-// Classes of bytes between the quotes of a container, for skipping.
+// These are the classes of bytes outside the strings of a container, used for skipping.
 const (
 	classOther = iota
 	classQuote
@@ -22,7 +23,7 @@ var classes = func() (c [256]uint8) {
 	return c
 }()
 
-// skipSpace returns the index of the first byte from i that is not white space.
+// skipSpace returns the index of the first byte from i on that is not white space.
 func skipSpace(s string, i int) int {
 	for i < len(s) && s[i] <= ' ' {
 		i++
@@ -30,11 +31,11 @@ func skipSpace(s string, i int) int {
 	return i
 }
 
-// shortString is how far strings are looked through byte by byte: most names end before. The vectorised search does the
-// rest.
+// shortString is the length up to which strings are searched byte by byte, because most names are shorter. The rest is
+// searched with vector instructions.
 const shortString = 16
 
-// skipString returns the index after the string whose opening quote is at i, and whether it has an escape.
+// skipString returns the index after the string whose opening quote is at i, and whether it contains an escape.
 func skipString(s string, i int) (end int, escaped bool) {
 	i++
 	short := min(len(s), i+shortString)
@@ -48,7 +49,7 @@ func skipString(s string, i int) (end int, escaped bool) {
 	return skipLongString(s, i, short)
 }
 
-// skipEscaped returns the index after the string in which i is, before an escape or another character.
+// skipEscaped returns the index after the string that contains i. i is at an escape or another character.
 func skipEscaped(s string, i int) int {
 	for i < len(s) {
 		switch s[i] {
@@ -62,7 +63,7 @@ func skipEscaped(s string, i int) int {
 	return len(s)
 }
 
-// skipLongString goes on at j, before which the string that begins at i has neither quote nor escape.
+// skipLongString continues at j. The string that starts at i contains neither quote nor escape before j.
 func skipLongString(s string, i, j int) (end int, escaped bool) {
 	for j < len(s) {
 		n := strings.IndexByte(s[j:], '"')
@@ -86,7 +87,7 @@ func skipLongString(s string, i, j int) (end int, escaped bool) {
 	return len(s), escaped
 }
 
-// skipValue returns the index after the value that begins at i.
+// skipValue returns the index after the value that starts at i.
 func skipValue(s string, i int) int {
 	if i >= len(s) {
 		return i
@@ -102,7 +103,7 @@ func skipValue(s string, i int) int {
 	}
 }
 
-// skipScalar returns the index after the number or word that begins at i.
+// skipScalar returns the index after the number or word that starts at i.
 func skipScalar(s string, i int) int {
 	for i < len(s) {
 		switch c := s[i]; {
@@ -133,7 +134,7 @@ func skipContainer(s string, i int) int {
 	return i
 }
 
-// valueAt returns the value that begins at i and the index after it. What begins no value is Undefined.
+// valueAt returns the value that starts at i and the index after it. If no value starts there, it returns Undefined.
 func valueAt(s string, i int) (Value, int) {
 	if i >= len(s) {
 		return Value{}, i
@@ -178,7 +179,7 @@ func scalarAt(s string, i int) (Value, int) {
 	return Value{}, end
 }
 
-// nextItem returns where the item after the one that ends at i begins, or where the container ends.
+// nextItem returns the start of the item after the item that ends at i, or the end of the container.
 func nextItem(s string, i int) int {
 	if i = skipSpace(s, i); i < len(s) && s[i] == ',' {
 		i = skipSpace(s, i+1)
@@ -186,10 +187,10 @@ func nextItem(s string, i int) int {
 	return i
 }
 
-// part is a member where it stands in the text of its object: the name with its quotes, the value.
+// part is a member in the text of its object: the positions of the quoted name and of the value.
 type part struct {
 	begin, nameEnd, end int
-	escaped             bool // the name is
+	escaped             bool // reports whether the name contains escapes
 	value               Value
 }
 
@@ -201,7 +202,7 @@ func (p *part) name(s string) string {
 	return unescape(s[p.begin+1 : p.nameEnd-1])
 }
 
-// parts yields the members of the object that s is.
+// parts yields the members of the object with text s.
 func parts(s string) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		i := skipSpace(s, 1)
@@ -224,7 +225,7 @@ func parts(s string) iter.Seq[part] {
 	}
 }
 
-// memberOf looks a member up in the object that s is. It makes no values of the members before it.
+// memberOf looks up a member of the object with text s. It does not construct the values before it.
 func memberOf(s, name string) Value {
 	i := skipSpace(s, 1)
 	for i < len(s) && s[i] == '"' {

@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// parseNumber returns the double nearest to a number's text.
+// parseNumber returns the double nearest to the text of a number.
 func parseNumber(s string) float64 {
-	// Integers of up to 15 digits are exact, and most numbers.
+	// Integers of up to 15 digits are exact, and are the most common numbers.
 	if len(s) <= 16 {
 		digits, sign := s, 1.0
 		if digits != "" && digits[0] == '-' {
@@ -39,7 +39,7 @@ func parseNumber(s string) float64 {
 	return f
 }
 
-// AppendNumber appends a number as JavaScript spells it.
+// AppendNumber appends a number in JavaScript's format.
 func AppendNumber(dst []byte, f float64) []byte {
 	if f == 0 {
 		return append(dst, '0')
@@ -51,7 +51,7 @@ func AppendNumber(dst []byte, f float64) []byte {
 	start := len(dst)
 	dst = strconv.AppendFloat(dst, f, format, -1, 64)
 	if format == 'e' {
-		// Two digits of the exponent become one, as JavaScript has it.
+		// A two-digit exponent with a leading zero is shortened to one digit, as in JavaScript.
 		if n := len(dst); n-start >= 4 && dst[n-4] == 'e' && dst[n-2] == '0' {
 			dst[n-2] = dst[n-1]
 			dst = dst[:n-1]
@@ -62,7 +62,7 @@ func AppendNumber(dst []byte, f float64) []byte {
 
 const hex = "0123456789abcdef"
 
-// AppendString appends s as a JSON string: with the escapes that JSON demands and no others.
+// AppendString appends s as a JSON string, with only the escapes that JSON requires.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -93,7 +93,7 @@ func AppendString(dst []byte, s string) []byte {
 	return append(append(dst, s[start:]...), '"')
 }
 
-// unescape decodes what is between the quotes of a JSON string. Half a surrogate pair becomes U+FFFD.
+// unescape decodes the text between the quotes of a JSON string. A lone surrogate becomes U+FFFD.
 func unescape(s string) string {
 	at := strings.IndexByte(s, '\\')
 	if at < 0 {
@@ -130,7 +130,7 @@ func unescape(s string) string {
 	return string(append(out, s...))
 }
 
-// unescapeRune decodes the \uXXXX at the beginning of s, both where it is a pair, and returns the length.
+// unescapeRune decodes the \uXXXX at the start of s, or a pair of them, and returns the length.
 func unescapeRune(s string) (rune, int) {
 	r, ok := hexRune(s)
 	if !ok {
@@ -155,8 +155,8 @@ func hexRune(s string) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// Append appends the value's JSON: the text that was parsed, byte for byte, or that of what was computed, without white
-// space. Undefined appends nothing.
+// Append appends the value's JSON: the parsed text byte for byte, or the text of a computed value without white space.
+// It appends nothing for Undefined.
 func (v Value) Append(dst []byte) []byte {
 	if v.form != plain {
 		return append(dst, v.text...)
@@ -176,7 +176,7 @@ func (v Value) Append(dst []byte) []byte {
 	return dst
 }
 
-// Text returns the value's JSON. It shares the memory of the text that the value was found in, if it was found in one.
+// Text returns the value's JSON. It shares the memory of the text in which the value was found, if any.
 func (v Value) Text() string {
 	switch {
 	case v.form != plain:
@@ -189,7 +189,7 @@ func (v Value) Text() string {
 	return viewText(v.Append(nil))
 }
 
-// JSON is Text as bytes, which must not be changed.
+// JSON returns Text as bytes, which must not be modified.
 func (v Value) JSON() []byte {
 	if v.form == plain {
 		return v.Append(nil)
@@ -197,8 +197,8 @@ func (v Value) JSON() []byte {
 	return unsafe.Slice(unsafe.StringData(v.text), len(v.text))
 }
 
-// AppendCanonical appends the value's JSON in the one form that equal values have in common, but for the order of
-// members: no white space, numbers as JavaScript spells them, no escapes without need.
+// AppendCanonical appends the value's JSON in a canonical form that equal values share, except for the order of
+// members: no white space, numbers in JavaScript's format, and no unnecessary escapes.
 func (v Value) AppendCanonical(dst []byte) []byte {
 	switch v.kind {
 	case Number:
@@ -238,7 +238,7 @@ func (v Value) appendTree(dst []byte, write func(Value, []byte) []byte) []byte {
 	return append(dst, '}')
 }
 
-// String returns the value's JSON, and "undefined" for Undefined.
+// String returns the value's JSON, or "undefined" for Undefined.
 func (v Value) String() string {
 	if v.kind == Undefined {
 		return "undefined"

@@ -11,10 +11,10 @@ import (
 	"unsafe"
 )
 
-// Kind is the type of a value. The kinds are in the order in which values of different types are sorted.
+// Kind is the type of a value. Values of different kinds are ordered by kind.
 type Kind uint8
 
-// The kinds. Undefined is what a missing property has; it is not JSON.
+// These are the kinds. Undefined is the value of a missing property. It is not JSON.
 const (
 	Undefined Kind = iota
 	Null
@@ -27,22 +27,22 @@ const (
 
 var kindNames = [...]string{"undefined", "null", "boolean", "number", "string", "array", "object"}
 
-// String returns the name of the kind as JavaScript has it.
+// String returns JavaScript's name of the kind.
 func (k Kind) String() string { return kindNames[k] }
 
-// form says where the contents of a value are.
+// form is the representation of a value.
 type form uint8
 
 const (
-	// plain: in num (booleans, numbers), text (strings, decoded) or tree (arrays, objects).
+	// plain: the content is in num (booleans, numbers), text (decoded strings), or tree (arrays, objects).
 	plain form = iota
 	// raw: text is the JSON text of the value.
 	raw
-	// rawEscaped: a string as raw, with at least one escape.
+	// rawEscaped: a string in raw form that contains at least one escape.
 	rawEscaped
 )
 
-// Value is one JSON value or Undefined, which is the zero value. It is immutable and may be copied.
+// Value is one JSON value, or Undefined, which is the zero value. It is immutable and may be copied.
 type Value struct {
 	text string
 	tree *tree
@@ -51,9 +51,9 @@ type Value struct {
 	form form
 }
 
-// tree is an array or object that was computed.
+// tree is a computed array or object.
 type tree struct {
-	names    []string // of an object, as long as elements
+	names    []string // for an object, parallel to elements
 	elements []Value
 	size     int // TextSize
 }
@@ -67,7 +67,7 @@ type Member struct {
 // NullValue is JSON's null.
 var NullValue = Value{kind: Null}
 
-// BooleanValue makes a boolean.
+// BooleanValue returns a boolean.
 func BooleanValue(b bool) Value {
 	v := Value{kind: Boolean}
 	if b {
@@ -76,7 +76,7 @@ func BooleanValue(b bool) Value {
 	return v
 }
 
-// NumberValue makes a number. What JSON cannot say (NaN and the infinities) is Undefined.
+// NumberValue returns a number. Numbers that JSON cannot represent (NaN and the infinities) become Undefined.
 func NumberValue(f float64) Value {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return Value{}
@@ -84,7 +84,7 @@ func NumberValue(f float64) Value {
 	return Value{kind: Number, num: f}
 }
 
-// IntegerValue makes a number that keeps all digits of n in its text.
+// IntegerValue returns a number that keeps all digits of n in its text.
 func IntegerValue(n int64) Value {
 	if n > -1<<53 && n < 1<<53 {
 		return Value{kind: Number, num: float64(n)}
@@ -92,10 +92,10 @@ func IntegerValue(n int64) Value {
 	return Value{kind: Number, form: raw, text: strconv.FormatInt(n, 10)}
 }
 
-// StringValue makes a string; s has to be UTF-8.
+// StringValue returns a string. s must be valid UTF-8.
 func StringValue(s string) Value { return Value{kind: String, text: s} }
 
-// ArrayValue makes an array, which keeps elements. Undefined elements are left out when it is written.
+// ArrayValue returns an array that references elements. Undefined elements are omitted when it is written.
 func ArrayValue(elements []Value) Value {
 	size := 2
 	for i := range elements {
@@ -104,10 +104,11 @@ func ArrayValue(elements []Value) Value {
 	return Value{kind: Array, tree: &tree{elements: elements, size: size}}
 }
 
-// linearNames is up to how many members a name is searched for without a map.
+// linearNames is the number of members up to which names are searched without a map.
 const linearNames = 16
 
-// ObjectValue makes an object. Of members of the same name the last counts; members that are Undefined are left out.
+// ObjectValue returns an object. Of several members with the same name the last counts, and Undefined members are
+// omitted.
 func ObjectValue(members []Member) Value {
 	t := &tree{names: make([]string, 0, len(members)), elements: make([]Value, 0, len(members)), size: 2}
 	var places map[string]int
@@ -137,8 +138,8 @@ func ObjectValue(members []Member) Value {
 	return Value{kind: Object, tree: t}
 }
 
-// TextSize returns about how many bytes the JSON text of the value takes, without looking at its parts. Characters that
-// have to be escaped count as one byte.
+// TextSize estimates the length of the value's JSON text in bytes, without visiting its parts. Characters that require
+// an escape count as one byte.
 func (v Value) TextSize() int {
 	switch {
 	case v.tree != nil:
@@ -155,17 +156,17 @@ func (v Value) TextSize() int {
 	return 5
 }
 
-// View makes a value of a text that came out of Parse once, such as a stored body. The text is not looked at until it
-// is asked for, and must not change as long as the value, or one that was found in it, is used. A text that is not JSON
-// gives Undefined wherever it is not.
+// View returns the value of a text that Parse has returned before, such as a stored body. The text is scanned on
+// demand. It must not change while the value, or a value found in it, is used. Invalid parts of a text read as
+// Undefined.
 func View(text []byte) Value {
 	return viewString(viewText(text))
 }
 
-// viewText makes a string of the memory of b.
+// viewText returns a string that shares the memory of b.
 func viewText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// ViewText is View of a string.
+// ViewText is View for a string.
 func ViewText(text string) Value { return viewString(text) }
 
 func viewString(s string) Value {
@@ -173,7 +174,7 @@ func viewString(s string) Value {
 	for end > begin && s[end-1] <= ' ' {
 		end--
 	}
-	// A container is not walked through to find out where it ends: nothing but it is in the text.
+	// A container is not scanned to find its end, because the text contains nothing else.
 	if s = s[begin:end]; len(s) >= 2 {
 		switch {
 		case s[0] == '{' && s[len(s)-1] == '}':
@@ -192,10 +193,10 @@ func (v Value) Kind() Kind { return v.kind }
 // IsDefined reports whether the value is anything but Undefined.
 func (v Value) IsDefined() bool { return v.kind != Undefined }
 
-// IsTrue reports whether the value is the boolean true, which is what a condition has to be to hold.
+// IsTrue reports whether the value is the boolean true, which is the only value that satisfies a condition.
 func (v Value) IsTrue() bool { return v.kind == Boolean && v.num != 0 }
 
-// Float returns a number as a double, and 0 for what is not a number.
+// Float returns a number as a double, or 0 if the value is not a number.
 func (v Value) Float() float64 {
 	if v.kind != Number {
 		return 0
@@ -206,7 +207,7 @@ func (v Value) Float() float64 {
 	return parseNumber(v.text)
 }
 
-// Int returns a number that is an integer of 64 bits, with all digits of its text.
+// Int returns a number that is a 64-bit integer, using all digits of its text.
 func (v Value) Int() (int64, bool) {
 	if v.kind != Number {
 		return 0, false
@@ -223,7 +224,7 @@ func (v Value) Int() (int64, bool) {
 	return int64(f), true
 }
 
-// Clone returns the value with memory of its own, for whoever keeps it longer than what it was found in.
+// Clone returns a copy that does not share memory, for callers that keep the value longer than its text.
 func (v Value) Clone() Value {
 	v.text = strings.Clone(v.text)
 	if v.tree != nil {
@@ -239,7 +240,7 @@ func (v Value) Clone() Value {
 	return v
 }
 
-// Size estimates the memory of a value that has memory of its own, in bytes.
+// Size estimates the memory of a value that does not share memory, in bytes.
 func (v Value) Size() int {
 	n := int(unsafe.Sizeof(v)) + len(v.text)
 	if v.tree != nil {
@@ -253,7 +254,7 @@ func (v Value) Size() int {
 	return n
 }
 
-// Str returns the contents of a string, and "" for what is not a string. It shares the memory of the value's text.
+// Str returns the content of a string, or "" if the value is not a string. It shares the memory of the value's text.
 func (v Value) Str() string {
 	switch {
 	case v.kind != String:
@@ -267,7 +268,7 @@ func (v Value) Str() string {
 	}
 }
 
-// Get returns the member of an object by name, and Undefined if there is none or the value is not an object.
+// Get returns a member of an object by name. It returns Undefined if none exists or the value is not an object.
 func (v Value) Get(name string) Value {
 	if v.kind != Object {
 		return Value{}
@@ -283,7 +284,8 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Index returns element i of an array, counted from 0, and Undefined outside it or if the value is not an array.
+// Index returns element i of an array, counted from 0. It returns Undefined if i is out of range or the value is not an
+// array.
 func (v Value) Index(i int) Value {
 	if v.kind != Array || i < 0 {
 		return Value{}
@@ -303,7 +305,7 @@ func (v Value) Index(i int) Value {
 	return Value{}
 }
 
-// Len returns the number of elements or members, and 0 for other kinds.
+// Len returns the number of elements or members, or 0 for other kinds.
 func (v Value) Len() int {
 	n := 0
 	switch {

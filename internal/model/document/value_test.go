@@ -22,7 +22,7 @@ func mustParse(t testing.TB, text string) Value {
 	return v
 }
 
-// TestParse proves what is taken, as what text, and what is refused, where.
+// TestParse checks which texts are accepted, with which resulting text, and where others are rejected.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1}`:                           `{"a":1}`,
@@ -50,8 +50,8 @@ func TestParse(t *testing.T) {
 		`NaN`:                               `!0: no value begins with 'N'`,
 		`1 1`:                               `!2: there is more after the end of the value`,
 		`"a`:                                `!2: the text ends in a string`,
-		"\"a\nb\"":                          `!2: a control character in a string has to be escaped, as in \u000a`,
-		`"\x"`:                              `!2: a backslash before 'x' is no escape`,
+		"\"a\nb\"":                          `!2: a control character in a string must be escaped, as in \u000a`,
+		`"\x"`:                              `!2: a backslash before 'x' is not a valid escape`,
 		`"\u12g4"`:                          `!5: \u needs four hexadecimal digits`,
 		"\"ab\xff\"":                        `!3: it is not UTF-8`,
 		"\"\xed\xa0\x80\"":                  `!1: it is not UTF-8`,
@@ -78,7 +78,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestManyMembers proves that an object with very many names, one of them twice, is parsed without comparing all pairs.
+// TestManyMembers checks that parsing an object with very many names, one of them a duplicate, does not compare all
+// pairs.
 func TestManyMembers(t *testing.T) {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -92,7 +93,7 @@ func TestManyMembers(t *testing.T) {
 	}
 }
 
-// TestLookups proves that members and elements are found, whatever is written before them.
+// TestLookups checks that members and elements are found, regardless of the text before them.
 func TestLookups(t *testing.T) {
 	v := mustParse(t, `{ "s" : "x\"}{" , "long":"`+strings.Repeat("y", 40)+`\\\"`+strings.Repeat("z", 40)+`", "n":-1.5e2,
 		"a":[1,"]",[2,{"b":3}],null], "o":{"a b":true,"\u0065":"\n"}, "i":123456789012345, "last":false}`)
@@ -118,7 +119,7 @@ func TestLookups(t *testing.T) {
 	}
 }
 
-// TestIntegers proves that integers keep all their digits, and which numbers are integers of 64 bits.
+// TestIntegers checks that integers keep all their digits, and which numbers are 64-bit integers.
 func TestIntegers(t *testing.T) {
 	for _, n := range []int64{0, -1, 1 << 53, 1<<53 + 1, -1 << 63, 1<<63 - 1} {
 		if v := IntegerValue(n); v.String() != fmt.Sprint(n) {
@@ -137,7 +138,7 @@ func TestIntegers(t *testing.T) {
 	}
 }
 
-// TestClone proves that a clone stays what it is when the memory of the text changes.
+// TestClone checks that a clone is unaffected by changes of the text's memory.
 func TestClone(t *testing.T) {
 	text := []byte(`{"a":[1,"x"],"b":"y"}`)
 	v := View(text)
@@ -154,7 +155,7 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// anyValue draws values as computed ones, of bounded depth.
+// anyValue draws computed values of limited depth.
 func anyValue(depth int) *rapid.Generator[Value] {
 	return rapid.Custom(func(t *rapid.T) Value {
 		n := 4
@@ -181,8 +182,8 @@ func anyValue(depth int) *rapid.Generator[Value] {
 	})
 }
 
-// TestTextAndTreeAgree proves that a value and the parsed form of its text are equal, and that encoding/json reads the
-// same from it.
+// TestTextAndTreeAgree checks that a value equals the parsed form of its text, and that encoding/json decodes the same
+// value.
 func TestTextAndTreeAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anyValue(3).Draw(t, "v")
@@ -213,7 +214,7 @@ func mustParseString(s string) Value {
 	return v
 }
 
-// TestOrderIsTotal proves that Compare is an order: antisymmetric and transitive, and consistent with Equal.
+// TestOrderIsTotal checks that Compare is antisymmetric, transitive, and consistent with Equal.
 func TestOrderIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOfN(anyValue(2), 3, 8).Draw(t, "values")
@@ -229,7 +230,7 @@ func TestOrderIsTotal(t *testing.T) {
 	})
 }
 
-// FuzzLookup proves that no text makes a lookup panic, parsed or not, and that Parse takes nothing but JSON.
+// FuzzLookup checks that no text makes a lookup panic, parsed or not, and that Parse accepts only JSON.
 func FuzzLookup(f *testing.F) {
 	for _, s := range []string{`{"a":[1,{"b":"\\u00"}]}`,
 		`{"a":`, `["`, `{"\`, `{"a":1,"a":{"b":2}}`, `[[[`, `"\ud83d\u`, "{}", `1e999`} {
@@ -261,7 +262,7 @@ func FuzzLookup(f *testing.F) {
 	})
 }
 
-// TestCursor proves that a cursor finds what Get finds, whatever is asked for in which order.
+// TestCursor checks that a cursor returns the same values as Get, in any order of lookups.
 func TestCursor(t *testing.T) {
 	var c Cursor
 	rapid.Check(t, func(t *rapid.T) {

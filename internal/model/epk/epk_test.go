@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestHashes holds the hashes to what @azure/cosmos 4.9.3 computes.
+// TestHashes compares the hashes with the hashes that @azure/cosmos 4.9.3 computes.
 func TestHashes(t *testing.T) {
 	for _, c := range []struct {
 		scheme Scheme
@@ -30,7 +30,7 @@ func TestHashes(t *testing.T) {
 		{V2, Key{{}}, "11622DAA78F835834610ABE56EFF5CB5"},
 		{V1, Key{Text("Andrew")}, "05C1D5FD1B291008426F6573667800"},
 		{V1, Key{Float(1)}, "05C1ED172B6B2605BFF0"},
-		// Of a string, version 1 has a hundred characters and their end.
+		// Version 1 contains a hundred characters of a string and an end mark.
 		{V1, Key{Text(strings.Repeat("a", 1024))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
 		{V1, Key{Text(strings.Repeat("a", 101))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
 		{V1, Key{Text(strings.Repeat("a", 100))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
@@ -42,7 +42,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// TestEqualValues proves that a number has one key however it was written, and that texts are parsed back.
+// TestEqualValues checks that a number has one key regardless of notation, and that texts can be parsed back.
 func TestEqualValues(t *testing.T) {
 	for text, want := range map[string]Value{
 		"1": Float(1), "0": Float(math.Copysign(0, -1)), "1.5": Float(1.5), "100000000000000000000": Float(1e20),
@@ -81,9 +81,8 @@ func drawValue(t *rapid.T) Value {
 	return Text(rapid.String().Draw(t, "text"))
 }
 
-// TestTokensAreInOrder proves that tokens are in the order of the hashes, that a key is in the range of its own prefix
-// and in one of the two parts that a boundary makes of the ring, the same by token and by hash, and that its bytes give
-// it back.
+// TestTokensAreInOrder checks that tokens are in the order of the hashes, that a key is in its prefix's range, and that
+// its bytes can be parsed back. It also checks that a boundary assigns a key to the same side by token and by hash.
 func TestTokensAreInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.SampledFrom([]Scheme{V1, V2, MultiHash}).Draw(t, "scheme")
@@ -125,7 +124,7 @@ func TestTokensAreInOrder(t *testing.T) {
 	})
 }
 
-// TestRangesOfRing proves what the ends of the ring are called, and that what is no range is refused.
+// TestRangesOfRing checks the representation of the ends of the ring, and that invalid ranges are rejected.
 func TestRangesOfRing(t *testing.T) {
 	for _, s := range []Scheme{V1, V2, MultiHash} {
 		if s.Boundary(0) != "" {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf16"
 )
 
-// The first bytes of values in what is hashed.
+// These are the first bytes of values in the hash input.
 const (
 	markNone   = 0x00
 	markNull   = 0x01
@@ -20,7 +20,7 @@ const (
 	markString = 0x08
 )
 
-// append appends what is hashed of a value; end follows a string.
+// append appends the hash input of a value. end terminates a string.
 func (v Value) append(dst []byte, end byte) []byte {
 	switch v.Kind {
 	case None:
@@ -37,21 +37,21 @@ func (v Value) append(dst []byte, end byte) []byte {
 	return append(append(append(dst, markString), v.Text...), end)
 }
 
-// hash is the effective partition key of one value by version 2.
+// hash returns the effective partition key of one value by version 2.
 func (v Value) hash() (h [hashLen]byte) {
 	var room [256]byte
 	h1, h2 := murmur128(v.append(room[:0], 0xff))
-	binary.BigEndian.PutUint64(h[:], h2) // the bytes reversed
+	binary.BigEndian.PutUint64(h[:], h2) // the bytes in reverse order
 	binary.BigEndian.PutUint64(h[8:], h1)
 	h[0] &= 1<<(8-v2Unset) - 1
 	return h
 }
 
-// stringMaxV1 is how much of a string version 1 looks at.
+// stringMaxV1 is the number of bytes or characters of a string that version 1 uses.
 const stringMaxV1 = 100
 
-// hashV1 is the hash of version 1 of the first value. It takes the first bytes of a string, where SDKs take as many
-// characters. It cannot change: items are stored by it.
+// hashV1 returns the version 1 hash of the first value. It uses the first bytes of a string, but SDKs use the same
+// number of characters. The hash cannot be changed, because it determines where items are stored.
 func hashV1(k Key) uint32 {
 	v := k[0]
 	v.Text = v.Text[:min(len(v.Text), stringMaxV1)]
@@ -59,10 +59,11 @@ func hashV1(k Key) uint32 {
 	return murmur32(v.append(room[:0], 0))
 }
 
-// prefixV1 is what effective partition keys of a hash of version 1 begin with.
+// prefixV1 returns the prefix of effective partition keys with a version 1 hash.
 func prefixV1(h uint32) []byte { return appendNumberV1(nil, float64(h)) }
 
-// appendV1 appends the effective partition key by version 1: the hash and then the value, in a form that sorts.
+// appendV1 appends the effective partition key by version 1: the hash, followed by the value in an order-preserving
+// form.
 func appendV1(dst []byte, k Key) []byte {
 	if len(k) == 0 {
 		return dst
@@ -89,8 +90,8 @@ func appendV1(dst []byte, k Key) []byte {
 	}
 }
 
-// firstUnits returns the beginning of a text: most of the units of UTF-16 by which SDKs count characters, or one less
-// where the last one would be half of a character.
+// firstUnits returns a prefix of a text with at most the given number of UTF-16 units, in which SDKs count characters.
+// It has one unit less if the last unit would be half of a character.
 func firstUnits(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -104,8 +105,8 @@ func firstUnits(text string, most int) string {
 	return text
 }
 
-// appendNumberV1 appends a number so that numbers sort as their bytes do: 8 bits, then 7 at a time, each followed by a
-// bit that says whether there are more.
+// appendNumberV1 appends a number in an order-preserving form: 8 bits, then 7 bits at a time, each followed by a bit
+// that indicates whether more follow.
 func appendNumberV1(dst []byte, f float64) []byte {
 	dst = append(dst, markNumber)
 	b := math.Float64bits(f)
@@ -124,7 +125,7 @@ func appendNumberV1(dst []byte, f float64) []byte {
 	}
 }
 
-// murmur128 is MurmurHash3 x64 128 with seed 0. Unlike Cassandra's (token.Hash) it takes bytes as unsigned.
+// murmur128 is MurmurHash3 x64 128 with seed 0. Unlike Cassandra's variant (token.Hash), it treats bytes as unsigned.
 func murmur128(b []byte) (h1, h2 uint64) {
 	const c1, c2 = 0x87c37b91114253d5, 0x4cf5ad432745937f
 	size := uint64(len(b))

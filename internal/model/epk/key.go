@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package epk is the effective partition key of containers: the hashes by which Azure Cosmos DB places the values of a
-// partition key path on its ring, their hexadecimal form, and where they stand among the tokens of a table.
+// Package epk implements the effective partition keys of containers: the hashes by which Azure Cosmos DB places
+// partition key values on its ring, their hexadecimal form, and their mapping to the tokens of a table.
 //
-// Guarantees: (EP1) the hashes are Cosmos DB's, for every kind of value, of versions 1 and 2 and of hierarchical keys;
-// (EP2) equal values have equal keys, bytes and hashes, however they were written (1, 1.0 and 1e0); (EP3) tokens are in
-// the order of effective partition keys. It knows nothing of items. Start at Key and Scheme.
+// Guarantees:
+//
+//   - (EP1) The hashes equal those of Cosmos DB, for every kind of value, for versions 1 and 2, and for hierarchical
+//     keys.
+//   - (EP2) Equal values have equal keys, bytes, and hashes, regardless of notation (1, 1.0, and 1e0).
+//   - (EP3) Tokens are in the order of effective partition keys.
+//
+// The package does not depend on items. Start reading at Key and Scheme.
 package epk
 
 import (
@@ -16,10 +21,10 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is the kind of a value of a partition key path.
+// Kind is the kind of a partition key value.
 type Kind uint8
 
-// The kinds. None is a path that the item does not have, or that holds an object or an array.
+// These are the kinds. None is a path that the item does not have, or whose value is an object or an array.
 const (
 	None Kind = iota
 	Null
@@ -36,25 +41,25 @@ type Value struct {
 	Text   string
 }
 
-// Key is the values of the partition key paths, in their order. One with fewer values than the container has paths is
-// a prefix.
+// Key holds the values of the partition key paths, in order. A key with fewer values than the container has paths is a
+// prefix.
 type Key []Value
 
-// The bounds of a key.
+// These are the limits of a key.
 const (
-	// PathsMax is how many levels a hierarchical key may have.
+	// PathsMax is the maximum number of levels of a hierarchical key.
 	PathsMax = 3
-	// ValueBytesMax is how long the text of one value may be.
+	// ValueBytesMax is the maximum length of the text of one value.
 	ValueBytesMax = 2048
 )
 
-// Text returns the value of a string.
+// Text returns the Value of a string.
 func Text(s string) Value { return Value{Kind: String, Text: s} }
 
-// Float returns the value of a number.
+// Float returns the Value of a number.
 func Float(f float64) Value { return Value{Kind: Number, Number: f} }
 
-// Bool returns the value of a boolean.
+// Bool returns the Value of a boolean.
 func Bool(b bool) Value {
 	if b {
 		return Value{Kind: True}
@@ -68,7 +73,7 @@ func (k Key) Equal(o Key) bool { return slices.Equal(k, o) }
 // HasPrefix reports whether k begins with p.
 func (k Key) HasPrefix(p Key) bool { return len(k) >= len(p) && slices.Equal(k[:len(p)], p) }
 
-// Append appends the canonical JSON text of a value; that of None is {}.
+// Append appends the canonical JSON text of a value. The text of None is {}.
 func (v Value) Append(dst []byte) []byte {
 	switch v.Kind {
 	case None:
@@ -85,10 +90,10 @@ func (v Value) Append(dst []byte) []byte {
 	return appendText(dst, v.Text)
 }
 
-// String is the canonical JSON of the value.
+// String returns the canonical JSON text of the value.
 func (v Value) String() string { return string(v.Append(nil)) }
 
-// String is the key as a JSON array, as clients send it.
+// String returns the key as a JSON array, as clients send it.
 func (k Key) String() string {
 	b := []byte{'['}
 	for i, v := range k {
@@ -100,10 +105,10 @@ func (k Key) String() string {
 	return string(append(b, ']'))
 }
 
-// appendNumber writes a number as JavaScript does: whole numbers up to 1e21 without a point or an exponent.
+// appendNumber formats a number like JavaScript: integers up to 1e21 have neither point nor exponent.
 func appendNumber(dst []byte, f float64) []byte {
 	switch {
-	case f == 0: // also the negative zero
+	case f == 0: // including negative zero
 		return append(dst, '0')
 	case math.Abs(f) < 1e21 && math.Abs(f) >= 1e-6:
 		return strconv.AppendFloat(dst, f, 'f', -1, 64)
@@ -128,10 +133,10 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// errText says that bytes are not the canonical text of a value.
+// errText reports that bytes are not the canonical text of a value.
 var errText = errors.New("not the value of a partition key: a JSON string, number, true, false, null or {}")
 
-// ParseValue reads what Append wrote, and nothing else: texts that are not canonical are refused.
+// ParseValue parses the output of Append. Texts that are not canonical are rejected.
 func ParseValue(text []byte) (Value, error) {
 	switch string(text) {
 	case "{}":

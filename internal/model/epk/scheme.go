@@ -14,20 +14,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Scheme says how a container's keys are hashed.
+// Scheme is the method by which a container's keys are hashed.
 type Scheme uint8
 
-// The schemes: of one path by version 1 and 2, and of one to three paths, each by version 2.
+// These are the schemes: one path with version 1 or 2, or one to three paths, each with version 2.
 const (
 	V1 Scheme = iota + 1
 	V2
 	MultiHash
 )
 
-// V1 has 32 bits of hash, which are the upper half of a token; V2 has 126 bits, of which the first 64 are the token.
+// A V1 hash has 32 bits, which are the upper half of a token. A V2 hash has 126 bits, of which the first 64 are the
+// token.
 const (
 	v1Bits  = 32
-	v2Unset = 2 // the bits at the front that are always 0
+	v2Unset = 2 // number of leading bits that are always 0
 	hashLen = 16
 )
 
@@ -43,11 +44,11 @@ func (s Scheme) Hash(dst []byte, k Key) []byte {
 	return dst
 }
 
-// Hex is the effective partition key as a hexadecimal number in capital letters.
+// Hex returns the effective partition key as an uppercase hexadecimal number.
 func (s Scheme) Hex(k Key) string { return strings.ToUpper(hex.EncodeToString(s.Hash(nil, k))) }
 
-// Token is where a key stands on the ring of its table: by its first value, so that all keys of a prefix are together.
-// An empty key stands at the beginning.
+// Token returns the position of a key on the ring of its table. It depends only on the first value, so that all keys
+// with a common prefix are adjacent. The position of an empty key is the start of the ring.
 func (s Scheme) Token(k Key) token.Token {
 	switch {
 	case len(k) == 0:
@@ -59,15 +60,15 @@ func (s Scheme) Token(k Key) token.Token {
 	return token.AtPosition(place(h[:]))
 }
 
-// place is the ring's place of the effective partition key of a V2 hash, or of what it begins with.
+// place returns the ring position of the effective partition key of a V2 hash, or of a prefix of one.
 func place(b []byte) uint64 {
 	var h [hashLen]byte
 	copy(h[:], b)
 	return binary.BigEndian.Uint64(h[:])<<v2Unset | uint64(h[8])>>(8-v2Unset)
 }
 
-// Boundary is the effective partition key at a place of the ring (token.Token.Position): no key before the place has a
-// higher one, no other a lower one. It is "" at the ring's beginning, which 0 is.
+// Boundary returns the effective partition key at a ring position (token.Token.Position). Keys before the position have
+// lower effective partition keys, and all other keys do not. It returns "" at the start of the ring, which is 0.
 func (s Scheme) Boundary(at uint64) string {
 	var b []byte
 	switch {
@@ -76,7 +77,7 @@ func (s Scheme) Boundary(at uint64) string {
 	case s == V1:
 		h := at >> v1Bits
 		if at&(1<<v1Bits-1) != 0 {
-			h++ // no key stands between two hashes
+			h++ // no key is between two hashes
 		}
 		if h > math.MaxUint32 {
 			return End
@@ -89,22 +90,22 @@ func (s Scheme) Boundary(at uint64) string {
 	return strings.ToUpper(hex.EncodeToString(b))
 }
 
-// End is the effective partition key behind all others, as clients write it.
+// End is the effective partition key after all others, as clients write it.
 const End = "FF"
 
-// Range is a range of effective partition keys, of bytes; a nil Max is the end.
+// Range is a byte range of effective partition keys. A nil Max is the end.
 type Range struct{ Min, Max []byte }
 
-// ParseRange reads a range from two hexadecimal numbers: the first is in it, the second is not.
+// ParseRange parses a range from two hexadecimal numbers. The first is included, the second is not.
 func ParseRange(low, high string) (r Range, err error) {
 	if r.Min, err = hex.DecodeString(low); err != nil {
-		return r, fmt.Errorf("%q is not an effective partition key: it has to be a hexadecimal number", low)
+		return r, fmt.Errorf("%q is not an effective partition key: expected a hexadecimal number", low)
 	}
 	if high == End || high == "" {
 		return r, nil
 	}
 	if r.Max, err = hex.DecodeString(high); err != nil {
-		return r, fmt.Errorf("%q is not an effective partition key: it has to be a hexadecimal number", high)
+		return r, fmt.Errorf("%q is not an effective partition key: expected a hexadecimal number", high)
 	}
 	return r, nil
 }
@@ -114,13 +115,13 @@ func (r Range) Holds(epk []byte) bool {
 	return bytes.Compare(r.Min, epk) <= 0 && (r.Max == nil || bytes.Compare(epk, r.Max) < 0)
 }
 
-// Prefix is the range of the keys that begin with k.
+// Prefix returns the range of the keys that start with k.
 func (s Scheme) Prefix(k Key) Range {
 	low := s.Hash(nil, k)
 	return Range{Min: low, Max: append(bytes.Clone(low), 0xff)}
 }
 
-// Tokens is the smallest range of tokens that has all keys of a range; ok is false if no key can be in it.
+// Tokens returns the smallest token range that contains all keys of a range. ok is false if no key can be in the range.
 func (s Scheme) Tokens(r Range) (tokens token.Range, ok bool) {
 	if r.Max != nil && bytes.Compare(r.Min, r.Max) >= 0 {
 		return tokens, false
@@ -137,11 +138,11 @@ func (s Scheme) Tokens(r Range) (tokens token.Range, ok bool) {
 	if !in {
 		return tokens, true
 	}
-	tokens.Limit = last + s.step() // what begins with Max is not in the range, but may share its place
+	tokens.Limit = last + s.step() // keys that start with Max are not in the range, but may share its position
 	return tokens, true
 }
 
-// step is how far apart the places of two hashes are.
+// step returns the distance between the positions of adjacent hashes.
 func (s Scheme) step() uint64 {
 	if s == V1 {
 		return 1 << v1Bits
@@ -149,8 +150,8 @@ func (s Scheme) step() uint64 {
 	return 1
 }
 
-// floor is the first place that may have a key at or above an effective partition key; in is false if it is behind the
-// ring.
+// floor returns the first position that may have a key at or above an effective partition key. in is false if the key
+// is after the end of the ring.
 func (s Scheme) floor(b []byte) (at uint64, in bool) {
 	if s != V1 {
 		return place(b), len(b) == 0 || b[0] < 1<<(8-v2Unset)
@@ -162,7 +163,7 @@ func (s Scheme) floor(b []byte) (at uint64, in bool) {
 	return h << v1Bits, h < 1<<v1Bits
 }
 
-// AppendKey appends the partition key of a table that a whole key is: the canonical text of each value.
+// AppendKey appends the table's partition key for a complete key: the canonical text of each value.
 func AppendKey(dst []byte, k Key) []byte {
 	if len(k) == 1 {
 		return k[0].Append(dst)
@@ -174,7 +175,7 @@ func AppendKey(dst []byte, k Key) []byte {
 	return dst
 }
 
-// ParseKey reads what AppendKey wrote for a key of so many values.
+// ParseKey parses the output of AppendKey for a key with the given number of values.
 func ParseKey(b []byte, values int) (Key, error) {
 	k := make(Key, 0, values)
 	for range values {
@@ -197,8 +198,8 @@ func ParseKey(b []byte, values int) (Key, error) {
 	return k, nil
 }
 
-// KeyToken is Token of the key that AppendKey wrote. Bytes that are no key stand at the beginning of the ring: nothing
-// has such a key.
+// KeyToken returns the Token of the key that AppendKey wrote. It returns the start of the ring for invalid bytes, which
+// no stored key has.
 func (s Scheme) KeyToken(key []byte, values int) token.Token {
 	k, err := ParseKey(key, values)
 	if err != nil {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feature has the feature level: the one number by which nodes of several builds agree on the formats they
-// write and on what applying a log entry does.
+// Package feature defines the feature level, a number by which nodes of different builds agree on the formats they
+// write and on the effect of log entries.
 //
-// A build understands a range of levels. A partition's level is installed by an entry of its log and never falls, so
-// all replicas change what they do at the same index. Bytes that only a later build can read are refused with Newer,
-// which is not damage.
+// A build understands a range of levels. The level of a partition is installed by an entry of its log and never
+// decreases, so all replicas change their behavior at the same index. Bytes that only a later build can read are
+// rejected with Newer instead of being treated as damaged.
 package feature
 
 import (
@@ -13,26 +13,32 @@ import (
 	"fmt"
 )
 
-// Level numbers a step in the life of the formats. 0 is none.
+// Level is a version of the formats. 0 is invalid.
 type Level uint32
 
-// The levels that this build understands. Level 1 is that of the formats of version 2 (RFC 0006), from level 2 on
-// partitions split (RFC 0012), from level 3 on there are containers (RFC 0021), from level 4 on change logs (RFC
-// 0024), indexes of items (RFC 0025) and vectors (RFC 0026), and from level 5 on masks of columns (RFC 0027), change
-// logs of CQL tables (RFC 0024), user-defined functions (RFC 0029), materialized views (RFC 0030) and storage-attached
-// indexes (RFC 0031). From level 6 on indexes of vectors have lists (RFC 0033), and from level 7 on truncations have
-// IDs (RFC 0005). From level 8 on items have lifetimes (RFC 0038), change feeds have generations (RFC 0024), and
-// columns are dropped up to a timestamp.
+// These are the levels that this build understands:
+//
+//   - Level 1 is the base: the formats of version 2 (RFC 0006).
+//   - Level 2 adds partition splits (RFC 0012).
+//   - Level 3 adds containers (RFC 0021).
+//   - Level 4 adds change logs (RFC 0024), item indexes (RFC 0025), and vectors (RFC 0026).
+//   - Level 5 adds column masks (RFC 0027), change logs of CQL tables (RFC 0024), user-defined functions (RFC 0029),
+//     materialized views (RFC 0030), and storage-attached indexes (RFC 0031).
+//   - Level 6 adds lists in vector indexes (RFC 0033).
+//   - Level 7 adds IDs of truncations (RFC 0005).
+//   - Level 8 adds lifetimes of items (RFC 0038), generations of change feeds (RFC 0024), and columns dropped up to a
+//     timestamp.
 const (
 	Oldest Level = 1
 	Newest Level = 8
 )
 
-// TruncationIDs is the level from which on truncations have IDs.
+// TruncationIDs is the level that introduces IDs of truncations.
 const TruncationIDs Level = 7
 
-// The features of level 8: items are stored with their lifetimes instead of their deadlines, continuations of queries
-// contain the ID of their container, change feeds have generations, and columns are dropped up to a timestamp.
+// These features belong to level 8: items are stored with their lifetimes instead of their deadlines, query
+// continuations contain the ID of their container, change feeds have generations, and columns are dropped up to a
+// timestamp.
 const (
 	Lifetimes       Level = 8
 	ContinuationIDs Level = 8
@@ -40,7 +46,7 @@ const (
 	DropTimes       Level = 8
 )
 
-// Range is the levels that a build understands, both ends included.
+// Range is the range of levels that a build understands, inclusive.
 type Range struct{ Oldest, Newest Level }
 
 // Known is the range of this build.
@@ -49,7 +55,7 @@ var Known = Range{Oldest, Newest}
 // Has reports whether the level is in the range.
 func (r Range) Has(l Level) bool { return r.Oldest <= l && l <= r.Newest }
 
-// String is "1 to 2", or "1" for a single level.
+// String returns "1 to 2", or "1" for a single level.
 func (r Range) String() string {
 	if r.Oldest == r.Newest {
 		return fmt.Sprint(r.Newest)
@@ -57,22 +63,22 @@ func (r Range) String() string {
 	return fmt.Sprintf("%d to %d", r.Oldest, r.Newest)
 }
 
-// ErrNewer is what every Newer is: what was read is not damaged, but this build is too old for it.
+// ErrNewer matches every Newer: the data is not damaged, but this build is too old for it.
 var ErrNewer = errors.New("written by a newer Ilion")
 
-// Newer says what a later build wrote, and what this build understands. It is ErrNewer.
+// Newer describes data that a later build wrote, and the range that this build understands. It matches ErrNewer.
 type Newer struct {
-	// What names what was read: "this directory", "a mutation".
+	// The name of the data, such as "this directory" or "a mutation".
 	What string
 	// Unit names the number Has: "feature level", "format", "entry kind".
 	Unit string
 	Has  uint64
-	// Oldest and Newest are what this build understands of Unit; Oldest is 0 where only the newest is of interest,
-	// Newest if there is none.
+	// Oldest and Newest are the range of Unit that this build understands. Oldest is 0 if only the newest matters.
+	// Newest is 0 if the build understands none.
 	Oldest, Newest uint64
 }
 
-// Error is a sentence for an operator.
+// Error returns a sentence for the operator.
 func (e *Newer) Error() string {
 	known := fmt.Sprint(e.Newest)
 	switch {
@@ -85,5 +91,5 @@ func (e *Newer) Error() string {
 		known)
 }
 
-// Is makes every Newer an ErrNewer.
+// Is reports whether target is ErrNewer.
 func (e *Newer) Is(target error) bool { return target == ErrNewer }

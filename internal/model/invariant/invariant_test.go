@@ -4,7 +4,7 @@ package invariant
 
 import "testing"
 
-// TestCheck: a law that does not hold panics with its number, if checks are compiled in.
+// TestCheck checks that a violated invariant panics with its number if checks are compiled in.
 func TestCheck(t *testing.T) {
 	defer func() {
 		got := recover()

@@ -4,5 +4,5 @@
 
 package invariant
 
-// Enabled says that checks are compiled in.
+// Enabled reports whether checks are compiled in.
 const Enabled = true

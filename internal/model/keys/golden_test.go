@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestStoredBytes pins the bytes of the records of this package: they are in stores.
+// TestStoredBytes pins the encoding of the records of this package, which are stored on disk.
 func TestStoredBytes(t *testing.T) {
 	m := Meta{
 		Partition: 1 << 40, Applied: 300, Term: 6, Span: Span{Table: 2000, Begin: []byte{1}, End: []byte{}}, Epoch: 4,

@@ -10,57 +10,57 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// The ids below FirstTable.
+// These are the IDs below FirstTable.
 const (
-	IdentityID  uint32 = 0
-	PartitionID uint32 = 1
-	RegistryID  uint32 = 2
-	MetaID      uint32 = 3
-	FlagsID     uint32 = 4
-	DeadID      uint32 = 5
-	DueID       uint32 = 6
-	ProgressID  uint32 = 7
-	// FirstTable is the first id of a table or index. Ids up to 1023 are those of tables that every schema has.
+	IdentityID       uint32 = 0
+	PartitionID      uint32 = 1
+	RegistryID       uint32 = 2
+	MetaID           uint32 = 3
+	FlagsID          uint32 = 4
+	TombstoneCacheID uint32 = 5
+	SweepQueueID     uint32 = 6
+	ProgressID       uint32 = 7
+	// FirstTable is the first ID of a table or index. IDs up to 1023 belong to tables that every schema contains.
 	FirstTable uint32 = 512
 )
 
-// RecordsVersion is the key under MetaID whose value, 8 bytes, is the version of the other ones. They begin with a
-// higher byte.
-const RecordsVersion = "\x00"
+// MetadataVersionKey is the key under MetaID whose value, 8 bytes, is the version of all other keys under MetaID. The
+// other keys start with a higher byte.
+const MetadataVersionKey = "\x00"
 
-// The bits of an id that say how its keys are laid out.
+// These bits of an ID define the layout of its keys.
 const (
-	// WideRing marks tables whose position is 16 bytes.
+	// WideRing marks tables with positions of 16 bytes.
 	WideRing uint32 = 1 << 31
-	// WholeKey marks tables whose bloom filters hold rows instead of partitions.
+	// WholeKey marks tables whose bloom filters contain rows instead of partitions.
 	WholeKey uint32 = 1 << 30
 	// IndexSpace marks indexes.
 	IndexSpace uint32 = 1 << 29
-	// OrderedIndex marks indexes whose entries are in the order of their values.
+	// OrderedIndex marks indexes whose entries are ordered by value.
 	OrderedIndex uint32 = 1 << 28
 )
 
-// The kinds of key under a partition key.
+// These are the kinds of keys under a partition key.
 const (
 	Deletions byte = 0
 	Range     byte = 1
 	Static    byte = 2
 	Row       byte = 3
 	Dedupe    byte = 4
-	// Latest is an entry of the change log for a row as it is, Change one that keeps what a change has made of a row.
+	// Latest is a change log entry for the current state of a row. Change is an entry that stores the change itself.
 	// See AppendChange.
 	Latest byte = 5
 	Change byte = 6
-	// Pointer says where in the log the entry of a row stands that is not in the row itself: 8 bytes, its stamp.
+	// Pointer stores the timestamp, 8 bytes, of a row's change log entry if the row itself does not store it.
 	Pointer byte = 7
 )
 
-// MaxLen is the most bytes a partition key or an indexed value may have.
+// MaxLen is the maximum length of a partition key or an indexed value, in bytes.
 const MaxLen = math.MaxUint16
 
 const idLen = 4
 
-// positionLen is the length of the ring position under an id.
+// positionLen returns the length of the ring position in keys with an ID.
 func positionLen(id uint32) int {
 	if id&WideRing != 0 {
 		return 16
@@ -79,12 +79,12 @@ func AppendToken(dst []byte, tok token.Token) []byte {
 	return binary.BigEndian.AppendUint64(dst, tok.Position())
 }
 
-// AppendPosition appends the place of a partition key within its table.
+// AppendPosition appends the position of a partition key within its table.
 func AppendPosition(dst []byte, tok token.Token, pk []byte) []byte {
 	return appendSized(AppendToken(dst, tok), pk)
 }
 
-// AppendPartition appends the prefix that all keys of a logical partition have.
+// AppendPartition appends the common prefix of all keys of a logical partition.
 func AppendPartition(dst []byte, table uint32, tok token.Token, pk []byte) []byte {
 	return AppendPosition(binary.BigEndian.AppendUint32(dst, table), tok, pk)
 }
@@ -94,8 +94,8 @@ func AppendDeletions(dst []byte, table uint32, tok token.Token, pk []byte) []byt
 	return append(AppendPartition(dst, table, tok, pk), Deletions)
 }
 
-// AppendRangeEnd appends kind and rest of a deleted range that ends before a clustering key, or has no end if that is
-// nil, to the prefix of its partition.
+// AppendRangeEnd appends the kind and rest of a deleted range to the prefix of its partition. The range ends before the
+// clustering key end, or has no end if end is nil.
 func AppendRangeEnd(prefix, end []byte) []byte {
 	if end == nil {
 		return append(prefix, Range, 1)
@@ -109,19 +109,20 @@ func AppendRow(dst []byte, table uint32, tok token.Token, pk, clustering []byte)
 	return append(dst, clustering...)
 }
 
-// DedupeID names a command of a coordinator: (node, sequence) is used once.
+// DedupeID identifies a command of a coordinator. Each (node, sequence) pair is used only once.
 type DedupeID struct {
 	Coordinator [16]byte
 	Sequence    uint64
 }
 
-// partNumbers bounds the numbers of the parts of a batch. Those that nodes give to their commands are higher.
+// partNumbers is the limit of the numbers of batch parts. Nodes assign higher sequence numbers to their commands.
 const partNumbers = 1 << 32
 
-// MayBePart reports whether the id may be that of a part of an atomic batch: the batch's id and the number of the part.
+// MayBePart reports whether the ID can belong to a part of an atomic batch, and so consists of the batch ID and the
+// part number.
 func (id DedupeID) MayBePart() bool { return id.Sequence < partNumbers }
 
-// DedupeIDOf returns the id that the rest of the key of a dedupe record names.
+// DedupeIDOf returns the ID in the rest of a dedupe record's key.
 func DedupeIDOf(rest []byte) (id DedupeID, ok bool) {
 	if len(rest) != len(id.Coordinator)+8 {
 		return id, false
@@ -131,7 +132,7 @@ func DedupeIDOf(rest []byte) (id DedupeID, ok bool) {
 	return id, true
 }
 
-// AppendDedupeID appends what DedupeIDOf reads.
+// AppendDedupeID appends an ID in the form that DedupeIDOf reads.
 func AppendDedupeID(dst []byte, id DedupeID) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, id.Coordinator[:]...), id.Sequence)
 }
@@ -141,7 +142,7 @@ func AppendDedupe(dst []byte, table uint32, tok token.Token, pk []byte, id Dedup
 	return AppendDedupeID(append(AppendPartition(dst, table, tok, pk), Dedupe), id)
 }
 
-// AppendIndexValue appends the prefix of all entries of an index with a value.
+// AppendIndexValue appends the common prefix of all entries of an index with a value.
 func AppendIndexValue(dst []byte, index uint32, value []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, index|IndexSpace)
 	if index&OrderedIndex == 0 {
@@ -150,18 +151,19 @@ func AppendIndexValue(dst []byte, index uint32, value []byte) []byte {
 	return append(appendEscaped(dst, value), 0, valueEnd)
 }
 
-// AppendIndexFrom appends where the values of an ordered index begin that are not below value.
+// AppendIndexFrom appends the start of the entries of an ordered index whose value is at least value.
 func AppendIndexFrom(dst []byte, index uint32, value []byte) []byte {
 	return appendEscaped(binary.BigEndian.AppendUint32(dst, index|IndexSpace), value)
 }
 
-// What stands behind a zero byte in the value of an ordered index: one that is the value's own, or its end.
+// These bytes follow a zero byte in the value of an ordered index. They mark a zero byte of the value itself, or the
+// end of the value.
 const (
 	valueZero = 0xff
 	valueEnd  = 1
 )
 
-// appendEscaped appends a value of an ordered index, without its end.
+// appendEscaped appends a value of an ordered index without its end mark.
 func appendEscaped(dst, value []byte) []byte {
 	for {
 		n := bytes.IndexByte(value, 0)
@@ -173,7 +175,8 @@ func appendEscaped(dst, value []byte) []byte {
 	}
 }
 
-// escapedEnd returns the end of the value of an ordered index that begins at pos, behind its mark; 0 if there is none.
+// escapedEnd returns the end, after the end mark, of the value of an ordered index that starts at pos. It returns 0 if
+// none exists.
 func escapedEnd(key []byte, pos int) int {
 	for {
 		n := bytes.IndexByte(key[min(pos, len(key)):], 0)
@@ -190,7 +193,8 @@ func escapedEnd(key []byte, pos int) int {
 	}
 }
 
-// valueLen returns the length of the prefix that all entries with the value of an entry have, 0 if it is none.
+// valueLen returns the length of the prefix that all entries with the value of key share, or 0 if key is not an index
+// entry.
 func valueLen(key []byte) int {
 	if ID(key)&OrderedIndex == 0 {
 		return sizedEnd(key, idLen)
@@ -198,7 +202,7 @@ func valueLen(key []byte) int {
 	return escapedEnd(key, idLen)
 }
 
-// valueOf is the value in a prefix of an entry.
+// valueOf returns the value in the prefix of an entry.
 func valueOf(prefix []byte) []byte {
 	if ID(prefix)&OrderedIndex == 0 {
 		return prefix[idLen+2 : len(prefix) : len(prefix)]
@@ -210,27 +214,27 @@ func valueOf(prefix []byte) []byte {
 	return bytes.ReplaceAll(v, []byte{0, valueZero}, []byte{0})
 }
 
-// AppendIndex appends the key of an index entry: the row or, with an empty clustering key in a table that has
-// clustering columns, the static row, may have the value.
+// AppendIndex appends the key of an index entry, which means that the row may have the value. An empty clustering key
+// in a table with clustering columns stands for the static row.
 func AppendIndex(dst []byte, index uint32, value []byte, tok token.Token, pk, clustering []byte) []byte {
 	dst = AppendPosition(AppendIndexValue(dst, index, value), tok, pk)
 	return append(dst, clustering...)
 }
 
-// AppendTable appends the id, which all keys of a table (or index, with IndexSpace set) begin with.
+// AppendTable appends an ID, with which all keys of a table start. For an index, IndexSpace is set.
 func AppendTable(dst []byte, id uint32) []byte { return binary.BigEndian.AppendUint32(dst, id) }
 
-// AppendSystem appends a key of one of the ids below FirstTable.
+// AppendSystem appends a key with an ID below FirstTable.
 func AppendSystem(dst []byte, id uint32, sub []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, id), sub...)
 }
 
-// AppendMeta appends the key of a physical partition's meta, or of its registry record.
+// AppendMeta appends the key of a physical partition's meta or registry record.
 func AppendMeta(dst []byte, id uint32, partition uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, id), partition)
 }
 
-// ID returns the table or index id of a key, 0 for a key that is too short.
+// ID returns the table or index ID of a key, or 0 if the key is too short.
 func ID(key []byte) uint32 {
 	if len(key) < idLen {
 		return 0
@@ -238,20 +242,20 @@ func ID(key []byte) uint32 {
 	return binary.BigEndian.Uint32(key)
 }
 
-// Parts is a key of a table taken apart. Slices point into the key.
+// Parts is a decoded key of a table. Slices point into the key.
 type Parts struct {
 	Table uint32
 	Token token.Token // the first 8 bytes of the position
-	Low   uint64      // the others, on the wide ring
+	Low   uint64      // the remaining bytes, on the wide ring
 	Key   []byte
 	Kind  byte
-	// Rest is what doc.go shows as rest.
+	// Rest is the part that doc.go calls rest.
 	Rest []byte
-	// PrefixLen is the length of what all keys of the logical partition begin with.
+	// PrefixLen is the length of the common prefix of all keys of the logical partition.
 	PrefixLen int
 }
 
-// PartitionLen returns the length of the partition's prefix of a table's key, and 0 if it is none.
+// PartitionLen returns the length of the partition prefix of a table's key, or 0 if key is not one.
 func PartitionLen(key []byte) int {
 	if len(key) < idLen {
 		return 0
@@ -263,7 +267,7 @@ func PartitionLen(key []byte) int {
 	return sizedEnd(key, idLen+positionLen(id))
 }
 
-// sizedEnd returns the end of the sized bytes at pos, 0 if the key is too short.
+// sizedEnd returns the end of the length-prefixed bytes at pos, or 0 if the key is too short.
 func sizedEnd(key []byte, pos int) int {
 	if len(key) < pos+2 {
 		return 0
@@ -275,7 +279,7 @@ func sizedEnd(key []byte, pos int) int {
 	return end
 }
 
-// Parse takes a table's key apart; ok is false for any other bytes.
+// Parse decodes a key of a table. ok is false for any other bytes.
 func Parse(key []byte) (p Parts, ok bool) {
 	end := PartitionLen(key)
 	if end == 0 || end >= len(key) {
@@ -291,8 +295,7 @@ func Parse(key []byte) (p Parts, ok bool) {
 	return p, true
 }
 
-// Entry is an index entry taken apart. Slices point into the key, that of a value with zero bytes in an ordered index
-// aside.
+// Entry is a decoded index entry. Slices point into the key, except a value with zero bytes in an ordered index.
 type Entry struct {
 	Index      uint32 // without IndexSpace
 	Value      []byte
@@ -300,21 +303,21 @@ type Entry struct {
 	Low        uint64 // as in Parts
 	Key        []byte
 	Clustering []byte
-	// ValueLen is the length of the part before the position.
+	// ValueLen is the length of the key before the position.
 	ValueLen int
 }
 
-// Position is where the key stands in its table.
+// Position returns the position of the partition key in its table.
 func (p *Parts) Position() Position {
 	return Position{Ring: p.Token.Position(), Low: p.Low, Key: p.Key}
 }
 
-// Position is where the row's key stands in its table.
+// Position returns the position of the row's partition key in its table.
 func (e *Entry) Position() Position {
 	return Position{Ring: e.Token.Position(), Low: e.Low, Key: e.Key}
 }
 
-// ParseIndex takes the key of an index entry apart; ok is false for any other bytes.
+// ParseIndex decodes the key of an index entry. ok is false for any other bytes.
 func ParseIndex(key []byte) (e Entry, ok bool) {
 	id := ID(key)
 	if id&IndexSpace == 0 {
@@ -324,21 +327,21 @@ func ParseIndex(key []byte) (e Entry, ok bool) {
 	if e.ValueLen == 0 {
 		return Entry{}, false
 	}
-	if ok = e.place(key[e.ValueLen:], positionLen(id)); ok {
+	if ok = e.parseRow(key[e.ValueLen:], positionLen(id)); ok {
 		e.Index, e.Value = id&^IndexSpace, valueOf(key[:e.ValueLen])
 	}
 	return e, ok
 }
 
-// ParsePlace takes apart what stands behind the value in the key of an entry of an index; ok is false for any other
-// bytes. The index is not one of the wide ring.
-func ParsePlace(place []byte) (e Entry, ok bool) {
-	ok = e.place(place, positionLen(0))
+// ParseIndexRow decodes the part after the value in the key of an index entry. ok is false for any other bytes. The
+// index must not belong to a table on the wide ring.
+func ParseIndexRow(place []byte) (e Entry, ok bool) {
+	ok = e.parseRow(place, positionLen(0))
 	return e, ok
 }
 
-// place reads where the row of an entry is.
-func (e *Entry) place(b []byte, position int) bool {
+// parseRow decodes the position and keys of an entry's row.
+func (e *Entry) parseRow(b []byte, position int) bool {
 	end := sizedEnd(b, position)
 	if end == 0 {
 		return false
@@ -351,7 +354,7 @@ func (e *Entry) place(b []byte, position int) bool {
 	return true
 }
 
-// After returns the first key after all keys with the prefix, changing it in place; nil if there is none.
+// After returns the first key after all keys with the prefix, or nil if none exists. It modifies prefix in place.
 func After(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

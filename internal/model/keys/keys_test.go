@@ -22,12 +22,12 @@ import (
 
 var tokens = rapid.OneOf(rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 1, math.MaxInt64}), rapid.Int64())
 
-// short draws bytes that often share a beginning.
+// short draws bytes that often share a prefix.
 func short(t *rapid.T, name string) []byte {
 	return rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0x7f, 0xfe, 0xff}), 0, 4).Draw(t, name)
 }
 
-// drawKey draws any key of the store, or the beginning of one.
+// drawKey draws any key of the store, or a prefix of one.
 func drawKey(t *rapid.T, name string) []byte {
 	table := rapid.SampledFrom([]uint32{FirstTable, FirstTable + 1, FirstTable | WholeKey,
 		FirstTable | WideRing}).Draw(t, name+" table")
@@ -57,7 +57,7 @@ func drawKey(t *rapid.T, name string) []byte {
 	return key
 }
 
-// TestOrder: keys are in order of (table, token, length of the key, key, kind, clustering).
+// TestOrder checks that keys are ordered by (table, token, length of the key, key, kind, clustering).
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type place struct {
@@ -96,8 +96,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestOrderedIndex: entries of an ordered index are in order of (value, token, length of the key, key, clustering), the
-// values as bytes, and parse as what they were made of.
+// TestOrderedIndex checks that entries of an ordered index are ordered by (value, token, length of the key, key,
+// clustering), with values compared as bytes, and that they can be decoded.
 func TestOrderedIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type place struct {
@@ -130,7 +130,7 @@ func TestOrderedIndex(t *testing.T) {
 	})
 }
 
-// TestComparerLaws: what Pebble demands of a comparer, for whole keys and for beginnings of keys, which separators are.
+// TestComparerLaws checks Pebble's requirements for a comparer, for whole keys and for key prefixes such as separators.
 func TestComparerLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawKey(t, "a"), drawKey(t, "b")
@@ -165,7 +165,7 @@ func TestComparerLaws(t *testing.T) {
 	})
 }
 
-// TestAfter: After is the first key behind everything that has the prefix.
+// TestAfter checks that After returns the first key after all keys with a prefix.
 func TestAfter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prefix, rest := short(t, "prefix"), short(t, "rest")
@@ -180,7 +180,8 @@ func TestAfter(t *testing.T) {
 	})
 }
 
-// TestSpan: a span of tokens holds exactly the keys of its tokens, and a boundary inside a token divides its keys.
+// TestSpan checks that a token span contains exactly the keys of its tokens, and that a boundary inside a token divides
+// the token's keys.
 func TestSpan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := tokens.Draw(t, "a"), tokens.Draw(t, "b")
@@ -207,11 +208,11 @@ func TestSpan(t *testing.T) {
 	})
 }
 
-// TestMeta: the meta of a partition comes back as it was, and no prefix of its bytes is taken for one.
+// TestMeta checks that a partition's meta survives its encoding, and that no prefix of the encoding is accepted.
 func TestMeta(t *testing.T) {
 	m := NewMeta(1<<40, Span{Table: 2000, Begin: []byte{1}})
 	if m.Applied != 10 || m.Term != 5 || m.Epoch != 1 {
-		t.Errorf("born as %+v", m)
+		t.Errorf("initial meta %+v", m)
 	}
 	m.Voters = []Member{{1, [16]byte{1}}, {1 << 60, [16]byte{15: 2}}}
 	m.LearnersNext = []Member{{3, [16]byte{3}}}
@@ -232,8 +233,8 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// TestMetaOfLaterBuilds: fields that a later build has added to a meta survive a decoder that does not know them, byte
-// for byte; one that must be understood, and another format, are refused as newer.
+// TestMetaOfLaterBuilds checks that a decoder preserves unknown optional fields byte for byte, and that unknown
+// required fields and other formats are rejected as newer.
 func TestMetaOfLaterBuilds(t *testing.T) {
 	m := NewMeta(7, Span{Table: 2000})
 	m.Region = "here"
@@ -265,7 +266,7 @@ func TestMetaOfLaterBuilds(t *testing.T) {
 	}
 }
 
-// FuzzParse: no bytes make the decoders panic.
+// FuzzParse checks that no bytes make the decoders panic.
 func FuzzParse(f *testing.F) {
 	f.Add(AppendRow(nil, FirstTable, 5, []byte("pk"), []byte("ck")))
 	f.Add(AppendIndex(nil, FirstTable, []byte("v"), 5, []byte("pk"), nil))
@@ -281,8 +282,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestWideSpan proves that a span of a table on the wide ring whose boundary lies between two places of one first half
-// holds what is on its side, and that keys of rows and of index entries say on which side they are.
+// TestWideSpan checks spans of a table on the wide ring whose boundary is between two positions with the same first
+// half. Such a span must contain the positions on its side, and keys of rows and of index entries must have the right
+// position.
 func TestWideSpan(t *testing.T) {
 	const table, index = FirstTable | WideRing, (FirstTable + 1) | WideRing
 	at := func(low uint64) Position { return Position{Ring: 7, Low: low, Key: []byte("k")} }

@@ -10,99 +10,104 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// Birth values of a partition: its first log entry has the next index, so no replica can be replayed from nothing.
+// These are the initial values of a partition's meta. The first log entry has the next index, so no replica can be
+// recreated by replaying the log on an empty state.
 const (
-	BirthApplied uint64 = 10
-	BirthTerm    uint64 = 5
-	BirthEpoch   uint64 = 1
+	InitialApplied uint64 = 10
+	InitialTerm    uint64 = 5
+	InitialEpoch   uint64 = 1
 )
 
-// ErrCorrupt is returned for bytes that no Append function wrote. What a newer build wrote is a *feature.Newer instead.
+// ErrCorrupt is returned for bytes that no Append function wrote. Data of a newer build is a *feature.Newer instead.
 var ErrCorrupt = errors.New("corrupt partition meta")
 
-// Meta is what a replica stores about its physical partition, in the same batch as the rows. Its progress may be stored
-// apart from the rest: see Progress.
+// Meta is a replica's metadata about its physical partition. It is stored in the same batch as the rows. Its progress
+// may be stored separately, see Progress.
 type Meta struct {
-	// Partition is the id of the physical partition.
+	// Partition is the ID of the physical partition.
 	Partition uint64
-	// Applied and Term are those of the last log entry that the rows reflect.
+	// Applied and Term are the index and term of the last log entry that the rows include.
 	Applied, Term uint64
-	// MaxTimestamp is the highest stamp of a leader that was applied, stand-alone the highest one reserved; in
-	// microseconds. It says nothing of which writes were applied: stamps ascend in the log of a key, not of a
-	// partition.
+	// MaxTimestamp is the highest timestamp of a leader that has been applied, in microseconds. On a stand-alone node
+	// it is the highest reserved timestamp. It does not indicate which writes have been applied, because timestamps
+	// ascend per key and not per partition.
 	MaxTimestamp int64
 	// SchemaVersion is the schema revision that the log has installed.
 	SchemaVersion uint64
-	// Feature is the feature level that the log has installed. It never falls.
+	// Feature is the feature level that the log has installed. It never decreases.
 	Feature feature.Level
 	Span    Span
-	// Epoch grows with every change of the span.
+	// Epoch increases with every change of the span.
 	Epoch uint64
-	// Voters are the members that vote; the others as raft's ConfState has them.
+	// Voters lists the voting members. The other lists are as in raft's ConfState.
 	Voters, Learners, VotersOutgoing, LearnersNext []Member
 	AutoLeave                                      bool
-	// Children are the partitions that split off, oldest first.
+	// Children lists the partitions that were split off, oldest first.
 	Children []Child
-	// Parents are the partitions that this one was born of: none for one of a new table, one after a split.
+	// Parents lists the partitions from which this partition was created. It is empty for a new table and has one
+	// element after a split.
 	Parents []Parent
-	// Frozen is the index of the log entry after which the partition takes nothing, since its left neighbour is to have
-	// what it holds; 0 if it serves.
+	// Frozen is the index of the log entry after which the partition accepts no commands, because its left neighbor is
+	// about to take over its data. It is 0 if the partition serves.
 	Frozen uint64
-	// Absorbed are the partitions whose spans this one has taken, and those that they had taken before, oldest first,
-	// AbsorbedMax at most. What a node still has of them is void.
+	// Absorbed lists the partitions whose spans this partition has taken over, including the partitions that they had
+	// taken over before: at most AbsorbedMax, oldest first. Data of these partitions that a node still stores is
+	// obsolete.
 	Absorbed []Absorbed
-	// Begun is how much of the entry after Applied the state has already, if it is that entry's.
+	// Begun is the number of commands of the entry after Applied that the state already includes.
 	Begun Begun
-	// Region is that of the replica set, since the partition's birth; empty if it was born without a map.
+	// Region is the region of the replica set since the partition was created. It is empty if the partition was created
+	// without a topology.
 	Region string
-	// Swept is the highest horizon of a sweep of rows or deletions that was applied, in seconds since the epoch: what
-	// was deleted or had expired before it may be gone without a trace, so no state from before it can be read or
-	// restored. 0: nothing was swept.
+	// Swept is the highest horizon of an applied sweep of rows or deletions, in seconds since the epoch, or 0 if there
+	// was none. Data that was deleted or had expired before it may have been removed, so no earlier state can be read
+	// or restored.
 	Swept int64
-	// FeedLow is the log index of the first entry that a change feed can still be given; 0 is all that the log has. It
-	// is reserved: there are no feeds, and the log is cut by what replicas need alone.
+	// FeedLow is reserved for the log index of the first entry that a change feed can still return; 0 means the whole
+	// log. It is unused: change feeds do not read the log, and log truncation depends only on the replicas.
 	FeedLow uint64
 
-	// Rest has the fields that a later build has added, as they came.
+	// Rest holds the encoded fields that a later build has added.
 	Rest []byte
 }
 
-// Member is a replica and the node it is on.
+// Member is a replica and its node.
 type Member struct {
 	Replica uint64
 	Node    [16]byte
 }
 
-// Child is a physical partition that took a part of the span.
+// Child is a physical partition that was split off and took over a part of the span.
 type Child struct {
 	Partition uint64
 	Span      Span
 	Epoch     uint64
-	// Index is that of the log entry that split it off.
+	// Index is the index of the log entry that split it off.
 	Index uint64
 }
 
-// Parent is a physical partition that this one has its first rows from. The order of writes is (partition, log index):
-// what Partition applied up to Index comes before everything in the log of this one.
+// Parent is a physical partition from which this partition has its first rows. Writes are ordered by (partition, log
+// index): everything that Partition applied up to Index precedes the log of this partition.
 type Parent struct {
 	Partition, Index, Epoch uint64
 }
 
-// Absorbed is a physical partition that was merged into this one: what it applied up to Index, at which it was frozen,
-// comes before the entry At in the log of this one.
+// Absorbed is a physical partition that was merged into this one. Everything that it applied up to Index, at which it
+// was frozen, precedes entry At of this partition's log.
 type Absorbed struct {
 	Partition, Index, Epoch, At uint64
 }
 
-// Begun is how many commands of the log entry Index were applied, where that was stored before the rest of it was.
+// Begun is the number of applied commands of log entry Index, if they were stored before the rest of the entry.
 type Begun struct{ Index, Commands uint64 }
 
-// AbsorbedMax bounds Meta.Absorbed: a replica that was away for more merges is found by the map alone.
+// AbsorbedMax is the maximum length of Meta.Absorbed. A replica that has missed more merges is detected only through
+// the topology.
 const AbsorbedMax = 64
 
 const metaFormat = 2
 
-// The fields of a meta. Frozen must be understood: such a partition serves nobody.
+// These are the fields of a meta. Frozen must be understood, because such a partition serves no requests.
 const (
 	metaParents = 1
 	metaRegion  = 2
@@ -111,20 +116,20 @@ const (
 	metaFrozen  = 5
 	metaMerged  = 6
 	metaBegun   = 7
-	// metaFields is the last one that this build knows.
+	// metaFields is the highest field that this build knows.
 	metaFields = metaBegun
 )
 
-// NewMeta returns the meta of a partition at its birth.
+// NewMeta returns the initial meta of a partition.
 func NewMeta(partition uint64, span Span) Meta {
 	return Meta{
-		Partition: partition, Applied: BirthApplied, Term: BirthTerm, Span: span, Epoch: BirthEpoch,
+		Partition: partition, Applied: InitialApplied, Term: InitialTerm, Span: span, Epoch: InitialEpoch,
 		MaxTimestamp: math.MinInt64,
 		Feature:      feature.Oldest,
 	}
 }
 
-// Append appends the encoded meta: the format, then its parts in order; integers are varints, lists have a length.
+// Append appends the encoded meta: the format, then its parts in order. Integers are varints, and lists have a length.
 func (m *Meta) Append(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(metaFormat)
@@ -207,7 +212,7 @@ func (m *Meta) appendFields(w *codec.Writer) {
 
 func (s *Span) append(w *codec.Writer) { *w = s.Append(*w) }
 
-// decoder takes off what Append wrote. What it returns are copies.
+// decoder decodes the output of Append. It returns copies.
 type decoder struct{ codec.Reader }
 
 func (d *decoder) span() Span {
@@ -224,8 +229,8 @@ func (d *decoder) members() []Member {
 	return list
 }
 
-// DecodeMeta reads what Append wrote, in this build or in a later one of the same format. Errors are ErrCorrupt or a
-// *feature.Newer.
+// DecodeMeta decodes the output of Append of this build, or of a later build with the same format. Errors are
+// ErrCorrupt or a *feature.Newer.
 func DecodeMeta(b []byte) (Meta, error) {
 	d := decoder{codec.NewReader(b, ErrCorrupt)}
 	if err := checkFormat("the meta of a partition", d.Uint(), metaFormat, ErrCorrupt); err != nil {
@@ -282,7 +287,7 @@ func (m *Meta) decodeFields(d *decoder) error {
 	return nil
 }
 
-// checkFormat refuses a record of another format than the one that this build writes.
+// checkFormat rejects a record whose format differs from the format that this build writes.
 func checkFormat(what string, has, format uint64, corrupt error) error {
 	switch {
 	case has > format:

@@ -11,21 +11,22 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Position is where a partition key stands in its table: first its place on the ring, then the key itself. So two keys
-// of one token have two positions, and a hot one can be split off. Keys of one place are in the order of the store: by
-// length, then by bytes. The empty key stands before all others of its place.
+// Position is the position of a partition key in its table: the ring position, then the key itself. Two keys with the
+// same token have different positions, so a hot key can be split off. Keys with equal ring positions are ordered as in
+// the store: by length, then by bytes. The empty key precedes all others.
 type Position struct {
-	// Ring is the place of a token (token.Token.Position); on the wide ring, the first half of the place.
+	// Ring is the ring position of a token (token.Token.Position). On the wide ring, it is the first half of the
+	// position.
 	Ring uint64
-	// Low is the second half of a place on the wide ring. It is 0 in a table without the bit WideRing.
+	// Low is the second half of a position on the wide ring. It is 0 in a table without WideRing.
 	Low uint64
 	Key []byte
 }
 
-// At is the position of a key on the ring of tokens.
+// At returns the position of a key with a token.
 func At(t token.Token, key []byte) Position { return Position{Ring: t.Position(), Key: key} }
 
-// Compare is -1, 0 or 1.
+// Compare returns -1, 0, or 1.
 func (p Position) Compare(o Position) int {
 	if c := cmp.Compare(p.Ring, o.Ring); c != 0 {
 		return c
@@ -39,11 +40,12 @@ func (p Position) Compare(o Position) int {
 	return bytes.Compare(p.Key, o.Key)
 }
 
-// IsZero reports whether p is the first position of the ring; as the limit of a span that means the ring's end.
+// IsZero reports whether p is the first position of the ring. As the limit of a span, the zero position means the end
+// of the ring.
 func (p Position) IsZero() bool { return p.Ring == 0 && p.Low == 0 && len(p.Key) == 0 }
 
-// String shows the token, the second half of a wide place as a hexadecimal number, and the key, as far as they are
-// there.
+// String returns the token, the second half of a wide position as a hexadecimal number, and the key. It omits parts
+// that are zero or empty.
 func (p Position) String() string {
 	s := token.AtPosition(p.Ring).String()
 	if p.Low != 0 {
@@ -55,7 +57,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s/%x", s, p.Key)
 }
 
-// Boundary is the form of p as the boundary of a Span of a table; nil for the zero Position.
+// Boundary encodes p as a boundary of a Span of a table. It returns nil for the zero Position.
 func (p Position) Boundary(table uint32) []byte {
 	if p.IsZero() {
 		return nil
@@ -87,7 +89,7 @@ func ParseBoundary(table uint32, b []byte) (Position, error) {
 		return p, nil
 	}
 	if len(b) <= n+2 || int(binary.BigEndian.Uint16(b[n:])) != len(b)-n-2 {
-		return Position{}, fmt.Errorf("boundary %x is no position", b)
+		return Position{}, fmt.Errorf("boundary %x is not a position", b)
 	}
 	p.Key = bytes.Clone(b[n+2:])
 	return p, nil

@@ -4,13 +4,13 @@ package keys
 
 import "github.com/ilion-db/ilion/internal/model/codec"
 
-// Progress is the part of a partition's meta that nearly every entry changes. A node keeps that of all its partitions
-// in one record, which each batch merges what it changes into: a key in a batch, not one for each partition that the
-// batch has entries of. What a meta itself says counts where it is further: it is stored again only when something else
-// in it changes.
+// Progress is the part of a partition's meta that nearly every log entry changes. A node stores the progress of all its
+// partitions in one record. Each batch merges its changes into that record, and so writes one key instead of one key
+// per partition. If the meta itself is further ahead, it takes precedence: it is stored again only when another part of
+// it changes.
 type Progress struct {
-	// Partition is the id of the physical partition. The others are as in Meta; Applied is 0 where the partition has
-	// left the node, and what was known of it does not count any more.
+	// Partition is the ID of the physical partition. The other fields are as in Meta. Applied is 0 if the partition has
+	// left the node and its earlier progress is void.
 	Partition, Applied, Term uint64
 	MaxTimestamp             int64
 	SchemaVersion            uint64
@@ -18,10 +18,10 @@ type Progress struct {
 
 const progressFormat = 1
 
-// BeginProgress appends an empty record of progress: its format. Partitions follow until its end, in any order.
+// BeginProgress appends an empty progress record, which consists of its format. Partitions follow in any order.
 func BeginProgress(dst []byte) []byte { return append(dst, progressFormat) }
 
-// AppendProgress appends a partition to a record of progress, which it begins if it is empty.
+// AppendProgress appends a partition to a progress record. It starts the record if it is empty.
 func AppendProgress(record []byte, p *Progress) []byte {
 	if len(record) == 0 {
 		record = BeginProgress(record)
@@ -35,7 +35,7 @@ func AppendProgress(record []byte, p *Progress) []byte {
 	return w
 }
 
-// DecodeProgress passes on what AppendProgress wrote. Errors are ErrCorrupt or a *feature.Newer.
+// DecodeProgress calls f for each partition in a progress record. Errors are ErrCorrupt or a *feature.Newer.
 func DecodeProgress(b []byte, f func(p Progress)) error {
 	d := codec.NewReader(b, ErrCorrupt)
 	if err := checkFormat("the progress of partitions", d.Uint(), progressFormat, ErrCorrupt); err != nil {
@@ -52,7 +52,7 @@ func DecodeProgress(b []byte, f func(p Progress)) error {
 	return d.End()
 }
 
-// Advance takes over progress of the meta's partition that is further than the meta.
+// Advance updates m with progress of its partition that is further ahead.
 func (m *Meta) Advance(p *Progress) {
 	if p.Applied > m.Applied {
 		m.Applied, m.Term, m.MaxTimestamp, m.SchemaVersion = p.Applied, p.Term, p.MaxTimestamp, p.SchemaVersion

@@ -9,23 +9,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// MetaPartition is the physical partition of the cluster's own records. Its rows are the keys under MetaID; it is in no
-// table.
+// MetaPartition is the physical partition with the cluster metadata. Its rows are the keys under MetaID. It does not
+// belong to a table.
 const MetaPartition uint64 = 1 << 62
 
 // ErrReplicaCorrupt is returned for bytes that Replica.Append did not write.
 var ErrReplicaCorrupt = errors.New("corrupt replica record")
 
-// Replica is a node's own note that it has a replica of a physical partition, under RegistryID. It is written before
-// the replica holds anything, and deleted together with what it held; it is in no snapshot.
+// Replica is a node's record, under RegistryID, of a physical partition replica. It is written before the replica
+// stores anything, and deleted together with the replica's data. It is not part of snapshots.
 type Replica struct {
 	Partition uint64
-	// Replica is never used twice, not for another partition either.
+	// Replica is the replica ID. It is never reused, not even for another partition.
 	Replica uint64
-	// Created is when the record was written, in seconds since the epoch.
+	// Created is the time at which the record was written, in seconds since the epoch.
 	Created int64
 
-	// Rest has the fields that a later build has added, as they came.
+	// Rest holds the encoded fields that a later build has added.
 	Rest string
 }
 
@@ -43,7 +43,7 @@ func (r *Replica) Append(dst []byte) []byte {
 	return w
 }
 
-// DecodeReplica reads what Append wrote.
+// DecodeReplica reads the output of Append.
 func DecodeReplica(b []byte) (Replica, error) {
 	d := codec.NewReader(b, ErrReplicaCorrupt)
 	if err := checkFormat("the record of a replica", d.Uint(), replicaFormat, ErrReplicaCorrupt); err != nil {

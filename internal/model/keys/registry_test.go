@@ -11,7 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// TestReplicaRecord: a record survives its encoding; one that is cut off, longer or of a newer format is refused.
+// TestReplicaRecord checks that a record survives its encoding, and that a truncated, overlong, or newer record is
+// rejected.
 func TestReplicaRecord(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Replica{Partition: rapid.Uint64().Draw(t, "partition"), Replica: rapid.Uint64().Draw(t, "replica"),

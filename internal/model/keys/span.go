@@ -12,13 +12,13 @@ import (
 )
 
 // Span is a part of a table: the keys whose position (see AppendPosition) is in [Begin, End). An empty Begin is the
-// table's beginning, an empty End its end. A boundary may lie between two partition keys of one token.
+// start of the table, and an empty End is its end. A boundary may be between two partition keys of the same token.
 type Span struct {
 	Table      uint32
 	Begin, End []byte
 }
 
-// TokenSpan is the part of a table that a range of tokens covers.
+// TokenSpan returns the part of a table that a token range covers.
 func TokenSpan(table uint32, r token.Range) Span {
 	s := Span{Table: table}
 	if r.Begin != 0 {
@@ -30,7 +30,7 @@ func TokenSpan(table uint32, r token.Range) Span {
 	return s
 }
 
-// Holds reports whether a logical partition lies in the span.
+// Holds reports whether a logical partition is in the span.
 func (s Span) Holds(p Position) bool {
 	var buf [64]byte
 	pos := binary.BigEndian.AppendUint64(buf[:0], p.Ring)
@@ -41,7 +41,7 @@ func (s Span) Holds(p Position) bool {
 	return bytes.Compare(s.Begin, pos) <= 0 && (len(s.End) == 0 || bytes.Compare(pos, s.End) < 0)
 }
 
-// Bounds returns the first key of the span and the first after it.
+// Bounds returns the first key of the span and the first key after it.
 func (s Span) Bounds() (lower, upper []byte) {
 	lower = append(AppendTable(nil, s.Table), s.Begin...)
 	if len(s.End) > 0 {
@@ -50,7 +50,7 @@ func (s Span) Bounds() (lower, upper []byte) {
 	return lower, After(AppendTable(nil, s.Table))
 }
 
-// Tokens returns the smallest range of tokens that covers the span.
+// Tokens returns the smallest token range that covers the span.
 func (s Span) Tokens() token.Range {
 	var r token.Range
 	r.Begin, _ = boundary(s.Begin)
@@ -61,14 +61,15 @@ func (s Span) Tokens() token.Range {
 	return r
 }
 
-// boundary reads the position of a boundary; exact is false if it lies between partition keys of one token.
+// boundary decodes the position of a boundary. exact is false if the boundary is between partition keys of the same
+// token.
 func boundary(b []byte) (position uint64, exact bool) {
 	var buf [8]byte
 	copy(buf[:], b)
 	return binary.BigEndian.Uint64(buf[:]), len(b) <= len(buf)
 }
 
-// String shows the table and the bounds in hexadecimal.
+// String returns the table and the boundaries in hexadecimal.
 func (s Span) String() string { return fmt.Sprintf("%d[%x,%x)", s.Table, s.Begin, s.End) }
 
 // Append appends the encoded span.
@@ -80,7 +81,7 @@ func (s Span) Append(dst []byte) []byte {
 	return w
 }
 
-// DecodeSpan reads what Append wrote. It is a view over b.
+// DecodeSpan decodes the output of Append. The span points into b.
 func DecodeSpan(b []byte) (Span, error) {
 	r := codec.NewReader(b, ErrCorrupt)
 	s := Span{Table: r.Uint32(), Begin: r.Bytes(), End: r.Bytes()}

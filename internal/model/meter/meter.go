@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package meter bounds the evaluation of expressions: the memory that it allocates, the work that it does, and how many
-// evaluations run at the same time.
+// Package meter limits the evaluation of expressions: the memory that it allocates, the work that it does, and the
+// number of concurrent evaluations.
 //
-// Guarantees: (ME1) an evaluation asks for memory before it allocates, and all evaluations of a node together hold no
-// more than their Pool; (ME2) an evaluation ends soon after its context, its deadline, or the end of its allowance;
-// (ME3) an evaluation that takes longer than a few milliseconds needs a slot, which it shares with others as package
-// share says.
+// Guarantees:
 //
-// A nil Meter bounds nothing, so that code which evaluates constants and tests needs none.
+//   - (ME1) An evaluation reserves memory before it allocates. All evaluations of a node together hold no more than
+//     their Pool.
+//   - (ME2) An evaluation ends soon after its context ends, its deadline passes, or its work limit is reached.
+//   - (ME3) An evaluation that takes longer than a few milliseconds needs a slot. Slots are shared as package fairshare
+//     describes.
+//
+// A nil Meter imposes no limits. Code that evaluates constants, and tests, need no meter.
 package meter
 
 import (
@@ -17,7 +20,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
 // Pool is memory that evaluations share. It is safe for concurrent use.
@@ -26,10 +29,10 @@ type Pool struct {
 	used atomic.Int64
 }
 
-// NewPool makes a pool of so many bytes.
+// NewPool returns a pool of max bytes.
 func NewPool(max int64) *Pool { return &Pool{max: max} }
 
-// Take takes bytes, or reports that fewer are left.
+// Take reserves n bytes, or reports false if fewer are available.
 func (p *Pool) Take(n int64) bool {
 	if p.used.Add(n) > p.max {
 		p.used.Add(-n)
@@ -38,75 +41,79 @@ func (p *Pool) Take(n int64) bool {
 	return true
 }
 
-// Give returns bytes.
+// Give releases n bytes.
 func (p *Pool) Give(n int64) { p.used.Add(-n) }
 
-// Used returns how many bytes are taken, Max how many there are.
+// Used returns the number of reserved bytes.
 func (p *Pool) Used() int64 { return p.used.Load() }
 
 // Max returns the size of the pool.
 func (p *Pool) Max() int64 { return p.max }
 
 const (
-	// free is what an evaluation may hold without asking the pool, and grain by how much its share grows.
+	// free is the memory that an evaluation may hold without reserving it. grain is the unit in which its reservation
+	// grows.
 	free, grain = 64 << 10, 256 << 10
-	// stride is how many steps an evaluation does before it looks at its context and the clock: a tenth of a
-	// millisecond of work.
+	// stride is the number of steps between two checks of the context and the clock: a tenth of a millisecond of work.
 	stride = 2048
-	// turn is how long an evaluation runs without a slot, and how long with one that others wait for.
+	// turn is the time for which an evaluation runs without a slot, and with a slot that others wait for.
 	turn = 10 * time.Millisecond
-	// StepsMax is the work that an evaluation may do beyond its allowance: two seconds, or up to five where steps take
-	// longest.
+	// StepsMax is the work that an evaluation may do beyond its allowance. It corresponds to two seconds, or up to five
+	// for the slowest steps.
 	StepsMax = 60_000_000
 )
 
-// Limits are the bounds of an evaluation. The zero value bounds nothing but the work.
+// Limits are the limits of an evaluation. The zero value limits only the work.
 type Limits struct {
-	// Pool is what the memory is taken from; nil: there is enough.
+	// Pool is the source of memory. nil means unlimited memory.
 	Pool *Pool
-	// Bytes is how much memory the evaluation may hold; 0: any amount.
+	// Bytes is the maximum memory of the evaluation, or 0 for no limit.
 	Bytes int64
-	// Deadline ends the evaluation with Late; Clock tells the time. A nil Clock, or a zero Deadline, is no deadline.
+	// Deadline ends the evaluation with the error Late. Clock returns the current time. Without a Clock or a Deadline,
+	// the evaluation has no deadline.
 	Deadline time.Time
 	Clock    func() time.Time
 	Late     error
-	// Slots bound how many evaluations run at the same time; nil: any number. Who is the claimant.
-	Slots *share.Slots
-	Who   share.Claimant
+	// Slots limits the number of concurrent evaluations. nil means no limit. Who is the principal.
+	Slots *fairshare.Slots
+	Who   fairshare.Principal
 	// Steps replaces StepsMax if it is not 0.
 	Steps int64
 }
 
-// Meter counts what one evaluation takes. It belongs to one goroutine.
+// Meter measures one evaluation. It belongs to one goroutine.
 type Meter struct {
 	ctx    context.Context
 	limits Limits
 
-	// kept and passing are the bytes in use: those kept until they are released one by one, and those released by Mark.
+	// kept and passing are the numbers of bytes in use: those released one by one, and those released by Mark and
+	// Release.
 	kept, passing int64
-	// granted is how many bytes may be in use without asking, taken is how many of them are the pool's.
+	// granted is the number of bytes that may be in use without a further reservation. taken is the part of it reserved
+	// in the pool.
 	granted, taken int64
 
-	// left are the steps until the next look, done those before it, allowed those beyond StepsMax.
+	// left is the number of steps until the next check, done the number before it, and allowed the number beyond
+	// StepsMax.
 	left          int
 	done, allowed int64
-	// looked is when the last look was, ran the time since the last turn, in the slot if there is one.
+	// looked is the time of the last check. ran is the time since the last turn, in the slot if there is one.
 	looked time.Time
 	ran    time.Duration
 	inSlot bool
 	err    error
-	// exhausted says that err is that of the bound of work, or of the deadline.
+	// exhausted means that err was caused by the work limit or the deadline.
 	exhausted bool
 }
 
-// New begins an evaluation. Close ends it.
+// New starts an evaluation. Close ends it.
 func New(ctx context.Context, l Limits) *Meter {
 	m := &Meter{}
 	m.Reset(ctx, l)
 	return m
 }
 
-// Reset begins an evaluation in a meter that is not in use.
+// Reset starts an evaluation in a meter that is not in use.
 func (m *Meter) Reset(ctx context.Context, l Limits) {
 	if l.Steps == 0 {
 		l.Steps = StepsMax
@@ -117,7 +124,7 @@ func (m *Meter) Reset(ctx context.Context, l Limits) {
 	}
 }
 
-// Close returns everything that the evaluation holds.
+// Close releases everything that the evaluation holds.
 func (m *Meter) Close() {
 	if m == nil {
 		return
@@ -129,7 +136,7 @@ func (m *Meter) Close() {
 	m.granted, m.taken, m.kept, m.passing = 0, 0, 0, 0
 }
 
-// Context is the evaluation's context.
+// Context returns the evaluation's context.
 func (m *Meter) Context() context.Context {
 	if m == nil || m.ctx == nil {
 		return context.Background()
@@ -137,15 +144,15 @@ func (m *Meter) Context() context.Context {
 	return m.ctx
 }
 
-// Who is the claimant.
-func (m *Meter) Who() (who share.Claimant) {
+// Who returns the principal.
+func (m *Meter) Who() (who fairshare.Principal) {
 	if m != nil {
 		who = m.limits.Who
 	}
 	return who
 }
 
-// Alloc is called before n bytes are allocated. They count until Release of an earlier Mark.
+// Alloc must be called before n bytes are allocated. They count until Release of an earlier Mark.
 func (m *Meter) Alloc(n int) error {
 	if m == nil {
 		return nil
@@ -156,7 +163,7 @@ func (m *Meter) Alloc(n int) error {
 	return m.grow()
 }
 
-// Keep is called before n bytes are allocated that count until Keep of -n.
+// Keep must be called before n bytes are allocated that count until Keep of -n.
 func (m *Meter) Keep(n int) error {
 	if m == nil {
 		return nil
@@ -167,7 +174,7 @@ func (m *Meter) Keep(n int) error {
 	return m.grow()
 }
 
-// Mark is a point to which Release takes the count of allocated bytes back.
+// Mark returns the current count of allocated bytes, to which Release can return.
 func (m *Meter) Mark() int64 {
 	if m == nil {
 		return 0
@@ -175,14 +182,14 @@ func (m *Meter) Mark() int64 {
 	return m.passing
 }
 
-// Release says that what was allocated since Mark is garbage.
+// Release records that the memory allocated since Mark has been released.
 func (m *Meter) Release(mark int64) {
 	if m != nil {
 		m.passing = mark
 	}
 }
 
-// grow asks for more memory.
+// grow reserves more memory.
 func (m *Meter) grow() error {
 	if m.err != nil {
 		return m.err
@@ -209,7 +216,7 @@ func (m *Meter) fail(err error) error {
 	return err
 }
 
-// Step counts work: n steps, of which each takes about 30 ns. It is called before work that takes long.
+// Step counts n steps of work, each of about 30 ns. It must be called before long work.
 func (m *Meter) Step(n int) error {
 	if m == nil {
 		return nil
@@ -220,14 +227,14 @@ func (m *Meter) Step(n int) error {
 	return m.look()
 }
 
-// Allow adds to the work that may be done, for rows that were read and paid for.
+// Allow adds steps to the allowed work, for rows that were read and charged.
 func (m *Meter) Allow(steps int) {
 	if m != nil {
 		m.allowed += int64(steps)
 	}
 }
 
-// Excess is the work that was done beyond what was allowed for, in steps.
+// Excess returns the number of steps beyond the allowance.
 func (m *Meter) Excess() int64 {
 	if m == nil {
 		return 0
@@ -235,7 +242,7 @@ func (m *Meter) Excess() int64 {
 	return max(0, m.done+int64(stride-m.left)-m.allowed)
 }
 
-// Err is why the evaluation has to end, nil as long as it may go on.
+// Err returns the reason why the evaluation must end, or nil if it may continue.
 func (m *Meter) Err() error {
 	if m == nil {
 		return nil
@@ -243,10 +250,10 @@ func (m *Meter) Err() error {
 	return m.err
 }
 
-// Exhausted reports whether the evaluation has done as much work as it may, or has come to its deadline.
+// Exhausted reports whether the evaluation has reached its work limit or its deadline.
 func (m *Meter) Exhausted() bool { return m != nil && m.exhausted }
 
-// Look looks at the context and the clock now.
+// Look checks the context and the clock immediately.
 func (m *Meter) Look() error {
 	if m == nil {
 		return nil
@@ -254,7 +261,7 @@ func (m *Meter) Look() error {
 	return m.look()
 }
 
-// look decides whether the evaluation may go on.
+// look decides whether the evaluation may continue.
 func (m *Meter) look() error {
 	m.done += int64(stride - m.left)
 	m.left = stride
@@ -289,7 +296,7 @@ func (m *Meter) late() error {
 	return context.DeadlineExceeded
 }
 
-// takeTurn has an evaluation that has run for its turn take a slot, or let another one have it.
+// takeTurn acquires a slot for an evaluation that has used up its turn, or yields its slot to another evaluation.
 func (m *Meter) takeTurn() error {
 	now := time.Now()
 	if !m.looked.IsZero() {
@@ -308,7 +315,7 @@ func (m *Meter) takeTurn() error {
 		switch {
 		case m.Context().Err() != nil:
 			err = m.Context().Err()
-		case err == share.ErrWaiting:
+		case err == fairshare.ErrWaiting:
 			err = &dberr.Overloaded{Message: "Too many expressions are evaluated on this node: try again later"}
 		default:
 			m.exhausted, err = true, m.late()
@@ -326,8 +333,8 @@ func (m *Meter) leave() {
 	}
 }
 
-// Pause is called before the evaluation waits for anything: it gives its slot back, and the time until the next step
-// does not count.
+// Pause must be called before the evaluation waits. It releases the slot, and the time until the next step is not
+// counted.
 func (m *Meter) Pause() {
 	if m == nil || m.looked.IsZero() {
 		return

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
-// TestMemory proves ME1: what is asked for is the pool's until it is released, and is refused above either bound.
+// TestMemory checks ME1: reserved memory belongs to the pool until it is released, and a reservation above either limit
+// is rejected.
 func TestMemory(t *testing.T) {
 	pool := NewPool(1 << 20)
 	m := New(t.Context(), Limits{Pool: pool, Bytes: 900 << 10})
@@ -51,8 +52,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestWork proves ME2: an evaluation ends at its bound of work, which rows that were read raise, at its deadline, and
-// with its context.
+// TestWork checks ME2: an evaluation ends at its work limit, which reading rows raises, at its deadline, and with its
+// context.
 func TestWork(t *testing.T) {
 	m := New(t.Context(), Limits{Steps: 10_000})
 	m.Allow(5_000)
@@ -79,10 +80,10 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestTurns proves ME3: what has run for its turn takes a slot, gives it back before it waits and at its end, and does
-// not wait for one longer than until its deadline.
+// TestTurns checks ME3: an evaluation that has used up its turn acquires a slot, releases it before it waits and at its
+// end, and does not wait for a slot past its deadline.
 func TestTurns(t *testing.T) {
-	slots := share.NewSlots(1, func() time.Duration { return 0 })
+	slots := fairshare.NewSlots(1, func() time.Duration { return 0 })
 	first := New(t.Context(), Limits{Slots: slots})
 	first.ran = turn
 	if err := first.Step(stride); err != nil || slots.Used() != 1 {

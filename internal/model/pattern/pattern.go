@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pattern compiles regular expressions of clients within bounds: how large the program of an expression may be,
-// and how long a match takes. A match of package regexp cannot be interrupted, so its cost has to be known before.
+// Package pattern compiles regular expressions of clients with limits on the size of the compiled program and on the
+// duration of a match. A match of package regexp cannot be interrupted, so its cost must be known in advance.
 package pattern
 
 import (
@@ -10,10 +10,10 @@ import (
 	"regexp/syntax"
 )
 
-// InstructionsMax bounds the program of an expression: each instruction takes about a hundred bytes.
+// InstructionsMax is the maximum number of instructions of a program. Each takes about a hundred bytes.
 const InstructionsMax = 20_000
 
-// ErrTooLarge refuses an expression whose program would have more than InstructionsMax instructions.
+// ErrTooLarge reports an expression whose program would exceed InstructionsMax.
 var ErrTooLarge = errors.New("the regular expression repeats too much: its program has more than 20000 instructions")
 
 // Pattern is a compiled expression. It is safe for concurrent use.
@@ -42,7 +42,7 @@ func Compile(expression string) (*Pattern, error) {
 	return &Pattern{re, n}, nil
 }
 
-// size is about how many instructions an expression has, InstructionsMax+1 if more than that are allowed.
+// size estimates the number of instructions of an expression. It returns InstructionsMax+1 above the limit.
 func size(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/2
 	for _, sub := range re.Sub {
@@ -59,5 +59,5 @@ func size(re *syntax.Regexp) int {
 	return min(n, InstructionsMax+1)
 }
 
-// Cost returns the work of a match against a text of so many bytes, in units of about 30 ns.
+// Cost returns the cost of a match against a text of the given length, in units of about 30 ns.
 func (p *Pattern) Cost(bytes int) int { return 1 + (bytes+1)*p.instructions/4 }

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Builder makes operands. It may be reused; once grown it allocates nothing. Paths and values are referenced, not
-// copied, until Bytes or Append. Entries may be added in any order; ascending order is cheapest. If one place (column,
-// path) is added twice, the merge rule decides (RW2), as it would between two operands. The zero Builder must be Reset.
+// Builder makes operands. It may be reused, and allocates nothing once its buffers have grown. Paths and values are
+// referenced, not copied, until Bytes or Append. Entries may be added in any order; ascending order is cheapest. If the
+// same place (column, path) is added twice, the merge rule decides (RW2), as it would between two operands. The zero
+// Builder must be Reset.
 type Builder struct {
 	h       head
 	entries []entry
@@ -18,15 +19,16 @@ type Builder struct {
 	buf     []byte
 }
 
-// Reset begins an operand whose timestamp is ts, in microseconds, or Unstamped.
+// Reset begins an operand with timestamp ts, in microseconds, or Unstamped.
 func (b *Builder) Reset(ts int64) {
-	clear(b.entries) // let go of the caller's memory
+	clear(b.entries) // release the caller's memory
 	clear(b.ranges)
 	b.entries, b.ranges, b.sorted = b.entries[:0], b.ranges[:0], true
 	b.h = head{base: ts, deleted: deletion{ts: NotDeleted}}
 }
 
-// Live sets the row marker. ttl is in seconds, 0 = none; expiry is the second it ends, ignored if ttl is 0.
+// Live sets the row marker. ttl is in seconds, or 0 for none. expiry is the second at which the marker expires; it is
+// ignored if ttl is 0.
 func (b *Builder) Live(ttl int32, expiry int64) {
 	if ttl == 0 {
 		expiry = NoExpiry
@@ -34,53 +36,53 @@ func (b *Builder) Live(ttl int32, expiry int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, TTL: ttl, Expiry: expiry}
 }
 
-// LiveFor sets the row marker of a row with a lifetime (see Lifetimes): so many seconds, or DefaultLifetime, from the
-// second at on, at which the row is written.
+// LiveFor sets the row marker of a row with a lifetime (see Lifetimes). lifetime is in seconds, or DefaultLifetime. It
+// starts at the second at, at which the row is written.
 func (b *Builder) LiveFor(lifetime int32, at int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, Expiry: NoExpiry, Lifetime: lifetime, Written: at}
 }
 
-// DeleteRow deletes the row, or in a header the whole partition, with the operand's timestamp. at is the second it is
-// made.
+// DeleteRow deletes the row, or the whole partition in a header operand, at the operand's timestamp. at is the second
+// of the deletion.
 func (b *Builder) DeleteRow(at int64) { b.DeleteRowBefore(0, at) }
 
 // DeleteRowBefore is DeleteRow with the operand's timestamp plus delta, 0 or -1.
 func (b *Builder) DeleteRowBefore(delta int, at int64) {
-	b.h.dead, b.h.deleted = true, deletion{b.h.base + int64(delta), at} // wraps for Unstamped, as in DeleteColumn
+	b.h.dead, b.h.deleted = true, deletion{b.h.base + int64(delta), at} // wraps around for Unstamped, see DeleteColumn
 }
 
-// Cell sets a value: of a single-cell column if path is nil, else of one element. ttl and expiry as for Live.
+// Cell sets the value of a single-cell column if path is nil, or of one element. ttl and expiry are as for Live.
 func (b *Builder) Cell(col uint32, path, value []byte, ttl int32, expiry int64) {
 	b.add(cellEntry(col, path, value, b.h.base, ttl, expiry))
 }
 
-// CellAt is Cell with a timestamp of its own, which an Unstamped operand has no room for.
+// CellAt is Cell with a separate timestamp, which an Unstamped operand cannot store.
 func (b *Builder) CellAt(col uint32, path, value []byte, ts int64, ttl int32, expiry int64) {
 	b.add(cellEntry(col, path, value, ts, ttl, expiry))
 }
 
-// Tombstone deletes a single-cell column (path nil) or one element. at is the second it is made.
+// Tombstone deletes a single-cell column if path is nil, or one element. at is the second of the deletion.
 func (b *Builder) Tombstone(col uint32, path []byte, at int64) {
 	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: b.h.base, when: at})
 }
 
-// TombstoneAt is Tombstone with a timestamp of its own, as for CellAt.
+// TombstoneAt is Tombstone with a separate timestamp, as for CellAt.
 func (b *Builder) TombstoneAt(col uint32, path []byte, ts, at int64) {
 	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: ts, when: at})
 }
 
-// DeleteColumn deletes all elements of a multi-cell column with the operand's timestamp plus delta, which is 0, or -1
-// when the same operand sets new elements.
+// DeleteColumn deletes all elements of a multi-cell column at the operand's timestamp plus delta. delta is 0, or -1 if
+// the same operand sets new elements.
 func (b *Builder) DeleteColumn(col uint32, delta int, at int64) {
 	ts := b.h.base
 	if delta < 0 {
-		ts-- // wraps for Unstamped, and back when the stamp is added
+		ts-- // wraps around for Unstamped, and back when Stamp sets the base
 	}
 	b.add(entry{kind: kindColDeletion, col: col, ts: ts, when: at})
 }
 
-// DeleteRange deletes the rows whose clustering key is in [start, end), with the operand's timestamp; a nil end is
-// unbounded. It belongs in header operands. An empty interval does nothing.
+// DeleteRange deletes the rows with clustering keys in [start, end) at the operand's timestamp. A nil end is unbounded.
+// It is only valid in header operands. An empty interval has no effect.
 func (b *Builder) DeleteRange(start, end []byte, at int64) { b.DeleteRangeBefore(start, end, 0, at) }
 
 // DeleteRangeBefore is DeleteRange with the operand's timestamp plus delta, 0 or -1.
@@ -88,7 +90,7 @@ func (b *Builder) DeleteRangeBefore(start, end []byte, delta int, at int64) {
 	b.ranges = append(b.ranges, Range{Start: start, End: end, Timestamp: b.h.base + int64(delta), At: at})
 }
 
-// Empty reports whether the operand would change nothing.
+// Empty reports whether the operand changes nothing.
 func (b *Builder) Empty() bool {
 	return !b.h.live && !b.h.dead && len(b.entries) == 0 && len(b.ranges) == 0
 }
@@ -108,7 +110,7 @@ func (b *Builder) add(e entry) {
 	b.entries = append(b.entries, e)
 }
 
-// Bytes returns the operand; it is valid until the next call of Bytes.
+// Bytes returns the operand, which is valid until the next call of Bytes.
 func (b *Builder) Bytes() []byte {
 	b.buf = b.Append(b.buf[:0])
 	return b.buf
@@ -124,7 +126,7 @@ func (b *Builder) Append(dst []byte) []byte {
 			case n == 0 || b.entries[n-1].compare(e) != 0:
 				b.entries[n] = *e
 				n++
-			case e.beats(&b.entries[n-1]):
+			case e.wins(&b.entries[n-1]):
 				b.entries[n-1] = *e
 			}
 		}

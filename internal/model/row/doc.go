@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package row is the stored form of a CQL row: cells with timestamps, deletions and times to live, the operands that
-// change it, and the rule by which operands merge.
+// Package row implements the stored form of a CQL row: cells with timestamps, deletions, and times to live. It also
+// defines the operands that change a row, and the rule that merges operands.
 //
-// A stored row is the merge of all operands ever written under its key. The same form serves a row, the static row, the
-// deletions of a partition (its own and those of ranges), and a deleted range with a key of its own. A header operand
-// is of static cells and deletions, and is taken apart when it is stored (Split).
+// A stored row is the merge of all operands ever written under its key. The same form represents a row, the static row,
+// the deletions of a partition (of the partition itself and of ranges), and a deleted range under a separate key. A
+// header operand contains static cells and deletions, which Split separates when the operand is stored.
 //
-// Guarantees: (RW1) Merge is commutative, associative and idempotent, and a pure function of its operands: it reads no
-// clock and never purges; what it returns is canonical, so equal rows have equal bytes; (RW2) of two cells the higher
-// timestamp wins, on a tie a deletion beats a value, an expiring cell beats one that does not expire, the later expiry
-// an earlier one, and then the larger value (as unsigned bytes) wins; (RW3) a deletion hides what has its timestamp or
-// a lower one. The package knows nothing of tables. Start at Builder for writing, Row and Header for reading, Merge for
-// the rule.
+// Guarantees:
+//
+//   - (RW1) Merge is commutative, associative, and idempotent. It is a pure function of its operands: it reads no clock
+//     and never purges data. Its result is canonical, so equal rows have equal bytes.
+//   - (RW2) Of two cells, the one with the higher timestamp wins. On a tie, a deletion beats a value, an expiring cell
+//     beats one that does not expire, a later expiry beats an earlier one, and then the larger value (as unsigned
+//     bytes) wins.
+//   - (RW3) A deletion hides all data with the same timestamp or a lower one.
+//
+// The package does not depend on tables. Start reading at Builder for writing, Row and Header for reading, and Merge
+// for the merge rule.
 //
 // # Format
 //
-// The format is part of the store format version (storage.Identity). An operand and a merged row look the same:
+// The format is part of the store format version (storage.Identity). An operand and a merged row have the same format:
 //
-//	flags u8       1 marker, 2 marker expires, 4 marker has its own timestamp, 8 row deletion, 16 deleted ranges,
-//	               32 more ranges under keys of their own, 64 marker has a lifetime
-//	base i64 BE    the timestamp that all others refer to; Stamp patches it in place
+//	flags u8       1 marker, 2 marker expires, 4 marker has a separate timestamp, 8 row deletion, 16 deleted ranges,
+//	               32 more ranges under separate keys, 64 marker has a lifetime
+//	base i64 BE    the timestamp to which all others are relative; Stamp sets it in place
 //	marker         [delta]  [ttl uvarint, expiry uvarint]  [lifetime uvarint, written uvarint]
 //	row deletion   delta, at uvarint
 //	ranges         count uvarint, then each: flags u8 (1 = no end), delta, at uvarint, start bytes, end bytes
@@ -32,12 +37,13 @@
 //	  deletions    at uvarint
 //	  cells        [ttl uvarint, expiry uvarint], value bytes
 //
-// lifetime is in seconds, 0 for the default of the table, and counts from the second written on (Lifetimes).
+// A lifetime is in seconds, or 0 for the default of the table, and starts at the second written (see Lifetimes).
 //
-// delta is a zigzag varint, bytes are a uvarint length and that many bytes. Ranges are disjoint and ascending, [start,
-// end) of clustering keys; among deletions the row deletion is the deletion of the partition. "at" is the second at
-// which a deletion was made: it decides when it may be swept, never what it hides.
+// A delta is a zigzag varint. Bytes are a uvarint length followed by that many bytes. Ranges are disjoint and ascending
+// intervals [start, end) of clustering keys. In the deletions of a partition, the row deletion is the partition
+// deletion. "at" is the second at which a deletion was made. It determines when the deletion may be swept, and never
+// affects which data it hides.
 //
-// In canonical form base is the marker's timestamp, or the highest one where there is no marker, and nothing is kept
-// that a deletion beside it hides. So an INSERT of five columns stores its timestamp once.
+// In canonical form, base is the marker's timestamp, or the highest timestamp if the row has no marker. Data that a
+// deletion in the same row hides is removed. An INSERT of five columns therefore stores its timestamp once.
 package row

@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// ErrCorrupt is returned for bytes that no Builder or Merger wrote.
+// ErrCorrupt is returned for bytes that were not written by a Builder or Merger.
 var ErrCorrupt = errors.New("corrupt row")
 
 const (
@@ -18,7 +18,7 @@ const (
 	flagMarkerTime   = 4
 	flagRowDeletion  = 8
 	flagRanges       = 16
-	flagApart        = 32
+	flagMoreRanges   = 32
 	flagLifetime     = 64
 	flagsKnown       = 127
 	headLen          = 9 // flags and base
@@ -37,7 +37,7 @@ const (
 	timeDelta        = 2 << entryTimeShift
 )
 
-// entry is one decoded entry. Its slices point into the bytes it was read from.
+// entry is a decoded entry. Its slices point into the encoded bytes.
 type entry struct {
 	ts int64
 	// when is the second of a deletion, or the expiry of a cell.
@@ -49,7 +49,7 @@ type entry struct {
 	hasPath     bool
 }
 
-// class orders the entries of one column: its deletion, the cell without a path, the cells with one.
+// class orders the entries of one column: its deletion, the cell without a path, the cells with a path.
 func (e *entry) class() int {
 	switch {
 	case e.kind == kindColDeletion:
@@ -60,7 +60,7 @@ func (e *entry) class() int {
 	return 2
 }
 
-// compare orders entries by place, not by content.
+// compare orders entries by column, class, and path, but not by content.
 func (e *entry) compare(o *entry) int {
 	if e.col != o.col {
 		if e.col < o.col {
@@ -74,8 +74,8 @@ func (e *entry) compare(o *entry) int {
 	return bytes.Compare(e.path, o.path)
 }
 
-// beats is RW2 for two entries of the same place. It is a total order on content, which makes Merge commutative.
-func (e *entry) beats(o *entry) bool {
+// wins implements RW2 for two entries of the same place. It is a total order on content, which makes Merge commutative.
+func (e *entry) wins(o *entry) bool {
 	if e.ts != o.ts {
 		return e.ts > o.ts
 	}
@@ -91,7 +91,7 @@ func (e *entry) beats(o *entry) bool {
 	return e.ttl > o.ttl
 }
 
-// uvarint reads at pos; the next position is negative if the bytes end or are no uvarint.
+// uvarint decodes a uvarint at pos. The returned position is negative if the bytes are truncated or invalid.
 func uvarint(b []byte, pos int) (uint64, int) {
 	if uint(pos) < uint(len(b)) && b[pos] < 0x80 {
 		return uint64(b[pos]), pos + 1
@@ -110,8 +110,8 @@ func uvarintLong(b []byte, pos int) (uint64, int) {
 	return v, pos + n
 }
 
-// second reads a second, a non-negative int64.
-func second(b []byte, pos int) (int64, int) {
+// readSecond decodes a second, a non-negative int64.
+func readSecond(b []byte, pos int) (int64, int) {
 	v, pos := uvarint(b, pos)
 	if v > math.MaxInt64 {
 		return 0, -1
@@ -119,14 +119,14 @@ func second(b []byte, pos int) (int64, int) {
 	return int64(v), pos
 }
 
-// delta reads a zigzag varint.
-func delta(b []byte, pos int) (int64, int) {
+// readDelta decodes a zigzag varint.
+func readDelta(b []byte, pos int) (int64, int) {
 	v, pos := uvarint(b, pos)
 	return int64(v>>1) ^ -int64(v&1), pos
 }
 
-// chunk reads a length and that many bytes; they are never nil.
-func chunk(b []byte, pos int) ([]byte, int) {
+// readBytes decodes a length and that many bytes. The result is never nil.
+func readBytes(b []byte, pos int) ([]byte, int) {
 	n, pos := uvarint(b, pos)
 	if pos < 0 || n > uint64(len(b)-pos) {
 		return nil, -1
@@ -135,17 +135,17 @@ func chunk(b []byte, pos int) ([]byte, int) {
 	return b[pos:end:end], end
 }
 
-// lifetime reads a ttl and an expiry.
-func lifetime(b []byte, pos int) (int32, int64, int) {
+// readLifetime decodes a TTL and an expiry.
+func readLifetime(b []byte, pos int) (int32, int64, int) {
 	ttl, pos := uvarint(b, pos)
-	expiry, pos := second(b, pos)
+	expiry, pos := readSecond(b, pos)
 	if ttl > math.MaxInt32 {
 		return 0, 0, -1
 	}
 	return int32(ttl), expiry, pos
 }
 
-// read decodes the entry at pos of b; the returned position is negative if it is corrupt.
+// read decodes the entry at pos of b. The returned position is negative if the entry is corrupt.
 func (e *entry) read(b []byte, pos int, base int64) int {
 	k := b[pos]
 	if k > entryKnown {
@@ -163,27 +163,27 @@ func (e *entry) read(b []byte, pos int, base int64) int {
 		e.ts = base - 1
 	case timeDelta:
 		var d int64
-		d, pos = delta(b, pos)
+		d, pos = readDelta(b, pos)
 		e.ts = base + d
 	default:
 		return -1
 	}
 	e.path = nil
 	if e.hasPath {
-		if e.path, pos = chunk(b, pos); e.kind == kindColDeletion {
+		if e.path, pos = readBytes(b, pos); e.kind == kindColDeletion {
 			return -1
 		}
 	}
 	e.value, e.ttl = nil, 0
 	switch e.kind {
 	case kindColDeletion, kindTombstone:
-		e.when, pos = second(b, pos)
+		e.when, pos = readSecond(b, pos)
 	case kindExpiringCell:
-		e.ttl, e.when, pos = lifetime(b, pos)
-		e.value, pos = chunk(b, pos)
+		e.ttl, e.when, pos = readLifetime(b, pos)
+		e.value, pos = readBytes(b, pos)
 	default:
 		e.when = NoExpiry
-		e.value, pos = chunk(b, pos)
+		e.value, pos = readBytes(b, pos)
 	}
 	return pos
 }
@@ -207,7 +207,7 @@ func (e *entry) append(dst []byte, base int64) []byte {
 		dst = appendDelta(dst, e.ts-base)
 	}
 	if e.hasPath {
-		dst = appendChunk(dst, e.path)
+		dst = appendBytes(dst, e.path)
 	}
 	switch e.kind {
 	case kindColDeletion, kindTombstone:
@@ -216,14 +216,14 @@ func (e *entry) append(dst []byte, base int64) []byte {
 		dst = binary.AppendUvarint(dst, uint64(max(e.ttl, 0)))
 		dst = binary.AppendUvarint(dst, uint64(max(e.when, 0)))
 	}
-	return appendChunk(dst, e.value)
+	return appendBytes(dst, e.value)
 }
 
 func appendDelta(dst []byte, d int64) []byte {
 	return binary.AppendUvarint(dst, uint64(d)<<1^uint64(d>>63))
 }
 
-func appendChunk(dst, b []byte) []byte {
+func appendBytes(dst, b []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(b)))
 	return append(dst, b...)
 }

@@ -10,31 +10,32 @@ import (
 // deletion is a deletion of a row or a partition.
 type deletion struct{ ts, at int64 }
 
-// beats prefers the higher timestamp and then the later second.
-func (d deletion) beats(o deletion) bool { return d.ts > o.ts || d.ts == o.ts && d.at > o.at }
+// wins prefers the higher timestamp, then the later second.
+func (d deletion) wins(o deletion) bool { return d.ts > o.ts || d.ts == o.ts && d.at > o.at }
 
-// head is what stands before the entries.
+// head is the part of an encoded row before the entries.
 type head struct {
 	base   int64
 	live   bool
 	marker Liveness
-	// dead is true if there is a row deletion; deleted.ts is NotDeleted if not. (An Unstamped one has that ts too.)
+	// dead is true if there is a row deletion. Otherwise deleted.ts is NotDeleted, but an Unstamped deletion has the
+	// same timestamp.
 	dead    bool
 	deleted deletion
-	// ranges is the encoded list, count included; nil if there is none.
+	// ranges is the encoded list, including its count, or nil if none exists.
 	ranges []byte
-	// apart is true in the deletions of a partition that has more ranges under keys of their own.
-	apart bool
+	// moreRanges is true in a partition's deletions if further ranges are stored under separate keys.
+	moreRanges bool
 }
 
-// read decodes the head and returns where the entries begin, negative if it is corrupt.
+// read decodes the head and returns the position of the entries. The position is negative if the head is corrupt.
 func (h *head) read(b []byte) int {
 	if len(b) < headLen || b[0] > flagsKnown {
 		return -1
 	}
 	flags, pos := b[0], headLen
 	h.base = int64(binary.BigEndian.Uint64(b[1:]))
-	h.live, h.ranges, h.apart = flags&flagMarker != 0, nil, flags&flagApart != 0
+	h.live, h.ranges, h.moreRanges = flags&flagMarker != 0, nil, flags&flagMoreRanges != 0
 	h.dead, h.deleted = flags&flagRowDeletion != 0, deletion{ts: NotDeleted}
 	if flags == 0 {
 		return pos
@@ -43,11 +44,11 @@ func (h *head) read(b []byte) int {
 		h.marker = Liveness{Timestamp: h.base, Expiry: NoExpiry}
 		if flags&flagMarkerTime != 0 {
 			var d int64
-			d, pos = delta(b, pos)
+			d, pos = readDelta(b, pos)
 			h.marker.Timestamp += d
 		}
 		if flags&flagMarkerTTL != 0 {
-			h.marker.TTL, h.marker.Expiry, pos = lifetime(b, pos)
+			h.marker.TTL, h.marker.Expiry, pos = readLifetime(b, pos)
 		}
 		if flags&flagLifetime != 0 {
 			if h.marker.Lifetime, h.marker.Written, pos = relative(b, pos); pos < 0 {
@@ -59,9 +60,9 @@ func (h *head) read(b []byte) int {
 	}
 	if h.dead {
 		var d int64
-		d, pos = delta(b, pos)
+		d, pos = readDelta(b, pos)
 		h.deleted.ts = h.base + d
-		h.deleted.at, pos = second(b, pos)
+		h.deleted.at, pos = readSecond(b, pos)
 	}
 	if flags&flagRanges != 0 && pos >= 0 {
 		end := skipRanges(b, pos)
@@ -73,7 +74,7 @@ func (h *head) read(b []byte) int {
 	return pos
 }
 
-// append encodes the head; ranges are appended by the caller's list.
+// append encodes the head, followed by ranges.
 func (h *head) append(dst []byte, ranges []Range) []byte {
 	var flags byte
 	if h.live {
@@ -94,8 +95,8 @@ func (h *head) append(dst []byte, ranges []Range) []byte {
 	if len(ranges) > 0 {
 		flags |= flagRanges
 	}
-	if h.apart {
-		flags |= flagApart
+	if h.moreRanges {
+		flags |= flagMoreRanges
 	}
 	dst = append(dst, flags)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.base))
@@ -117,7 +118,7 @@ func (h *head) append(dst []byte, ranges []Range) []byte {
 	return appendRanges(dst, ranges, h.base)
 }
 
-// supersedes is RW2 for markers.
+// supersedes implements RW2 for row markers.
 func (l *Liveness) supersedes(o *Liveness) bool {
 	if l.Timestamp != o.Timestamp {
 		return l.Timestamp > o.Timestamp
@@ -137,7 +138,7 @@ func (l *Liveness) supersedes(o *Liveness) bool {
 	return l.Written > o.Written
 }
 
-// Timestamp returns the base timestamp of an operand, Unstamped if the leader has yet to stamp it.
+// Timestamp returns the base timestamp of an operand. It is Unstamped if the leader has not assigned it yet.
 func Timestamp(operand []byte) int64 {
 	if len(operand) < headLen {
 		return Unstamped
@@ -145,7 +146,7 @@ func Timestamp(operand []byte) int64 {
 	return int64(binary.BigEndian.Uint64(operand[1:]))
 }
 
-// Stamp gives an Unstamped operand its timestamp, in place, and reports whether it was one.
+// Stamp sets the timestamp of an Unstamped operand in place, and reports whether the operand was Unstamped.
 func Stamp(operand []byte, ts int64) bool {
 	if len(operand) < headLen || Timestamp(operand) != Unstamped {
 		return false
@@ -154,9 +155,9 @@ func Stamp(operand []byte, ts int64) bool {
 	return true
 }
 
-// Check decodes a whole operand. sets reports whether it sets anything: a marker or a cell; one that only deletes makes
-// no row visible. due is the earliest second of a deletion or an expiry in it, NoExpiry for none. An error wraps
-// ErrCorrupt: such an operand must not be stored, it could never be merged.
+// Check decodes a whole operand. sets reports whether the operand sets a marker or a cell; an operand that only deletes
+// makes no row visible. due is the earliest second of a deletion or an expiry, or NoExpiry if none exists. An error
+// wraps ErrCorrupt: the operand must not be stored because it could never be merged.
 func Check(operand []byte) (sets bool, due int64, err error) {
 	var h head
 	pos := h.read(operand)
@@ -166,7 +167,7 @@ func Check(operand []byte) (sets bool, due int64, err error) {
 	sets, due = h.live, h.oldest()
 	var last, e entry
 	for first := true; pos < len(operand); first = false {
-		if pos = e.read(operand, pos, h.base); pos < 0 || !first && disordered(&last, &e) {
+		if pos = e.read(operand, pos, h.base); pos < 0 || !first && outOfOrder(&last, &e) {
 			return false, 0, fmt.Errorf("entry of operand: %w", ErrCorrupt)
 		}
 		last.col, last.kind, last.hasPath, last.path = e.col, e.kind, e.hasPath, e.path
@@ -176,7 +177,7 @@ func Check(operand []byte) (sets bool, due int64, err error) {
 	return sets, due, nil
 }
 
-// oldest is the earliest second in the head.
+// oldest returns the earliest second in the head.
 func (h *head) oldest() int64 {
 	oldest := NoExpiry
 	if h.live {
@@ -193,8 +194,8 @@ func (h *head) oldest() int64 {
 	return oldest
 }
 
-// Split takes a header operand apart into what deletes (the partition or ranges of it) and the static cells; nil is
-// nothing. Both may point into operand, which Check has accepted.
+// Split divides a header operand into its deletions (of the partition and of ranges) and its static cells. A part is
+// nil if it is empty. Both parts may point into operand, which Check must have accepted.
 func Split(operand []byte) (deletions, static []byte) {
 	var h head
 	pos := h.read(operand)
@@ -209,8 +210,8 @@ func Split(operand []byte) (deletions, static []byte) {
 	return operand[:pos:pos], static
 }
 
-// Deletes calls fn with the start of each interval of rows that a header operand deletes; the empty start stands for
-// the whole partition. It returns the number of ranges.
+// Deletes calls fn with the start of each row interval that a header operand deletes. An empty start stands for the
+// whole partition. Deletes returns the number of ranges.
 func Deletes(operand []byte, fn func(start []byte)) (ranges int) {
 	var h head
 	if h.read(operand) < 0 {

@@ -4,34 +4,34 @@ package row
 
 import "math"
 
-// DefaultLifetime is the lifetime of a row that lives for as long as its table's default says.
+// DefaultLifetime is the lifetime of a row to which the table's default applies.
 const DefaultLifetime int32 = -1
 
-// NoDefault is a Lifetimes.Default by which only rows with a lifetime of their own expire.
+// NoDefault is a Lifetimes.Default with which only rows with their own lifetime expire.
 const NoDefault int32 = -1
 
-// Lifetimes is the setting of a table by which its rows with a lifetime (Builder.LiveFor) expire: a row is gone as a
-// whole when its lifetime has passed since it was written. The setting may change at any time and then applies to all
-// rows. A row that has expired once stays expired whatever the setting becomes: see At. The zero value is that of a
-// table whose rows do not expire.
+// Lifetimes is the setting of a table that determines when its rows with a lifetime (Builder.LiveFor) expire. A row
+// expires as a whole when its lifetime has passed since it was written. The setting may change at any time and then
+// applies to all rows. A row that has expired stays expired regardless of later settings, see At. The zero value is the
+// setting of a table whose rows do not expire.
 type Lifetimes struct {
-	// Default is the lifetime of rows that have none of their own, in seconds: NoDefault if these rows live forever,
-	// 0 if no row expires.
+	// Default is the lifetime, in seconds, of rows without their own lifetime. It is NoDefault if these rows never
+	// expire, and 0 if no row expires.
 	Default int32
-	// Past are the rows that had expired when the setting was changed.
+	// Past describes the rows that had expired when the setting was changed.
 	Past Expired
 }
 
 // Expired describes the rows that have expired at some second. The zero value describes none.
 type Expired struct {
-	// Own is the second up to which the lifetimes of rows with one of their own have ended.
+	// Own is the latest end of the lifetimes of expired rows with their own lifetime, as a second.
 	Own int64
-	// Default is the second up to which the other rows were written that have expired.
+	// Default is the latest second at which an expired row without its own lifetime was written.
 	Default int64
 }
 
-// At returns the rows that have expired at the second now. What was expired at one second is expired at every later one
-// if a new setting has as Past what the old one returned for the second of the change.
+// At returns the rows that have expired at the second now. Rows that have expired stay expired if the Past of a new
+// setting is the result of At of the previous setting at the second of the change.
 func (l Lifetimes) At(now int64) Expired {
 	e := l.Past
 	if l.Default != 0 {
@@ -43,8 +43,8 @@ func (l Lifetimes) At(now int64) Expired {
 	return e
 }
 
-// Deadline returns the second at which a row expires, given its operand: NoExpiry if it has no lifetime, or none that
-// ends by the present setting.
+// Deadline returns the second at which a row expires, given its operand. It returns NoExpiry if the row has no
+// lifetime, or if the lifetime does not end under the current setting.
 func (l Lifetimes) Deadline(operand []byte) int64 {
 	m, ok := lifetimeOf(operand)
 	switch {
@@ -67,9 +67,9 @@ func (e Expired) Has(m *Liveness) bool {
 	return false
 }
 
-// Covering returns the timestamp up to which a stored row is hidden: deleted, which is that of a deletion or NotDeleted
-// for none, or the timestamp of the row itself if the row has expired. Every reader of a table with Lifetimes passes
-// the result to Row.Resolve, Merger.Sweep or Oldest.
+// Covering returns the timestamp up to which a stored row is hidden. This is deleted (the timestamp of a deletion, or
+// NotDeleted), or the timestamp of the row itself if the row has expired. Every reader of a table with Lifetimes passes
+// the result to Row.Resolve, Merger.Sweep, or Oldest.
 func (e Expired) Covering(value []byte, deleted int64) int64 {
 	if m, ok := lifetimeOf(value); ok && e.Has(&m) {
 		return max(deleted, m.Timestamp)
@@ -77,7 +77,7 @@ func (e Expired) Covering(value []byte, deleted int64) int64 {
 	return deleted
 }
 
-// HasLifetime reports whether an operand gives its row a lifetime.
+// HasLifetime reports whether an operand sets a lifetime of its row.
 func HasLifetime(operand []byte) bool { return len(operand) >= headLen && operand[0]&flagLifetime != 0 }
 
 // lifetimeOf returns the marker of a row with a lifetime.
@@ -90,14 +90,14 @@ func lifetimeOf(value []byte) (Liveness, bool) {
 	return h.marker, pos >= 0 && h.live
 }
 
-// begin is the second from which a lifetime counts. Written is the beginning of a second, and a row lives no shorter
+// begin returns the second at which a lifetime starts. Written is the start of a second, and a row never lives shorter
 // than its lifetime.
 func (l *Liveness) begin() int64 { return l.Written + 1 }
 
-// relative reads a lifetime and the second from which it counts.
+// relative decodes a lifetime and the second at which it starts.
 func relative(b []byte, pos int) (lifetime int32, at int64, next int) {
 	v, pos := uvarint(b, pos)
-	at, pos = second(b, pos)
+	at, pos = readSecond(b, pos)
 	switch {
 	case v > math.MaxInt32 || at > secondMax:
 		return 0, 0, -1
@@ -107,5 +107,5 @@ func relative(b []byte, pos int) (lifetime int32, at int64, next int) {
 	return int32(v), at, pos
 }
 
-// secondMax bounds Written, so that sums with lifetimes do not overflow.
+// secondMax is the maximum of Written. It prevents overflows of sums with lifetimes.
 const secondMax = 1 << 50

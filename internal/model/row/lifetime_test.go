@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLifetimes: a row expires by the setting at hand, counted from its timestamp, and once expired stays expired.
+// TestLifetimes checks that a row expires according to the current setting, counted from its timestamp, and that it
+// stays expired.
 func TestLifetimes(t *testing.T) {
 	operand := func(lifetime int32) []byte {
 		var b Builder
@@ -54,7 +55,7 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// TestLifetimeBytes: a lifetime survives encoding and stamping, and rows without one have none.
+// TestLifetimeBytes checks that a lifetime survives encoding and stamping, and that rows without a lifetime have none.
 func TestLifetimeBytes(t *testing.T) {
 	for _, lifetime := range []int32{DefaultLifetime, 1, 127, 128, 1<<31 - 1} {
 		var b Builder

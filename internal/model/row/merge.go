@@ -7,31 +7,32 @@ import (
 	"slices"
 )
 
-// Merger merges any number of operands of one key. Add them in any order, then take the result. It may be reused; once
-// grown it allocates nothing.
+// Merger merges any number of operands of one key. Add them in any order, then call Append. A Merger may be reused, and
+// allocates nothing once its buffers have grown.
 type Merger struct {
-	base    int64
-	any     bool
-	live    bool
-	marker  Liveness
-	dead    bool
-	deleted deletion
-	ranges  []Range
-	apart   bool
-	scratch rangeScratch
-	// entries holds sorted runs back to back; runs are their lengths. A run is merged with the one before it as soon as
-	// it is not much shorter, so a chain of k operands costs O(k log k) and a chain on one cell O(k).
+	base       int64
+	any        bool
+	live       bool
+	marker     Liveness
+	dead       bool
+	deleted    deletion
+	ranges     []Range
+	moreRanges bool
+	scratch    rangeScratch
+	// entries holds sorted runs back to back, and runs holds their lengths. A run is merged with the previous run as
+	// soon as the two have similar lengths. A chain of k operands therefore costs O(k log k), and a chain on one cell
+	// O(k).
 	entries, spare []entry
 	runs           []int
 }
 
-// Reset forgets all operands.
+// Reset removes all operands.
 func (m *Merger) Reset() {
 	clear(m.entries)
 	clear(m.spare[:cap(m.spare)])
 	clear(m.ranges)
 	m.entries, m.runs, m.ranges = m.entries[:0], m.runs[:0], m.ranges[:0]
-	m.any, m.live, m.dead, m.apart, m.deleted = false, false, false, false, deletion{ts: NotDeleted}
+	m.any, m.live, m.dead, m.moreRanges, m.deleted = false, false, false, false, deletion{ts: NotDeleted}
 }
 
 // Add merges an operand or a merged row. The bytes are referenced until Reset. An error wraps ErrCorrupt.
@@ -68,11 +69,11 @@ func (m *Merger) addHead(h *head) {
 	if !m.any || h.base > m.base {
 		m.base = h.base
 	}
-	m.any, m.apart = true, m.apart || h.apart
+	m.any, m.moreRanges = true, m.moreRanges || h.moreRanges
 	if h.live && (!m.live || h.marker.supersedes(&m.marker)) {
 		m.live, m.marker = true, h.marker
 	}
-	if h.dead && (!m.dead || h.deleted.beats(m.deleted)) {
+	if h.dead && (!m.dead || h.deleted.wins(m.deleted)) {
 		m.dead, m.deleted = true, h.deleted
 	}
 	m.ranges = appendDecoded(m.ranges, h.ranges, h.base)
@@ -83,8 +84,8 @@ func (m *Merger) mergeRuns() {
 	k := len(m.runs)
 	start := len(m.entries) - m.runs[k-1] - m.runs[k-2]
 	a, b := m.entries[start:start+m.runs[k-2]], m.entries[start+m.runs[k-2]:]
-	if len(a) == 1 && len(b) == 1 && a[0].compare(&b[0]) == 0 { // a chain on one cell
-		if b[0].beats(&a[0]) {
+	if len(a) == 1 && len(b) == 1 && a[0].compare(&b[0]) == 0 { // a chain of operands on one cell
+		if b[0].wins(&a[0]) {
 			a[0] = b[0]
 		}
 		m.entries, m.runs = m.entries[:start+1], m.runs[:k-1]
@@ -99,7 +100,7 @@ func (m *Merger) mergeRuns() {
 		case c > 0:
 			out, b = append(out, b[0]), b[1:]
 		default:
-			if b[0].beats(&a[0]) {
+			if b[0].wins(&a[0]) {
 				out = append(out, b[0])
 			} else {
 				out = append(out, a[0])
@@ -113,10 +114,11 @@ func (m *Merger) mergeRuns() {
 	m.runs = append(m.runs[:k-2], len(out))
 }
 
-// Append appends the merged row, in canonical form, to dst. With no operands it appends an empty one.
+// Append appends the merged row, in canonical form, to dst. Without operands, it appends an empty row.
 func (m *Merger) Append(dst []byte) []byte {
-	m.collapse()
-	h := head{base: m.canonicalBase(), live: m.live, marker: m.marker, dead: m.dead, deleted: m.deleted, apart: m.apart}
+	m.mergeAllRuns()
+	h := head{base: m.canonicalBase(), live: m.live, marker: m.marker, dead: m.dead, deleted: m.deleted,
+		moreRanges: m.moreRanges}
 	dst = h.append(dst, m.ranges)
 	for i := range m.entries {
 		dst = m.entries[i].append(dst, h.base)
@@ -124,16 +126,16 @@ func (m *Merger) Append(dst []byte) []byte {
 	return dst
 }
 
-// collapse leaves one run of what is not hidden.
-func (m *Merger) collapse() {
+// mergeAllRuns merges all runs into one, without hidden entries.
+func (m *Merger) mergeAllRuns() {
 	for len(m.runs) > 1 {
 		m.mergeRuns()
 	}
-	m.shadow()
+	m.dropHidden()
 }
 
-// shadow drops what a deletion of this row hides (RW3).
-func (m *Merger) shadow() {
+// dropHidden removes the data that a deletion of this row hides (RW3).
+func (m *Merger) dropHidden() {
 	if len(m.ranges) > 0 {
 		if m.dead {
 			m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool { return r.Timestamp <= m.deleted.ts })
@@ -144,7 +146,7 @@ func (m *Merger) shadow() {
 		m.live = false
 	}
 	n := 0
-	var floor deletion // of the current column
+	var floor deletion // deletion timestamp of the current column
 	var col uint32
 	hasFloor := false
 	for i := range m.entries {
@@ -168,7 +170,7 @@ func (m *Merger) shadow() {
 	}
 }
 
-// canonicalBase depends on nothing but the content.
+// canonicalBase returns a base timestamp that depends only on the content.
 func (m *Merger) canonicalBase() int64 {
 	if m.live {
 		return m.marker.Timestamp

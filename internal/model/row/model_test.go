@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// fact is one thing a test says about a row. The model of a row is the list of all facts ever stated, in no order, and
-// it answers by looking at all of them.
+// fact is one change of a row. The model of a row is the unordered list of all facts, and the model evaluates all of
+// them on each read.
 type fact struct {
 	kind       string // marker, delete, cell, tombstone, column, range
 	col        uint32
@@ -24,12 +24,12 @@ type fact struct {
 	ts, when   int64
 	ttl        int32
 	lifetime   int32
-	start, end string // end "-" for none
+	start, end string // "-" for no end
 }
 
 var paths = []string{"-", "", "a", "b"}
 
-// draw makes an operand and the facts in it.
+// draw generates an operand and the corresponding facts.
 func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 	var b Builder
 	ts := rapid.Int64Range(1, 6).Draw(t, "ts")
@@ -65,7 +65,7 @@ func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 		seen[place] = f.kind != "range"
 		switch f.kind {
 		case "marker":
-			f.value = "" // it has none that could decide
+			f.value = "" // a row marker has no value to compare
 			if f.lifetime = rapid.Int32Range(-1, 3).Draw(t, "lifetime"); f.lifetime != 0 {
 				f.ttl = 0
 				b.LiveFor(f.lifetime, f.when)
@@ -110,7 +110,7 @@ func draw(t *rapid.T, header bool) (operand []byte, facts []fact) {
 	return operand, facts
 }
 
-// covering is the timestamp of the strongest deletion of a clustering key.
+// covering returns the timestamp of the strongest deletion of a clustering key.
 func covering(facts []fact, key string) int64 {
 	best := NotDeleted
 	for _, f := range facts {
@@ -121,12 +121,12 @@ func covering(facts []fact, key string) int64 {
 	return best
 }
 
-// drawExpired draws which rows have expired.
+// drawExpired draws a set of expired rows.
 func drawExpired(t *rapid.T) Expired {
 	return Expired{Own: rapid.Int64Range(0, 9).Draw(t, "own"), Default: rapid.Int64Range(0, 6).Draw(t, "default")}
 }
 
-// visible is what the model shows at a second.
+// visible returns the row that the model shows at a second.
 func visible(facts []fact, gone Expired, deleted, now int64, dropped []cqltype.Dropped) Row {
 	var r Row
 	floor := deleted
@@ -200,7 +200,7 @@ func expiry(f fact) int64 {
 	return f.when
 }
 
-// stronger is RW2 written out.
+// stronger implements RW2 for facts.
 func stronger(a, b fact) bool {
 	switch {
 	case a.ts != b.ts:
@@ -223,8 +223,8 @@ func stronger(a, b fact) bool {
 	return a.when > b.when
 }
 
-// TestMergeAgainstModel: whatever operands are merged, in whatever order and grouping, a reader sees what the model
-// shows.
+// TestMergeAgainstModel checks that a reader sees the row that the model shows, regardless of the order and grouping of
+// the merged operands.
 func TestMergeAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var facts []fact
@@ -295,7 +295,7 @@ func checkHeader(t *rapid.T, value []byte, facts []fact, now int64, dropped []cq
 	}
 }
 
-// TestMergeLaws: merging is commutative, associative and idempotent in its bytes (RW1).
+// TestMergeLaws checks that merging is commutative, associative, and idempotent in its bytes (RW1).
 func TestMergeLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		header := rapid.Bool().Draw(t, "header")
@@ -325,7 +325,7 @@ func TestMergeLaws(t *testing.T) {
 	})
 }
 
-// TestSweepHidesNothing: what a sweep removes, a reader at the horizon or later did not see.
+// TestSweepHidesNothing checks that a sweep removes only data that readers at the horizon or later do not see.
 func TestSweepHidesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, _ := draw(t, false)

@@ -11,33 +11,33 @@ import (
 	"slices"
 )
 
-// Range is a deleted interval [Start, End) of clustering keys; a nil End is unbounded.
+// Range is a deleted interval [Start, End) of clustering keys. A nil End is unbounded.
 type Range struct {
 	Start, End []byte
-	// Timestamp is in microseconds, At the second at which it was deleted.
+	// Timestamp is in microseconds. At is the second of the deletion.
 	Timestamp int64
 	At        int64
 }
 
-// Contains reports whether a clustering key lies in the range.
+// Contains reports whether a clustering key is in the range.
 func (r *Range) Contains(key []byte) bool {
 	return bytes.Compare(r.Start, key) <= 0 && r.before(key)
 }
 
-// before reports whether a key lies before the end.
+// before reports whether a key is before the end of the range.
 func (r *Range) before(key []byte) bool { return r.End == nil || bytes.Compare(key, r.End) < 0 }
 
 func (r *Range) empty() bool { return r.End != nil && bytes.Compare(r.Start, r.End) >= 0 }
 
 func (r *Range) strength() deletion { return deletion{r.Timestamp, r.At} }
 
-// AppendRange appends a deleted range in stored form: that of an operand with this range and nothing else.
+// AppendRange appends a deleted range in stored form: an operand that contains only this range.
 func (r *Range) AppendRange(dst []byte) []byte {
 	h := head{base: r.Timestamp, deleted: deletion{ts: NotDeleted}}
 	return h.append(dst, []Range{*r})
 }
 
-// Resolve decodes a stored range, whose slices point into value. An error wraps ErrCorrupt.
+// Resolve decodes a stored range. The range's slices point into value. An error wraps ErrCorrupt.
 func (r *Range) Resolve(value []byte) error {
 	var h head
 	pos := h.read(value)
@@ -50,7 +50,7 @@ func (r *Range) Resolve(value []byte) error {
 	return nil
 }
 
-// Normalize returns the ranges as a disjoint, ascending list in which every key has the strongest deletion that covered
+// Normalize returns the ranges as a disjoint, ascending list in which every key has the strongest deletion that covers
 // it. It may reorder in.
 func Normalize(in []Range) []Range {
 	var s rangeScratch
@@ -71,31 +71,32 @@ func appendRanges(dst []byte, ranges []Range, base int64) []byte {
 		dst = append(dst, flags)
 		dst = appendDelta(dst, r.Timestamp-base)
 		dst = binary.AppendUvarint(dst, uint64(max(r.At, 0)))
-		dst = appendChunk(dst, r.Start)
+		dst = appendBytes(dst, r.Start)
 		if r.End != nil {
-			dst = appendChunk(dst, r.End)
+			dst = appendBytes(dst, r.End)
 		}
 	}
 	return dst
 }
 
-// readRange decodes one range; the returned position is negative if it is corrupt.
+// readRange decodes one range. The returned position is negative if the range is corrupt.
 func readRange(b []byte, pos int, base int64, r *Range) int {
 	if uint(pos) >= uint(len(b)) || b[pos] > rangeUnbounded {
 		return -1
 	}
 	unbounded := b[pos] == rangeUnbounded
-	d, pos := delta(b, pos+1)
+	d, pos := readDelta(b, pos+1)
 	r.Timestamp = base + d
-	r.At, pos = second(b, pos)
-	r.Start, pos = chunk(b, pos)
+	r.At, pos = readSecond(b, pos)
+	r.Start, pos = readBytes(b, pos)
 	if r.End = nil; !unbounded {
-		r.End, pos = chunk(b, pos)
+		r.End, pos = readBytes(b, pos)
 	}
 	return pos
 }
 
-// skipRanges returns the position after an encoded list, negative if it is corrupt, unordered or overlapping.
+// skipRanges returns the position after an encoded list. It is negative if the list is corrupt, unordered, or
+// overlapping.
 func skipRanges(b []byte, pos int) int {
 	n, pos := uvarint(b, pos)
 	if n == 0 || n > math.MaxInt32 {
@@ -129,19 +130,19 @@ func appendDecoded(dst []Range, b []byte, base int64) []Range {
 	return dst
 }
 
-// rangeScratch turns overlapping ranges into disjoint ones.
+// rangeScratch turns overlapping ranges into disjoint ranges.
 type rangeScratch struct {
 	bounds [][]byte
 	active rangeHeap
 	out    []Range
-	head   []Range // of a list being sorted
+	head   []Range // start of a list that is being sorted
 }
 
-// rangeHeap has the strongest range on top.
+// rangeHeap is a heap with the strongest range on top.
 type rangeHeap []Range
 
 func (h rangeHeap) Len() int           { return len(h) }
-func (h rangeHeap) Less(i, j int) bool { return h[i].strength().beats(h[j].strength()) }
+func (h rangeHeap) Less(i, j int) bool { return h[i].strength().wins(h[j].strength()) }
 func (h rangeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *rangeHeap) Push(x any)        { *h = append(*h, x.(Range)) }
 func (h *rangeHeap) Pop() any {
@@ -152,8 +153,8 @@ func (h *rangeHeap) Pop() any {
 	return x
 }
 
-// normalize returns the ranges as a disjoint, ascending list in which every key has the strongest deletion that covered
-// it, and neighbours that are alike are one. It may reorder in; the result is valid until the next call.
+// normalize returns the ranges as a disjoint, ascending list in which every key has the strongest deletion that covers
+// it. Adjacent ranges of the same deletion are joined. It may reorder in. The result is valid until the next call.
 func (s *rangeScratch) normalize(in []Range) []Range {
 	in = slices.DeleteFunc(in, func(r Range) bool { return r.empty() })
 	s.sort(in)
@@ -194,7 +195,7 @@ func (s *rangeScratch) normalize(in []Range) []Range {
 	return s.out
 }
 
-// sort orders ranges by their start. Mostly these are a few new ones followed by a long list that is in order.
+// sort orders ranges by their start. Typically a few new ranges precede a long sorted list.
 func (s *rangeScratch) sort(in []Range) {
 	compare := func(x, y Range) int { return bytes.Compare(x.Start, y.Start) }
 	n := max(len(in)-1, 0)
@@ -207,14 +208,14 @@ func (s *rangeScratch) sort(in []Range) {
 	slices.SortFunc(in[:n], compare)
 	s.head = append(s.head[:0], in[:n]...)
 	a, b, to := s.head, in[n:], in[:0]
-	for len(a) > 0 && len(b) > 0 { // to never catches up with b: what is missing between them is in a
+	for len(a) > 0 && len(b) > 0 { // to never overtakes b: the gap between them has the length of a
 		if compare(a[0], b[0]) <= 0 {
 			to, a = append(to, a[0]), a[1:]
 		} else {
 			to, b = append(to, b[0]), b[1:]
 		}
 	}
-	copy(in[len(to):], a) // what is left of b is in its place
+	copy(in[len(to):], a) // the rest of b is already in place
 	clear(s.head)
 }
 
@@ -227,7 +228,7 @@ func disjoint(sorted []Range) bool {
 	return true
 }
 
-// coalesce joins neighbours that touch and are alike, in place.
+// coalesce joins adjacent ranges of the same deletion, in place.
 func coalesce(in []Range) []Range {
 	n := 0
 	for i := range in {

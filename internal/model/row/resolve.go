@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Resolve decodes a stored row as it is seen at the second now and reports whether it exists. deleted is the timestamp
-// of the strongest deletion in the partition header that covers the row (Header.Covering), NotDeleted for none. Cells
-// that dropped (ascending by columns) hides are absent. The row points into value and allocates nothing once grown. An
-// error wraps ErrCorrupt.
+// Resolve decodes a stored row as a reader sees it at the second now, and reports whether it exists. deleted is the
+// timestamp of the strongest deletion in the partition header that covers the row (Header.Covering), or NotDeleted if
+// none exists. Cells in dropped (ascending by columns) are absent. The row points into value, and Resolve allocates
+// nothing once its buffers have grown. An error wraps ErrCorrupt.
 func (r *Row) Resolve(value []byte, deleted, now int64, dropped []cqltype.Dropped) (exists bool, err error) {
 	var h head
 	pos := h.read(value)
@@ -31,7 +31,8 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 		r.Liveness = Liveness{}
 	}
 	cells, err := r.Cells[:0], error(nil)
-	if pos, cells = plainCells(value, pos, h.base, h.base > floor && len(dropped) == 0, cells); pos < len(value) {
+	if pos, cells = resolvePlainCells(value, pos, h.base, h.base > floor && len(dropped) == 0,
+		cells); pos < len(value) {
 		cells, err = resolveRest(value, pos, h.base, floor, now, dropped, cells)
 	}
 	if err != nil {
@@ -42,16 +43,16 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 	return r.Live || len(cells) > 0, nil
 }
 
-// plainCells is the short way past the entries that most rows have and nothing else: live cells with the row's
-// timestamp, no path, ascending small column ids and values of less than 16 KiB. It stops at the first other entry.
-func plainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []Cell) {
+// resolvePlainCells is the fast path for the entries that most rows consist of: live cells with the row's timestamp, no
+// path, ascending small column IDs, and values of less than 16 KiB. It stops at the first other entry.
+func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []Cell) {
 	if !live {
 		return pos, cells
 	}
 	for last := byte(0); pos+2 < len(b); {
 		h := b[pos : pos+3]
 		body, n := pos+3, int(h[2])
-		if n >= 0x80 && body < len(b) { // two bytes of length
+		if n >= 0x80 && body < len(b) { // two-byte length
 			n = n&0x7f | int(b[body])<<7
 			if body++; n >= 1<<14 {
 				break
@@ -75,8 +76,8 @@ func plainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []
 	return pos, cells
 }
 
-// resolveRest decodes the entries from pos on. Those before it were plain cells, the last of which is the last in
-// cells.
+// resolveRest decodes the entries from pos on. The entries before pos were plain cells, and the last of them is the
+// last of cells.
 func resolveRest(value []byte, pos int, base, floor, now int64, dropped []cqltype.Dropped, cells []Cell) ([]Cell,
 	error) {
 	columnFloor, column := floor, uint32(0)
@@ -86,7 +87,7 @@ func resolveRest(value []byte, pos int, base, floor, now int64, dropped []cqltyp
 		last.col, last.kind = cells[len(cells)-1].Column, kindCell
 	}
 	for ; pos < len(value); first = false {
-		if pos = e.read(value, pos, base); pos < 0 || !first && disordered(&last, &e) {
+		if pos = e.read(value, pos, base); pos < 0 || !first && outOfOrder(&last, &e) {
 			return cells, fmt.Errorf("entry of row: %w", ErrCorrupt)
 		}
 		last.col, last.kind, last.hasPath, last.path = e.col, e.kind, e.hasPath, e.path
@@ -110,33 +111,34 @@ func resolveRest(value []byte, pos int, base, floor, now int64, dropped []cqltyp
 	return cells, nil
 }
 
-// disordered is the order check of entries, cheap for the common case of ascending columns.
-func disordered(last, e *entry) bool {
+// outOfOrder reports whether entries are out of order. It is cheap for the common case of ascending columns.
+func outOfOrder(last, e *entry) bool {
 	if last.col != e.col {
 		return last.col > e.col
 	}
 	return last.compare(e) >= 0
 }
 
-// Header is what a reader sees of a partition beside its rows. Its slices are valid until the next Resolve.
+// Header is the part of a partition that a reader sees apart from its rows. Its slices are valid until the next
+// Resolve.
 type Header struct {
 	// Static holds the static cells.
 	Static Row
-	// Deleted is the timestamp of the partition deletion, NotDeleted if there is none.
+	// Deleted is the timestamp of the partition deletion, or NotDeleted if none exists.
 	Deleted int64
 	// Ranges are the deleted intervals, disjoint and ascending.
 	Ranges []Range
-	// Apart is true if more ranges are stored under keys of their own.
-	Apart bool
+	// MoreRanges is true if further ranges are stored under separate keys.
+	MoreRanges bool
 }
 
-// Clear makes h the header of a partition that has none.
+// Clear resets h to the header of a partition without header data.
 func (h *Header) Clear() {
 	h.Static.Live, h.Static.Cells, h.Deleted, h.Ranges = false, h.Static.Cells[:0], NotDeleted, h.Ranges[:0]
-	h.Apart = false
+	h.MoreRanges = false
 }
 
-// Resolve decodes the merge of header operands, or the deletions among them alone, as it is seen at the second now. An
+// Resolve decodes the merge of header operands, or of their deletions alone, as a reader sees it at the second now. An
 // error wraps ErrCorrupt.
 func (h *Header) Resolve(value []byte, now int64, dropped []cqltype.Dropped) error {
 	h.Clear()
@@ -150,11 +152,11 @@ func (h *Header) Resolve(value []byte, now int64, dropped []cqltype.Dropped) err
 	}
 	h.Deleted = hd.deleted.ts
 	h.Ranges = appendDecoded(h.Ranges, hd.ranges, hd.base)
-	h.Apart = hd.apart
+	h.MoreRanges = hd.moreRanges
 	return nil
 }
 
-// Covering returns the timestamp of the strongest deletion that covers a clustering key, NotDeleted if none does.
+// Covering returns the timestamp of the strongest deletion that covers a clustering key, or NotDeleted if none exists.
 func (h *Header) Covering(clustering []byte) int64 {
 	if len(h.Ranges) == 0 {
 		return h.Deleted
@@ -166,7 +168,8 @@ func (h *Header) Covering(clustering []byte) int64 {
 	return h.Deleted
 }
 
-// After returns the index of the first range whose end lies after a clustering key: the one that may cover it.
+// After returns the index of the first range that ends after a clustering key. It is the only range that can contain
+// the key.
 func (h *Header) After(clustering []byte) int {
 	i, _ := slices.BinarySearchFunc(h.Ranges, clustering, func(r Range, key []byte) int {
 		if r.before(key) {

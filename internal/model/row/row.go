@@ -4,59 +4,60 @@ package row
 
 import "math"
 
-// Unstamped is the timestamp of an operand that the leader has yet to stamp (see Stamp). Every other timestamp is
-// microseconds since the epoch, by convention.
+// Unstamped is the timestamp of an operand to which the leader has not assigned a timestamp yet (see Stamp). All other
+// timestamps are microseconds since the epoch, by convention.
 const Unstamped int64 = math.MinInt64
 
-// NoExpiry is the Expiry of what does not expire.
+// NoExpiry is the Expiry of data that does not expire.
 const NoExpiry int64 = math.MaxInt64
 
-// NotDeleted is the timestamp of a deletion that is not there: it hides nothing.
+// NotDeleted is the timestamp of an absent deletion. It hides nothing.
 const NotDeleted int64 = math.MinInt64
 
-// Cell is one live value of a row: of a whole single-cell column, or of one element of a multi-cell column.
+// Cell is one live value of a row: a whole single-cell column, or one element of a multi-cell column.
 type Cell struct {
-	// Column is the schema's column id.
+	// Column is the column ID of the schema.
 	Column uint32
-	// Path is nil for a single-cell column, and CounterPath for a counter. For an element it is an order-preserving key
-	// (cqltype.AppendKey, ascending): of the element for a set, the key for a map, the element's timeuuid for a list,
-	// the field's index as a smallint for a UDT.
+	// Path is nil for a single-cell column, and CounterPath for a counter. For an element, it is an order-preserving
+	// key (cqltype.AppendKey, ascending) of the set element, the map key, the timeuuid of the list element, or the UDT
+	// field's index as a smallint.
 	Path []byte
-	// Value is the wire form of the value; empty for a set element. Never nil in a live cell.
+	// Value is the wire form of the value. It is empty for a set element, and never nil in a live cell.
 	Value []byte
 	// Timestamp is in microseconds.
 	Timestamp int64
-	// TTL is the time to live in seconds it was written with, 0 = none; Expiry the second (since the epoch) at which it
-	// ends.
+	// TTL is the time to live in seconds, or 0 for none. Expiry is the second, since the epoch, at which the cell
+	// expires.
 	TTL    int32
 	Expiry int64
 }
 
-// Liveness is the row marker that an INSERT leaves: the row exists though all its columns may be null.
+// Liveness is the row marker that an INSERT writes. A row with a marker exists even if all its columns are null.
 type Liveness struct {
 	Timestamp int64
 	TTL       int32
 	Expiry    int64
-	// Lifetime is for how many seconds the row lives in a table with Lifetimes, DefaultLifetime for the table's
-	// default, 0 if the row has none. Written is the second, since the epoch, from which it counts.
+	// Lifetime is the number of seconds for which the row lives in a table with Lifetimes, DefaultLifetime for the
+	// table's default, or 0 if the row has no lifetime. Written is the second, since the epoch, at which the lifetime
+	// starts.
 	Lifetime int32
 	Written  int64
 }
 
-// Row is what a reader sees of a stored row at some second: deletions and expired cells are gone. Its slices point into
-// memory that the reader reuses; they are valid until the next row.
+// Row is a stored row as a reader sees it at some second, without deleted and expired cells. Its slices point into
+// memory that the reader reuses. They are valid until the next row.
 type Row struct {
-	// Live is true if the marker is there (HasLiveness after TTL and deletion).
+	// Live is true if the row has a live marker, after applying TTL and deletions.
 	Live     bool
 	Liveness Liveness
 	// Cells are sorted by (Column, Path).
 	Cells []Cell
 }
 
-// Exists reports whether the row is visible: it has a marker or any live cell.
+// Exists reports whether the row is visible: it has a marker or a live cell.
 func (r *Row) Exists() bool { return r.Live || len(r.Cells) > 0 }
 
-// Cell returns the cell of a single-cell column, or nil.
+// Cell returns the cell of a single-cell column, or nil if none exists.
 func (r *Row) Cell(column uint32) *Cell {
 	for i := range r.Cells {
 		if r.Cells[i].Column == column {
@@ -66,7 +67,8 @@ func (r *Row) Cell(column uint32) *Cell {
 	return nil
 }
 
-// Column returns the cells of a column: one for a single-cell column, any number for a multi-cell one or a counter.
+// Column returns the cells of a column: at most one for a single-cell column, any number for a multi-cell column or a
+// counter.
 func (r *Row) Column(column uint32) []Cell {
 	lo := 0
 	for lo < len(r.Cells) && r.Cells[lo].Column < column {

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestInsertCostsOneTimestamp: the frozen bytes of an INSERT of two columns, and of one with a TTL.
+// TestInsertCostsOneTimestamp pins the bytes of an INSERT of two columns, without and with a TTL.
 func TestInsertCostsOneTimestamp(t *testing.T) {
 	var b Builder
 	b.Reset(0x0102030405060708)
@@ -34,7 +34,8 @@ func TestInsertCostsOneTimestamp(t *testing.T) {
 	}
 }
 
-// TestOnePlaceTwice: of two entries for one place in one operand the merge rule chooses, whatever their order.
+// TestOnePlaceTwice checks that the merge rule decides between two entries for the same place in one operand, in either
+// order.
 func TestOnePlaceTwice(t *testing.T) {
 	var b Builder
 	for _, order := range [][]string{{"first", "a"}, {"a", "first"}} {
@@ -56,7 +57,8 @@ func TestOnePlaceTwice(t *testing.T) {
 	}
 }
 
-// TestHotPathAllocatesNothing: building, merging and resolving a row of five columns allocates nothing once grown.
+// TestHotPathAllocatesNothing checks that building, merging, and resolving a row of five columns allocates nothing once
+// the buffers have grown.
 func TestHotPathAllocatesNothing(t *testing.T) {
 	var b Builder
 	var m Merger
@@ -88,7 +90,7 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestCheck: only what sets a marker or a cell can make a row visible.
+// TestCheck checks that only operands that set a marker or a cell can make a row visible.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -117,7 +119,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestLongValues: lengths around the borders of their encoding read back.
+// TestLongValues checks that values with lengths near the limits of each length encoding can be read back.
 func TestLongValues(t *testing.T) {
 	for _, n := range []int{0, 1, 127, 128, 255, 256, 16383, 16384, 1 << 20} {
 		value := bytes.Repeat([]byte{0xff}, n)
@@ -129,7 +131,7 @@ func TestLongValues(t *testing.T) {
 	}
 }
 
-// TestSizeIsLogical: the size of a row does not depend on the operands that made it.
+// TestSizeIsLogical checks that the size of a row does not depend on the operands that produced it.
 func TestSizeIsLogical(t *testing.T) {
 	var b Builder
 	b.Reset(5)
@@ -169,7 +171,7 @@ func seeds(f *testing.F) {
 	f.Add(bytes.Clone(b.Bytes()), []byte{0})
 }
 
-// FuzzResolve: no bytes make a reader panic, and what reads as a row merges as one.
+// FuzzResolve checks that no bytes make a reader panic, and that bytes that can be read as a row can also be merged.
 func FuzzResolve(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, value, _ []byte) {
@@ -191,7 +193,7 @@ func FuzzResolve(f *testing.F) {
 	})
 }
 
-// FuzzMerge: merging any two byte strings gives an error or a row that is canonical and reads.
+// FuzzMerge checks that merging any two byte strings returns an error, or a canonical row that can be read.
 func FuzzMerge(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, a, b []byte) {
@@ -219,7 +221,7 @@ func benchOperand(cells int, value []byte) []byte {
 	return bytes.Clone(b.Bytes())
 }
 
-// BenchmarkRow measures the CPU of the three things done to each row.
+// BenchmarkRow measures the CPU time of the three operations on every row.
 func BenchmarkRow(b *testing.B) {
 	value := bytes.Repeat([]byte("x"), 40)
 	insert := benchOperand(5, value)

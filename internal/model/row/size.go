@@ -2,15 +2,15 @@
 
 package row
 
-// The logical size of a row is what request units are charged for. It is a sum over what the row says, not over how it
-// is stored.
+// These constants define the logical size of a row, on which request units are charged. The logical size depends on the
+// row's content and not on its storage format.
 const (
 	sizeRow  = 9
 	sizeCell = 4
 )
 
-// Size returns the logical size in bytes: 9 for the row and, for each cell, 4 and the bytes of its path and value. It
-// does not depend on how many operands made the row.
+// Size returns the logical size in bytes: 9 for the row, plus 4 and the lengths of path and value for each cell. It
+// does not depend on the number of operands that produced the row.
 func (r *Row) Size() int {
 	n := sizeRow
 	for i := range r.Cells {
@@ -19,8 +19,8 @@ func (r *Row) Size() int {
 	return n
 }
 
-// Size returns the logical size of an operand in bytes: like Row.Size, deletions of cells and columns count as cells
-// without a value, deleted ranges with their encoded length. It is 0 for corrupt bytes.
+// Size returns the logical size of an operand in bytes. It is computed like Row.Size. Deletions of cells and columns
+// count as cells without a value, and deleted ranges count with their encoded length. Size returns 0 for corrupt bytes.
 func Size(operand []byte) int {
 	var h head
 	pos := h.read(operand)
@@ -38,19 +38,20 @@ func Size(operand []byte) int {
 	return size
 }
 
-// Contents is what an operand says, counted: what other databases charge for may be computed from it.
+// Contents counts the parts of an operand. It allows to compute the charges of other databases.
 type Contents struct {
-	// Cells are cells and deletions of single cells, and Bytes those of their values.
+	// Cells counts cells and deletions of single cells. Bytes is the total size of their values.
 	Cells, Bytes int
-	// Collections are the columns of which cells with paths are written, or all cells deleted.
+	// Collections counts the columns of which cells with paths are written or all cells are deleted.
 	Collections int
-	// Marked says that there is a marker, and Expires that it has a time to live.
+	// Marked reports whether there is a marker, and Expires whether the marker has a time to live.
 	Marked, Expires bool
 	// Ranges are the deleted ranges.
 	Ranges []Range
 }
 
-// Count returns what an operand says, and hands out the paths of its cells; it returns nothing for corrupt bytes.
+// Count returns the contents of an operand and passes the paths of its cells to path. It returns empty contents for
+// corrupt bytes.
 func Count(operand []byte, path func(column uint32, path []byte)) (c Contents) {
 	var h head
 	pos := h.read(operand)

@@ -8,12 +8,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Sweep drops from the merged operands what nobody can see any more: what the deletion covered hides (a timestamp,
-// NotDeleted for none), cells that dropped (ascending by columns) hides, and deletions and expired cells from before
-// the second horizon. It does not touch deleted ranges (see SweepDeletions). It reports whether anything remains to be
-// stored; call Append next.
+// Sweep drops data from the merged operands that no reader can see. This is data hidden by the deletion covered (a
+// timestamp, or NotDeleted), cells in dropped (ascending by columns), and deletions and expired cells from before the
+// second horizon. It does not change deleted ranges (see SweepDeletions). It reports whether anything remains to be
+// stored. Call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remains bool) {
-	m.collapse()
+	m.mergeAllRuns()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
 		m.dead, m.deleted = false, deletion{ts: NotDeleted}
 	}
@@ -21,12 +21,12 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remai
 	return m.remains()
 }
 
-// SweepDeletions drops deletions of a partition, and of ranges of it, from before the second horizon. clean tells
-// whether nothing is stored that the deletion with timestamp ts of [start, end) hides (both nil: the partition); it is
-// asked for each that is old enough, and only those that are clean are dropped. It reports whether anything remains to
-// be stored; call Append next.
+// SweepDeletions drops deletions of a partition, and of ranges in it, from before the second horizon. clean reports
+// whether no stored data is hidden by the deletion of [start, end) with timestamp ts; both bounds are nil for the
+// partition. It is called for each deletion that is old enough, and only clean deletions are dropped. SweepDeletions
+// reports whether anything remains to be stored. Call Append next.
 func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
-	m.collapse()
+	m.mergeAllRuns()
 	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool {
 		return r.At < horizon && clean(r.Start, r.End, r.Timestamp)
 	})
@@ -36,25 +36,25 @@ func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts 
 	return m.remains()
 }
 
-// Ranges returns the deleted ranges that were merged, disjoint and ascending; valid until the next call.
+// Ranges returns the merged deleted ranges, disjoint and ascending. The result is valid until the next call.
 func (m *Merger) Ranges() []Range {
-	m.collapse()
+	m.mergeAllRuns()
 	return m.ranges
 }
 
-// SetRanges replaces the deleted ranges by a part of what Ranges returned; apart says whether there are more under keys
-// of their own.
+// SetRanges replaces the deleted ranges with a subset of the result of Ranges. apart means that further ranges are
+// stored under separate keys.
 func (m *Merger) SetRanges(rest []Range, apart bool) (remains bool) {
 	m.ranges = append(m.ranges[:0], rest...)
-	m.apart = apart
+	m.moreRanges = apart
 	return m.remains()
 }
 
-// Apart reports whether ranges are stored under keys of their own.
-func (m *Merger) Apart() bool { return m.apart }
+// HasMoreRanges reports whether further ranges are stored under separate keys.
+func (m *Merger) HasMoreRanges() bool { return m.moreRanges }
 
 func (m *Merger) remains() bool {
-	return m.live || m.dead || m.apart || len(m.ranges) > 0 || len(m.entries) > 0
+	return m.live || m.dead || m.moreRanges || len(m.ranges) > 0 || len(m.entries) > 0
 }
 
 func (m *Merger) sweepCells(covered, horizon int64, dropped []cqltype.Dropped) {
@@ -62,7 +62,7 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []cqltype.Dropped) {
 		m.live = false
 	}
 	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool {
-		if e.ts <= covered || e.when < horizon { // a cell without expiry has the greatest second
+		if e.ts <= covered || e.when < horizon { // a cell without expiry has the maximum second
 			return true
 		}
 		return cqltype.Hides(dropped, e.col, e.ts)
@@ -72,8 +72,8 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []cqltype.Dropped) {
 	}
 }
 
-// Oldest returns the second after which Sweep could remove something from a stored row: the earliest at of a deletion
-// or expiry of a cell, NoExpiry if there is neither. covered and dropped are as for Sweep; what they hide counts as
+// Oldest returns the second after which Sweep can remove something from a stored row: the earliest second of a deletion
+// or expiry, or NoExpiry if there is neither. covered and dropped are as for Sweep. Data that they hide counts as
 // second -1.
 func Oldest(value []byte, covered int64, dropped []cqltype.Dropped) (int64, error) {
 	var h head
@@ -110,8 +110,8 @@ func Oldest(value []byte, covered int64, dropped []cqltype.Dropped) (int64, erro
 	return oldest, nil
 }
 
-// Newest returns the highest timestamp in a stored row or in the deletions of a partition, its ranges left out: of
-// cells and their tombstones, of the marker, of deletions. It is NotDeleted if there is none.
+// Newest returns the highest timestamp in a stored row or in the deletions of a partition. It considers cells,
+// tombstones, the marker, and deletions, but not ranges. It returns NotDeleted if none exists.
 func Newest(value []byte) (int64, error) {
 	var h head
 	pos := h.read(value)
@@ -135,7 +135,7 @@ func Newest(value []byte) (int64, error) {
 	return newest, nil
 }
 
-// Hidden reports whether a stored row holds anything that a deletion with the timestamp ts hides.
+// Hidden reports whether a stored row contains data that a deletion with timestamp ts hides.
 func Hidden(value []byte, ts int64) (bool, error) {
 	var h head
 	pos := h.read(value)

@@ -12,7 +12,7 @@ import (
 
 var smallint = &cqltype.Type{Kind: cqltype.Smallint}
 
-// MultiCell reports whether a column of the type is stored as one cell per element.
+// MultiCell reports whether a column of type t is stored as one cell per element.
 func MultiCell(t *cqltype.Type) bool {
 	switch t.Kind {
 	case cqltype.List, cqltype.Set, cqltype.Map, cqltype.UDT:
@@ -21,9 +21,9 @@ func MultiCell(t *cqltype.Type) bool {
 	return false
 }
 
-// CounterPath is the path of the cell in which a region counts. Its leaders alone write that cell, so the totals of two
-// regions never take each other's place; the value of the counter is the sum of its cells. The first region, 0, has no
-// path.
+// CounterPath returns the path of the cell that holds a region's share of a counter. Only the leaders of the region
+// write that cell, so the totals of two regions never overwrite each other. The value of the counter is the sum of its
+// cells. The cell of the first region, 0, has no path.
 func CounterPath(region uint32) []byte {
 	if region == 0 {
 		return nil
@@ -31,13 +31,13 @@ func CounterPath(region uint32) []byte {
 	return binary.BigEndian.AppendUint32(nil, region)
 }
 
-// OneCell reports whether a column of the type is never more than one cell, whose value is the column's. A counter has
-// one per region.
+// OneCell reports whether a column of type t always has at most one cell, which holds the column's value. A counter has
+// one cell per region.
 func OneCell(t *cqltype.Type) bool { return t.Kind != cqltype.Counter && !MultiCell(t) }
 
-// AppendValue appends the wire form of a column to dst: of a single-cell column its value, of a counter the sum of its
-// cells, of a multi-cell column what its cells, in order, amount to; missing fields of a UDT are null. With no cells
-// the column is null: the caller's case. An error wraps ErrCorrupt.
+// AppendValue appends the wire form of a column to dst. This is the value of a single-cell column, the sum of a
+// counter's cells, or the collection or UDT built from the cells of a multi-cell column, in order. Missing UDT fields
+// are null. A column without cells is null, which the caller must handle. An error wraps ErrCorrupt.
 func AppendValue(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {
 	if t.Kind == cqltype.Counter {
 		return appendSum(dst, cells)
@@ -67,7 +67,7 @@ func AppendValue(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {
 	return dst, nil
 }
 
-// appendSum adds the cells of a counter. The sum wraps, as Cassandra's do.
+// appendSum adds the cells of a counter. The sum wraps around, as in Cassandra.
 func appendSum(dst []byte, cells []Cell) ([]byte, error) {
 	var sum uint64
 	for i := range cells {
@@ -107,7 +107,7 @@ func appendPath(dst []byte, t *cqltype.Type, path []byte) ([]byte, error) {
 	if err != nil || len(rest) > 0 {
 		return dst, fmt.Errorf("path of an element: %w", ErrCorrupt)
 	}
-	dst = append(dst, wire...) // onto itself if dst had room
+	dst = append(dst, wire...) // appends onto itself if dst had capacity
 	binary.BigEndian.PutUint32(dst[n-4:], uint32(len(wire)))
 	return dst, nil
 }
@@ -117,16 +117,16 @@ func appendWire(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// FieldPath is the path of the i-th field of a UDT.
+// FieldPath returns the path of the i-th field of a UDT.
 func FieldPath(i int) []byte {
 	var wire [2]byte
 	binary.BigEndian.PutUint16(wire[:], uint16(i))
 	return smallint.AppendKey(nil, wire[:], false)
 }
 
-// Elements takes the wire form of a multi-cell column apart: it yields the path and the value of each element. The path
-// of a list's element is nil (the writer gives it a timeuuid), the value of a set's element empty, that of a missing
-// field null.
+// Elements splits the wire form of a multi-cell column into the path and the value of each element. The path of a list
+// element is nil, because the writer assigns a timeuuid. The value of a set element is empty, and the value of a
+// missing field is null.
 func Elements(t *cqltype.Type, wire []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(path, value []byte) bool) {
 		if t.Kind == cqltype.Map {

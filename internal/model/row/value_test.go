@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestValueRoundTrip: the wire form of a multi-cell column, taken apart into cells and merged, is put together again.
+// TestValueRoundTrip checks that a multi-cell column survives being split into cells, merged, and reassembled.
 func TestValueRoundTrip(t *testing.T) {
 	text, num := &cqltype.Type{Kind: cqltype.Text}, &cqltype.Type{Kind: cqltype.Int}
 	wire := func(n byte, parts ...string) []byte {

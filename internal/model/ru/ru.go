@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ru is the price list: what a command costs in request units. docs/request-units.md has it as a table, which a
-// test compares with the prices here.
+// Package ru defines the prices of commands in request units. docs/request-units.md documents them in a table, which a
+// test compares with this package.
 //
-// Guarantees: (R1) a price depends only on the logical bytes and rows of a command and of what it examines (see
-// row.Size), never on operands, deleted rows, caches, compaction, or on which replica is asked: the same statement over
-// the same data costs the same. (R2) Prices add up exactly: all of them are whole numbers of Units, so it makes no
-// difference where a sum is cut, between partitions or between commands of one request.
+// Guarantees:
 //
-// A row's logical bytes are its partition key, its clustering key and row.Size. Deletions that a read walks over cost
-// nothing: whoever deletes has paid, because how many of them are left depends on when they were swept. Start at Units,
-// then Write and Meter.
+//   - (R1) A price depends only on the logical bytes and rows of a command and of the data that it examines (see
+//     row.Size). It does not depend on operands, deleted rows, caches, compaction, or the replica: the same statement
+//     over the same data has the same price.
+//   - (R2) Prices add up exactly because all prices are integers in Units. Dividing a request among partitions or
+//     commands does not change the total.
+//
+// The logical bytes of a row are its partition key, its clustering key, and row.Size. Deletions that a read skips are
+// free: their number depends on when they are swept, and the client that deleted the data has already been charged.
+// Start reading at Units, then Write and Meter.
 package ru
 
 import (
@@ -24,63 +27,63 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// Units is an amount of request units, in parts of Unit.
+// Units is an amount of request units, in fractions of Unit.
 type Units int64
 
-// Unit is one request unit: the least number of which all prices are whole parts.
+// Unit is one request unit. It is the smallest number of which all prices are integer fractions.
 const Unit Units = 281_600
 
 const (
 	kb = 1024
 
-	// PointRead is a read of one row of up to a KB, and of none. It is also what a read of rows of one logical
-	// partition begins with.
+	// PointRead is the price of reading one row of up to 1 KB, or a missing row. It is also the base price of reading
+	// rows of one logical partition.
 	PointRead = Unit
-	// Partition is what a read without a partition key costs for each physical partition.
+	// Partition is the price per physical partition of a read without a partition key.
 	Partition = Unit * 5 / 2
-	// ReadRow is a row that a read examines where it is not the only one.
+	// ReadRow is the price of each row that a read of several rows examines.
 	ReadRow = Unit / 50
-	// ReadKB and WriteKB are a KB beyond the first of a point read or a slice, and beyond the first of each row that is
-	// written. All KB of a scan cost ReadKB.
+	// ReadKB and WriteKB are the prices of a KB beyond the first KB of a point read or a slice, and beyond the first KB
+	// of each written row. Every KB of a scan costs ReadKB.
 	ReadKB  = kb * readByte
 	WriteKB = kb * writeByte
-	// WriteRow is a row of up to a KB that is written, a deletion or a static row.
+	// WriteRow is the price of writing a row of up to 1 KB, a deletion, or a static row.
 	WriteRow = 5 * Unit
-	// WriteIndex is an entry of an index.
+	// WriteIndex is the price of an index entry.
 	WriteIndex = Unit / 2
-	// Serial is by what reads at SERIAL and LOCAL_SERIAL are multiplied, and what a condition reads.
+	// Serial is the factor for reads at SERIAL and LOCAL_SERIAL, and for the reads of a condition.
 	Serial = 2
 
 	readByte  = Unit / (11 * kb)
 	writeByte = 5 * Unit / (11 * kb)
 )
 
-// evaluationSteps is how much work on what was read costs a request unit, in steps of package meter.
+// evaluationSteps is the number of steps of package meter that cost one request unit.
 const evaluationSteps = 10_000
 
-// Evaluation is the price of work beyond what the reads of a request pay for, in steps of package meter.
+// Evaluation returns the price of work beyond the work that the reads of a request pay for, in steps of package meter.
 func Evaluation(steps int64) Units { return Units(steps/evaluationSteps) * Unit }
 
-// Float is the amount in request units, as clients are told.
+// Float returns the amount in request units, as reported to clients.
 func (u Units) Float() float64 { return float64(u) / float64(Unit) }
 
-// Of is the most that is not above an amount of request units, which is at least one Units.
+// Of converts an amount of request units to Units, rounded down but at least 1.
 func Of(amount float64) Units {
 	return Units(max(1, min(math.Floor(amount*float64(Unit)+1e-6), 1<<62)))
 }
 
-// String is the amount in request units, to the thousandth.
+// String returns the amount in request units, rounded to thousandths.
 func (u Units) String() string {
 	return strconv.FormatFloat(math.Round(u.Float()*1000)/1000, 'f', -1, 64)
 }
 
-// beyond is the price of the bytes after the first KB.
+// beyond returns the price of the bytes after the first KB.
 func beyond(bytes int64, each Units) Units { return Units(max(0, bytes-kb)) * each }
 
-// Row is the price of writing one row of so many logical bytes, key included.
+// Row returns the price of writing one row with the given number of logical bytes, key included.
 func Row(bytes int64) Units { return WriteRow + beyond(bytes, writeByte) }
 
-// Write is the price of a mutation, and the number of its logical bytes. Operands of one row that follow each other are
+// Write returns the price of a mutation and the number of its logical bytes. Consecutive operands of one row count as
 // one row.
 func Write(m *command.Mutation) (price Units, bytes int64) {
 	var last *command.Op
@@ -93,7 +96,7 @@ func Write(m *command.Mutation) (price Units, bytes int64) {
 			price += WriteIndex
 			bytes += n + int64(len(op.Value))
 			continue
-		case command.OpChange: // as with Cosmos DB, the change log has no price of its own
+		case command.OpChange: // the change log is free, as in Cosmos DB
 			if len(op.Operand) > 0 {
 				bytes += n + int64(row.Size(op.Operand))
 			}
@@ -113,22 +116,22 @@ func Write(m *command.Mutation) (price Units, bytes int64) {
 	return price + beyond(inRow, writeByte), bytes
 }
 
-// SameRow reports whether two operands of a mutation that follow each other, index entries left out, are of one row,
-// which is paid for once.
+// SameRow reports whether two operands of a mutation belong to the same row, which is charged once. The operands must
+// be consecutive, ignoring index entries.
 func SameRow(a, b *command.Op) bool {
 	return a.Kind == b.Kind && bytes.Equal(a.Clustering, b.Clustering)
 }
 
-// Meter counts what a read of one physical partition examines: whatever it passes on, also if that does not match a
-// filter in the end. Its zero value is for the next read.
+// Meter counts the data that a read of one physical partition examines: all data passed to it, even if a filter later
+// discards it. Its zero value is ready for a read.
 type Meter struct {
-	// Rows and Bytes are the rows passed on, static ones included, and their logical bytes. A read of nothing but
-	// partitions counts those.
+	// Rows and Bytes are the number of rows, including static ones, and their logical bytes. In a read of partitions
+	// only, the partitions are counted.
 	Rows, Bytes int64
 	key         int
 }
 
-// Partition notes that a read has come to a logical partition; static is nil if there is no static row for the reader.
+// Partition records the start of a logical partition. static is nil if the reader receives no static row.
 func (m *Meter) Partition(c *command.Read, key []byte, static *row.Row) {
 	m.key = len(key)
 	switch {
@@ -141,25 +144,25 @@ func (m *Meter) Partition(c *command.Read, key []byte, static *row.Row) {
 	}
 }
 
-// Row notes a row.
+// Row records a row.
 func (m *Meter) Row(clustering []byte, r *row.Row) {
 	m.Rows++
 	m.Bytes += int64(m.key + len(clustering) + r.Size())
 }
 
-// entriesPart is the part of the bytes of an entry of an index of vectors that a search pays for: most are compared by
-// the block, which takes less than that of the time that it takes to read them.
+// entriesPart is the divisor applied to the bytes of a vector index entry that a search examines. Most entries are
+// compared in blocks, which takes less than that fraction of the time to read them.
 const entriesPart = 8
 
-// Entries notes entries of an index of vectors that were looked at: each costs a part of its bytes.
+// Entries records n examined entries of a vector index. Each costs a fraction of its bytes.
 func (m *Meter) Entries(c *command.Read, n int) {
 	if c.Index != nil && c.Index.Near != nil {
 		m.Bytes += int64(n) * int64(vector.EntryLen(len(c.Index.Near)/4)) / entriesPart
 	}
 }
 
-// Price is what c costs that has examined so much. A peek costs a point read and its rows but the first, at any level:
-// nothing of them is given to anybody.
+// Price returns the price of c, given the recorded data. At any consistency level, a peek costs a point read plus its
+// rows except the first, because it returns no data.
 func (m *Meter) Price(c *command.Read) Units {
 	var u Units
 	switch {
@@ -186,8 +189,8 @@ func (m *Meter) Price(c *command.Read) Units {
 	return u
 }
 
-// Point is the price of looking a row up for a condition or an update: bytes are its logical bytes, 0 if it is not
-// there. serial says that it is for a condition.
+// Point returns the price of looking up a row for a condition or an update. bytes is the row's logical size, or 0 if
+// the row is missing. serial is true for a condition.
 func Point(bytes int64, serial bool) Units {
 	u := PointRead + beyond(bytes, readByte)
 	if serial {
@@ -196,7 +199,7 @@ func Point(bytes int64, serial bool) Units {
 	return u
 }
 
-// Found is the price of the rows that a conditional looks at, nil for those that are not there.
+// Found returns the price of the rows that a conditional reads. Missing rows are nil.
 func Found(c *command.Conditional, found []*row.Row) (u Units) {
 	for i, r := range found {
 		bytes := int64(0)
@@ -208,19 +211,18 @@ func Found(c *command.Conditional, found []*row.Row) (u Units) {
 	return u
 }
 
-// Exceeded is the refusal of a request that costs at least so much, though its client allows no more than most. Drivers
-// do not send again what was refused as invalid.
+// Exceeded returns the error for a request that costs at least least although its client allows only most. Drivers do
+// not retry invalid requests.
 func Exceeded(least, most Units) error {
 	return dberr.Invalidf("The request costs more than its MaxRequestCharge allows: at least %s request units, %s are "+
 		"allowed. Nothing was done", least, most)
 }
 
-// Charged is a visitor or a completion that wants to know what its command has cost. Charge is called before a good end
-// is told, once for each physical partition that took part; what was done in vain and has to be done again costs
-// nothing.
+// Charged is a visitor or a completion that receives the cost of its command. Charge is called before a successful
+// completion, once for each physical partition involved. Work that must be repeated is not charged.
 type Charged interface{ Charge(u Units) }
 
-// Tell tells a visitor or a completion what its command has cost, if it wants to know.
+// Tell reports the cost of a command to a visitor or completion that implements Charged.
 func Tell(who any, u Units) {
 	if c, ok := who.(Charged); ok {
 		c.Charge(u)

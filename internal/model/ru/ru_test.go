@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// op is a row operand of so many logical bytes, key included.
+// op returns a row operand with the given number of logical bytes, key included.
 func op(t testing.TB, key, bytes int) command.Op {
 	t.Helper()
 	var b row.Builder
@@ -35,7 +35,7 @@ var (
 	goesOn = command.Read{Level: dberr.One, Continued: true}
 )
 
-// The prices are those that are documented, at the points that the documentation names.
+// TestPrices checks the prices at the points that the documentation names.
 func TestPrices(t *testing.T) {
 	key := []byte("key")
 	write := func(ops ...command.Op) Units {
@@ -79,8 +79,8 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// A price never falls when there are more bytes or rows, and the price of a scan is the sum of its parts, however it
-// is cut into commands and partitions.
+// TestPricesGrowAndAddUp checks that a price never decreases with more bytes or rows. The price of a scan must be the
+// sum of its parts, regardless of its division into commands and partitions.
 func TestPricesGrowAndAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom([]*command.Read{&point, &serial, &scan, &goesOn}).Draw(t, "command")
@@ -101,7 +101,7 @@ func TestPricesGrowAndAddUp(t *testing.T) {
 	})
 }
 
-// TestDocumentedPrices proves that the price list of docs/request-units.md is that of this package.
+// TestDocumentedPrices checks that the price list in docs/request-units.md matches this package.
 func TestDocumentedPrices(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/request-units.md")
 	if err != nil {
@@ -110,7 +110,7 @@ func TestDocumentedPrices(t *testing.T) {
 	listed := map[string]float64{}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
-		if len(cells) != 4 || cells[0] != "" { // rows of tables, not of what a shell shows
+		if len(cells) != 4 || cells[0] != "" { // rows of tables, not output of a shell
 			continue
 		}
 		if n, err := strconv.ParseFloat(strings.TrimSpace(cells[2]), 64); err == nil {

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// endsMax bounds the channels beside the one that is waited for.
-const endsMax = 2
+// signalsMax is the maximum number of additional channels in Await and Sleep.
+const signalsMax = 2
 
-// Await returns what comes out of ready, or the zero value if that is closed. Otherwise it returns the error of ctx,
-// context.DeadlineExceeded after most, if that is not 0, or ErrEnded once one of ends, at most two, is closed.
+// Await returns the next value from ready, or the zero value if ready is closed. It returns the error of ctx if ctx
+// ends first. It returns context.DeadlineExceeded after most, if most is not 0. It returns ErrEnded if one of at most
+// two ends is closed.
 func Await[T any](
 	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends ...<-chan struct{},
 ) (v T, err error) {
-	var end [endsMax]<-chan struct{}
+	var end [signalsMax]<-chan struct{}
 	if copy(end[:], ends) < len(ends) {
-		panic("sched: more ends than endsMax")
+		panic("sched: more ends than signalsMax")
 	}
 	if s != nil {
 		return awaitDriven(s, ctx, ready, most, end)
@@ -42,7 +43,7 @@ func Await[T any](
 }
 
 func awaitDriven[T any](
-	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends [endsMax]<-chan struct{},
+	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends [signalsMax]<-chan struct{},
 ) (v T, err error) {
 	ended := false
 	err = s.driver.Wait(ctx, func() bool {
@@ -60,15 +61,15 @@ func awaitDriven[T any](
 	return v, err
 }
 
-// Sleep returns nil after d, or earlier if something comes out of one of at most two signals; and the error of ctx once
-// that has ended, which is checked first.
+// Sleep returns nil after d, or earlier if one of at most two signals becomes ready. It returns the error of ctx once
+// ctx has ended, which it checks first.
 func (s *Scheduler) Sleep(ctx context.Context, d time.Duration, signals ...<-chan struct{}) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var signal [endsMax]<-chan struct{}
+	var signal [signalsMax]<-chan struct{}
 	if copy(signal[:], signals) < len(signals) {
-		panic("sched: more signals than endsMax")
+		panic("sched: more signals than signalsMax")
 	}
 	if s != nil {
 		return s.sleepDriven(ctx, d, signal)
@@ -85,16 +86,16 @@ func (s *Scheduler) Sleep(ctx context.Context, d time.Duration, signals ...<-cha
 	return nil
 }
 
-func (s *Scheduler) sleepDriven(ctx context.Context, d time.Duration, signals [endsMax]<-chan struct{}) error {
+func (s *Scheduler) sleepDriven(ctx context.Context, d time.Duration, signals [signalsMax]<-chan struct{}) error {
 	err := s.driver.Wait(ctx, func() bool { return received(signals) }, max(d, 1))
-	if err == context.DeadlineExceeded && ctx.Err() == nil { //nolint:errorlint // Wait returns it as it is
+	if err == context.DeadlineExceeded && ctx.Err() == nil { //nolint:errorlint // Wait returns it unwrapped
 		err = nil
 	}
 	return err
 }
 
-// received takes what the first ready channel holds, in their order.
-func received(channels [endsMax]<-chan struct{}) bool {
+// received receives from the first ready channel, in order, and reports whether there was one.
+func received(channels [signalsMax]<-chan struct{}) bool {
 	for _, c := range channels {
 		select {
 		case <-c:

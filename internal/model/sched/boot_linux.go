@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boot reads CLOCK_BOOTTIME, which goes on while the machine is suspended. Go's own clock does not.
+// boot reads CLOCK_BOOTTIME, which continues while the machine is suspended. Go's own clock does not.
 func boot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// WithTimeout is context.WithTimeout.
+// WithTimeout is context.WithTimeout in the scheduler's time.
 func (s *Scheduler) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if s != nil {
 		return s.WithDeadline(ctx, s.driver.Now().Add(d))
@@ -15,13 +15,13 @@ func (s *Scheduler) WithTimeout(ctx context.Context, d time.Duration) (context.C
 	return context.WithTimeout(ctx, d)
 }
 
-// WithDeadline is context.WithDeadline, for an instant of Now.
+// WithDeadline is context.WithDeadline for a time returned by Now.
 func (s *Scheduler) WithDeadline(ctx context.Context, at time.Time) (context.Context, context.CancelFunc) {
 	if s == nil {
 		return context.WithDeadline(ctx, at)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &limited{Context: inner, s: s, parent: ctx, at: at}
+	c := &simContext{Context: inner, s: s, parent: ctx, at: at}
 	d := s.Until(at)
 	if d <= 0 {
 		cancel(context.DeadlineExceeded)
@@ -34,8 +34,8 @@ func (s *Scheduler) WithDeadline(ctx context.Context, at time.Time) (context.Con
 	}
 }
 
-// AfterDone runs f in a goroutine of its own once ctx has ended, as context.AfterFunc does; stop reports whether it
-// prevented that.
+// AfterDone runs f in a new goroutine once ctx has ended, like context.AfterFunc. stop reports whether it prevented the
+// call.
 func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) {
 	if s == nil {
 		return context.AfterFunc(ctx, f)
@@ -58,10 +58,10 @@ func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) 
 	}
 }
 
-// limited is a context with a deadline in a simulator's time. Contexts of the standard library that are derived from it
-// are canceled with it in the same moment, without a goroutine, for its channel is that of the context inside; their
-// error is context.Canceled.
-type limited struct {
+// simContext is a context with a deadline in the simulator's time. It embeds a context of the standard library, whose
+// Done channel it returns. Derived contexts are therefore canceled immediately and without a goroutine; their error is
+// context.Canceled.
+type simContext struct {
 	context.Context
 	s      *Scheduler
 	parent context.Context
@@ -69,7 +69,7 @@ type limited struct {
 }
 
 // Deadline implements context.Context.
-func (c *limited) Deadline() (time.Time, bool) {
+func (c *simContext) Deadline() (time.Time, bool) {
 	if at, ok := c.parent.Deadline(); ok && at.Before(c.at) {
 		return at, true
 	}
@@ -77,10 +77,10 @@ func (c *limited) Deadline() (time.Time, bool) {
 }
 
 // Err implements context.Context.
-func (c *limited) Err() error {
+func (c *simContext) Err() error {
 	if c.Context.Err() == nil {
 		if c.s.Until(c.at) <= 0 {
-			return context.DeadlineExceeded // the timer is about to say so
+			return context.DeadlineExceeded // the timer is about to fire
 		}
 		return nil
 	}

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sched is the seam between the product and the machine's clock and scheduler: how code tells time, starts
-// goroutines and waits. A nil *Scheduler is the real thing: package time, go statements and channels, at the price of
-// one comparison. A driven one (Driven) hands every such question to a simulator, which runs one goroutine at a time
-// and knows which.
+// Package sched is the interface between the product and the machine's clock and scheduler. All code uses it to read
+// the time, start goroutines, and wait. A nil *Scheduler uses the real implementations: package time, go statements,
+// and channels, at the cost of one comparison. A driven scheduler (see Driven) delegates to a simulator, which runs one
+// goroutine at a time and selects which.
 //
-// What replaces what, where s is the *Scheduler in a package's options, nil outside simulations:
+// The following table lists the replacements. s is the *Scheduler in a package's options, which is nil outside
+// simulations.
 //
-//	now, deadline := time.Now(), now.Add(d)   s.Now(), .Add(d)          for deadlines and durations only: never stored, never sent
-//	time.Since(t), time.Until(t)              s.Since(t), s.Until(t)    of instants that came from s.Now
-//	time.Now().UnixMicro() in a row or record s.Wall()                  the calendar: it may jump both ways
-//	CLOCK_BOOTTIME                            s.Boot()                  runs on while the machine is suspended; leases
+//	now, deadline := time.Now(), now.Add(d)   s.Now(), .Add(d)          deadlines and durations only: never stored or sent
+//	time.Since(t), time.Until(t)              s.Since(t), s.Until(t)    for times returned by s.Now
+//	time.Now().UnixMicro() in a row or record s.Wall()                  calendar time: it may jump in both directions
+//	CLOCK_BOOTTIME                            s.Boot()                  advances during suspension: used for leases
 //	go f()                                    s.Go(f)
 //	wg.Go(f); wg.Wait()                       g := sched.Group{Scheduler: s}; g.Go(f); g.Wait()
 //	select { <-ch; <-ctx.Done() }             sched.Await(s, ctx, ch, 0)
@@ -20,17 +21,16 @@
 //	context.AfterFunc(ctx, f)                 s.AfterDone(ctx, f)
 //	time.AfterFunc(d, f)                      s.AfterFunc(d, f)
 //
-// What a driven goroutine must obey, so that one thread and one seed make one history:
+// A driven goroutine must obey these rules, so that a seed determines the whole execution:
 //
-//   - (SD1) It waits through this package only. A bare channel receive, select, WaitGroup or time.Sleep stops the whole
-//     simulation.
-//   - (SD2) No mutex is held over a wait. What must be exclusive over a wait is a channel of capacity one, taken with
+//   - (SD1) It waits only through this package. A bare channel receive, select, WaitGroup, or time.Sleep blocks the
+//     whole simulation.
+//   - (SD2) It holds no mutex while it waits. Exclusion across a wait uses a channel of capacity one, acquired with
 //     Await.
 //   - (SD3) Callbacks that other goroutines call (completions, events) do not wait.
-//   - (SD4) What the order of a map or of a select decides has no effect that others can see.
+//   - (SD4) The iteration order of a map and the choice of a select have no observable effect.
 //
-// When a simulated process ends, every wait in it returns ErrEnded, and a goroutine that waits on all the same is ended
-// there.
+// When a simulated process ends, every wait in it returns ErrEnded. A goroutine that waits again is terminated there.
 //
-// Start at Scheduler, then Await; Driver is the simulator's side.
+// Start reading at Scheduler, then Await. Driver is the simulator's side.
 package sched

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRendezvous: of a call and its completion exactly one is the second, whichever comes first, and it sees what the
-// other one did; the race detector would say so if it did not.
+// TestRendezvous checks that either a call or its completion is second, in both orders, and that the second sees the
+// writes of the first. The race detector would report a violation.
 func TestRendezvous(t *testing.T) {
 	var r Rendezvous
 	for i := range 10_000 {

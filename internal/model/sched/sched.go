@@ -9,41 +9,42 @@ import (
 	"time"
 )
 
-// ErrEnded says that what was waited for cannot come any more: one of the ends of Await was closed, or the simulated
-// process is gone.
+// ErrEnded reports that the awaited event can no longer occur: an end of Await was closed, or the simulated process has
+// ended.
 var ErrEnded = errors.New("sched: ended")
 
-// Driver is a simulator's side of one process. All methods are called by goroutines that the driver runs, one at a
+// Driver is the simulator's side of one process. All methods are called by goroutines that the driver runs, one at a
 // time.
 type Driver interface {
-	// Now, Wall and Boot are the clocks, as in Scheduler.
+	// Now, Wall, and Boot are the clocks, as in Scheduler.
 	Now() time.Time
 	Wall() time.Time
 	Boot() time.Duration
-	// Go runs f as a goroutine of the process; it may begin later.
+	// Go runs f as a goroutine of the process. It may start later.
 	Go(f func())
-	// Wait returns nil as soon as ready has said true, context.DeadlineExceeded after most, if that is not 0, the error
-	// of ctx once that has ended, or ErrEnded once the process has. ready is nil if only time is waited for, and is not
-	// called again after it said true.
+	// Wait returns nil as soon as ready returns true. It returns context.DeadlineExceeded after most, if most is not 0,
+	// the error of ctx once ctx has ended, or ErrEnded once the process has ended. ready is nil to wait for time only.
+	// It is not called again after it has returned true.
 	Wait(ctx context.Context, ready func() bool, most time.Duration) error
 	// AfterFunc is time.AfterFunc.
 	AfterFunc(d time.Duration, f func()) Timer
 }
 
-// Timer is what time.AfterFunc gives.
+// Timer is the result of AfterFunc.
 type Timer interface {
 	Stop() bool
 	Reset(d time.Duration) bool
 }
 
-// Scheduler tells time, starts goroutines and waits. All methods work on nil, which is the real thing.
+// Scheduler reads clocks, starts goroutines, and waits. All methods work on nil, which uses the real clock and
+// scheduler.
 type Scheduler struct{ driver Driver }
 
-// Driven returns a scheduler that asks a simulator.
+// Driven returns a scheduler that delegates to a simulator.
 func Driven(d Driver) *Scheduler { return &Scheduler{d} }
 
-// Now is the time to measure with: it never jumps, and stands still while the machine is suspended. What it returns is
-// meant for deadlines and durations within this process, and nothing else.
+// Now returns the monotonic time: it never jumps, and does not advance while the machine is suspended. The result is
+// only for deadlines and durations within this process.
 func (s *Scheduler) Now() time.Time {
 	if s != nil {
 		return s.driver.Now()
@@ -51,7 +52,7 @@ func (s *Scheduler) Now() time.Time {
 	return time.Now()
 }
 
-// Since is how long ago an instant of Now was.
+// Since returns the time elapsed since t, a time returned by Now.
 func (s *Scheduler) Since(t time.Time) time.Duration {
 	if s != nil {
 		return s.driver.Now().Sub(t)
@@ -59,7 +60,7 @@ func (s *Scheduler) Since(t time.Time) time.Duration {
 	return time.Since(t)
 }
 
-// Until is how long it is until an instant of Now.
+// Until returns the time remaining until t, a time returned by Now.
 func (s *Scheduler) Until(t time.Time) time.Duration {
 	if s != nil {
 		return t.Sub(s.driver.Now())
@@ -67,7 +68,8 @@ func (s *Scheduler) Until(t time.Time) time.Duration {
 	return time.Until(t)
 }
 
-// Wall is the calendar's time: what is stamped into rows and records, and told to other nodes. It may jump both ways.
+// Wall returns the calendar time, which is used for timestamps in rows and records and in messages to other nodes. It
+// may jump in both directions.
 func (s *Scheduler) Wall() time.Time {
 	if s != nil {
 		return s.driver.Wall()
@@ -75,8 +77,8 @@ func (s *Scheduler) Wall() time.Time {
 	return time.Now()
 }
 
-// Boot is the time since some fixed moment, at or before the machine's start, that includes the times at which it was
-// suspended. On systems other than Linux it stands still then, as Now does.
+// Boot returns the time since a fixed point at or before the machine's start, including time in suspension. On systems
+// other than Linux it does not advance during suspension, like Now.
 func (s *Scheduler) Boot() time.Duration {
 	if s != nil {
 		return s.driver.Boot()
@@ -93,7 +95,7 @@ func (s *Scheduler) Go(f func()) {
 	go f()
 }
 
-// AfterFunc runs f in a goroutine of its own after d, as time.AfterFunc does.
+// AfterFunc runs f in a new goroutine after d, like time.AfterFunc.
 func (s *Scheduler) AfterFunc(d time.Duration, f func()) Timer {
 	if s != nil {
 		return s.driver.AfterFunc(d, f)
@@ -105,7 +107,7 @@ func (s *Scheduler) AfterFunc(d time.Duration, f func()) Timer {
 type Group struct {
 	Scheduler *Scheduler
 	wait      sync.WaitGroup
-	// running counts driven goroutines, of which one runs at a time.
+	// running counts driven goroutines. Only one of them runs at a time.
 	running int
 }
 
@@ -122,7 +124,7 @@ func (g *Group) Go(f func()) {
 	})
 }
 
-// Wait returns when no goroutine of the group is left.
+// Wait returns when all goroutines of the group have ended.
 func (g *Group) Wait() {
 	if g.Scheduler == nil {
 		g.wait.Wait()

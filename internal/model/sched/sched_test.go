@@ -12,7 +12,8 @@ import (
 
 var background = context.Background()
 
-// TestTheRealThing proves that nil waits as package time and select do: for a value, a context, the time, an end.
+// TestTheRealThing checks that a nil Scheduler waits like package time and select: for a value, a context, a timeout,
+// and an end.
 func TestTheRealThing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s *Scheduler
@@ -49,8 +50,8 @@ func TestTheRealThing(t *testing.T) {
 	})
 }
 
-// TestRealWaitsAllocateNothing proves that the seam costs a request no memory: what is ready is taken as a select
-// would.
+// TestRealWaitsAllocateNothing checks that waiting through a nil Scheduler allocates no memory, and that a ready value
+// is received as by a select.
 func TestRealWaitsAllocateNothing(t *testing.T) {
 	var s *Scheduler
 	ready, end := make(chan error, 1), make(chan struct{})
@@ -63,7 +64,7 @@ func TestRealWaitsAllocateNothing(t *testing.T) {
 	}
 }
 
-// manual is a driver whose time the test moves; what waits finds its condition met or fails.
+// manual is a driver whose time the test advances. A wait succeeds if its condition holds, and fails otherwise.
 type manual struct {
 	now    time.Time
 	timers []func()
@@ -86,7 +87,7 @@ func (m *manual) AfterFunc(_ time.Duration, f func()) Timer {
 	return time.AfterFunc(time.Hour, func() {})
 }
 
-// TestDriven proves that a driver is asked for everything: clocks, goroutines, waits, deadlines.
+// TestDriven checks that all clocks, goroutines, waits, and deadlines use the driver.
 func TestDriven(t *testing.T) {
 	m := &manual{now: time.Unix(1000, 0)}
 	s := Driven(m)

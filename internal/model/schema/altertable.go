@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// AlterOp says what an AlterTable or AlterType does.
+// AlterOp is the operation of an AlterTable or AlterType.
 type AlterOp string
 
-// The operations. AlterValueType is refused whenever the object exists.
+// These are the operations. AlterValueType is always rejected if the object exists.
 const (
 	AddColumns         AlterOp = "add"
 	DropColumns        AlterOp = "drop"
@@ -32,29 +32,29 @@ type RenameSpec struct {
 	To   string
 }
 
-// AlterTable is ALTER TABLE; Op says which of the fields behind it counts.
+// AlterTable is ALTER TABLE. Op determines which of the following fields are used.
 type AlterTable struct {
 	Stamp
 	Keyspace string
 	Name     string
 	IfExists bool
 	Op       AlterOp
-	// IfColumn makes adding an existing column, or dropping or renaming a missing one, no error.
+	// IfColumn ignores existing columns when adding, and missing columns when dropping or renaming.
 	IfColumn bool
 	Add      []ColumnSpec
 	Drop     []string
-	// DroppedAt is the time of the drop in microseconds, 0 for Stamp.At.
+	// DroppedAt is the time of the drop in microseconds, or 0 for Stamp.At.
 	DroppedAt  int64
 	Rename     []RenameSpec
 	Properties []Property
-	// Column gets Mask, or with nil loses its own.
+	// Column receives Mask. If Mask is nil, its mask is removed.
 	Column string
 	Mask   *MaskSpec
-	// FixedCompact refuses to add columns to a table WITH COMPACT STORAGE, and KeepsCompact DROP COMPACT STORAGE.
+	// FixedCompact rejects new columns in a table WITH COMPACT STORAGE. KeepsCompact rejects DROP COMPACT STORAGE.
 	FixedCompact, KeepsCompact bool
-	// NoDropTimes refuses DroppedAt: some node may not know of columns that were dropped by a time.
+	// NoDropTimes rejects DroppedAt, because some node may not support columns that were dropped up to a timestamp.
 	NoDropTimes bool
-	// NoFeeds says that some node may not know the change log of CQL tables: cdc = true has no effect then.
+	// NoFeeds means that some node may not support the change log of CQL tables. cdc = true then has no effect.
 	NoFeeds bool
 }
 
@@ -69,7 +69,7 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {
 		return nil, nil, err
 	}
-	if err := notOfContainer(old, "altering it"); err != nil {
+	if err := rejectContainer(old, "altering it"); err != nil {
 		return nil, nil, err
 	}
 	if old.View != nil {
@@ -195,7 +195,8 @@ func (c *AlterTable) checkAdded(t *Table, spec *ColumnSpec, typ *cqltype.Type) e
 	return nil
 }
 
-// valueCompatible reports whether every value of old is one of t, so that a dropped column may come back with type t.
+// valueCompatible reports whether every value of old is a value of t, so that a dropped column can be added again with
+// type t.
 func valueCompatible(t, old *cqltype.Type) bool {
 	if t.Equal(old) {
 		return true
@@ -219,8 +220,8 @@ func valueCompatible(t, old *cqltype.Type) bool {
 		slices.EqualFunc(t.Elems, old.Elems, valueCompatible)
 }
 
-// sameLengths reports whether values of two compatible types, and of their elements, are of the same fixed length or of
-// variable length: Cassandra 5.0 would have to write them again otherwise.
+// sameLengths reports whether values of two compatible types, and of their elements, both have the same fixed length or
+// both are variable-length. Otherwise Cassandra 5.0 would have to rewrite them.
 func sameLengths(t, old *cqltype.Type) bool {
 	if fixedLength(t) != fixedLength(old) {
 		return false
@@ -233,7 +234,7 @@ func sameLengths(t, old *cqltype.Type) bool {
 	return true
 }
 
-// fixedLength returns the bytes of every value of a type as Cassandra knows them, 0 if it takes them for variable.
+// fixedLength returns the length of every value of a type that Cassandra treats as fixed-length, or 0 for other types.
 func fixedLength(t *cqltype.Type) int {
 	switch t.Kind {
 	case cqltype.Boolean:
@@ -250,7 +251,8 @@ func fixedLength(t *cqltype.Type) int {
 	return 0
 }
 
-// expandUDTs turns user-defined types into tuples: what a dropped column's type must become, as it may outlive them.
+// expandUDTs replaces user-defined types with tuples. The type of a dropped column must not refer to types that can be
+// dropped.
 func expandUDTs(t *cqltype.Type) *cqltype.Type {
 	if len(t.Elems) == 0 {
 		return t

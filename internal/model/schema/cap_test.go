@@ -4,8 +4,8 @@ package schema
 
 import "testing"
 
-// TestStorageCap proves that the cap of physical partitions is taken in its bounds, changed, taken back, and refused
-// with a reason beyond them.
+// TestStorageCap checks that the cap of physical partitions can be set within its limits, changed, and removed, and
+// that other values are rejected with a reason.
 func TestStorageCap(t *testing.T) {
 	s := withOneTable(t)
 	for _, c := range []struct {
@@ -34,8 +34,8 @@ func TestStorageCap(t *testing.T) {
 	}
 }
 
-// TestAutomaticMerges proves that merges of a table's partitions are switched off, and on again, and that anything but
-// true and false is refused.
+// TestAutomaticMerges checks that merges of a table's partitions can be disabled and enabled, and that other values
+// than true and false are rejected.
 func TestAutomaticMerges(t *testing.T) {
 	s := withOneTable(t)
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestAutomaticMerges(t *testing.T) {
 	}
 }
 
-// withOneTable is a schema with the table ks.t.
+// withOneTable returns a schema with the table ks.t.
 func withOneTable(t *testing.T) *Schema {
 	t.Helper()
 	s, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{{Name: "replication", IsMap: true,

@@ -9,48 +9,48 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 )
 
 var errBadUUID = errors.New("not a UUID")
 
-// Stamp is what a change brings along because a transition may not draw it itself.
+// Stamp holds the inputs of a change that a transition must not generate itself.
 type Stamp struct {
 	// Version becomes Schema.Version.
 	Version UUID
-	// At is when the change was made, in microseconds since the epoch.
+	// At is the time of the change, in microseconds since the epoch.
 	At int64
-	// Release is whose rules and texts hold for the statement, those of Cassandra 4.0 if nil.
-	Release *release.Release
+	// Release is the Cassandra release whose rules and texts apply to the statement. nil stands for Cassandra 4.0.
+	Release *compat.Release
 }
 
-// Change is one DDL change, as it is applied on every node. It is one of the types of this package that are named after
-// the statements.
+// Change is one DDL change, as applied on every node. Its implementations are the types of this package that are named
+// after statements.
 type Change interface {
 	stamp() *Stamp
-	// apply returns the schema after the change, s itself if there is nothing to do, and what happened. The caller sets
+	// apply returns the schema after the change, or s itself if nothing changes, and the events. The caller sets
 	// version and revision.
 	apply(s *Schema) (*Schema, []Event, error)
 }
 
 func (st *Stamp) stamp() *Stamp { return st }
 
-func (st *Stamp) release() *release.Release { return cmp.Or(st.Release, release.Cassandra40) }
+func (st *Stamp) release() *compat.Release { return cmp.Or(st.Release, compat.Cassandra40) }
 
-// Event tells clients what changed.
+// Event notifies clients of a change.
 type Event struct {
 	Change string // CREATED, UPDATED, DROPPED
 	Target string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
 	// Name is empty for a keyspace.
 	Keyspace, Name string
-	// Args are the types of the arguments of a function or aggregate; see ArgList.
+	// Args lists the argument types of a function or aggregate, see ArgList.
 	Args string
 }
 
-// argSeparator stands between types in Event.Args. No type has it in its text.
+// argSeparator separates the types in Event.Args. It does not occur in the text of a type.
 const argSeparator = "\n"
 
-// ArgList are the types of the arguments of a function or aggregate, as clients are told.
+// ArgList returns the argument types of a function or aggregate, as sent to clients.
 func (e *Event) ArgList() []string {
 	if e.Args == "" {
 		return nil
@@ -58,7 +58,7 @@ func (e *Event) ArgList() []string {
 	return strings.Split(e.Args, argSeparator)
 }
 
-// The words of Event.
+// These are the words in an Event.
 const (
 	Created = "CREATED"
 	Updated = "UPDATED"
@@ -72,9 +72,10 @@ const (
 	TargetAggregate = "AGGREGATE"
 )
 
-// Apply makes the next schema. The first event is the statement's own, further ones are consequences. A change that
-// changes nothing (IF NOT EXISTS of what exists, options set to what they are) returns s itself and no event. Errors
-// are those of package dberr, with Cassandra's texts, checked in Cassandra's order.
+// Apply returns the schema after a change. The first event describes the statement, and further events its
+// consequences. A change without effect (IF NOT EXISTS for an existing object, options set to their current values)
+// returns s itself and no event. Errors are defined in package dberr, with Cassandra's texts, checked in Cassandra's
+// order.
 func Apply(s *Schema, c Change) (*Schema, []Event, error) {
 	next, events, err := c.apply(s)
 	if err != nil || next == s {
@@ -84,14 +85,14 @@ func Apply(s *Schema, c Change) (*Schema, []Event, error) {
 	next.Revision = s.Revision + 1
 	for _, ev := range events {
 		if ev.Target == TargetTable && ev.Change != Dropped {
-			// The table was built by this change and is not shared yet.
+			// The table was created by this change and is not shared yet.
 			next.Table(ev.Keyspace, ev.Name).Revision = next.Revision
 		}
 	}
 	return next, events, nil
 }
 
-// withKeyspace returns a schema in which ks replaces the keyspace of its name.
+// withKeyspace returns a schema with ks, which replaces the keyspace of the same name.
 func (s *Schema) withKeyspace(ks *Keyspace) *Schema {
 	next := *s
 	next.Keyspaces = maps.Clone(s.Keyspaces)
@@ -99,8 +100,8 @@ func (s *Schema) withKeyspace(ks *Keyspace) *Schema {
 	return &next
 }
 
-// With returns a schema that has these keyspaces as well; it replaces those of the same names. It is not a change:
-// version and revision stay. The catalog adds computed keyspaces with it.
+// With returns a schema with additional keyspaces, which replace keyspaces of the same names. It is not a change:
+// version and revision stay the same. The catalog uses it to add computed keyspaces.
 func (s *Schema) With(keyspaces ...*Keyspace) *Schema {
 	next := *s
 	next.Keyspaces = maps.Clone(s.Keyspaces)
@@ -110,7 +111,7 @@ func (s *Schema) With(keyspaces ...*Keyspace) *Schema {
 	return &next
 }
 
-// withTable returns a keyspace in which t replaces the table of its name.
+// withTable returns a keyspace with t, which replaces the table of the same name.
 func (k *Keyspace) withTable(t *Table) *Keyspace {
 	next := *k
 	next.Tables = maps.Clone(k.Tables)
@@ -121,8 +122,8 @@ func (k *Keyspace) withTable(t *Table) *Keyspace {
 	return &next
 }
 
-// clone copies what the transitions of a table change in place: the struct, its slices and maps, but no column or
-// index.
+// clone copies the parts that table transitions modify in place: the struct, its slices, and its maps, but not columns
+// or indexes.
 func (t *Table) clone() *Table {
 	next := *t
 	next.PartitionKey = slices.Clone(t.PartitionKey)

@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// Compare returns what changed from old to s, as the clients of every node are told. Objects that are the same memory
-// are taken for equal. Dropped keyspaces come first, each after all that was in it; then keyspaces, types, tables,
-// functions and aggregates follow, each by name.
+// Compare returns the events of the changes from old to s, as sent to clients by every node. Objects at the same
+// address are considered equal. Dropped keyspaces come first, each preceded by its contents. Keyspaces, types, tables,
+// functions, and aggregates follow, each sorted by name.
 func Compare(old, s *Schema) []Event {
 	var gone, out []Event
 	names := map[string]bool{}
@@ -35,7 +35,7 @@ func Compare(old, s *Schema) []Event {
 	return append(gone, out...)
 }
 
-// dropped returns the events of a dropped keyspace, in Cassandra's order: all that was in it, and then the keyspace.
+// dropped returns the events of a dropped keyspace in Cassandra's order: first its contents, then the keyspace.
 func dropped(ks *Keyspace) (out []Event) {
 	event := func(target, name string) {
 		out = append(out, Event{Change: Dropped, Target: target, Keyspace: ks.Name, Name: name})
@@ -89,7 +89,7 @@ func compareKeyspaces(before, after *Keyspace) (out []Event) {
 	}
 	for _, name := range differing(before.Tables, after.Tables) {
 		a, b := before.Tables[name], after.Tables[name]
-		if a != nil && b != nil && a.ID != b.ID { // dropped and made again meanwhile
+		if a != nil && b != nil && a.ID != b.ID { // dropped and created again in the meantime
 			event(TargetTable, name, true, false, false)
 			a = nil
 		}
@@ -99,8 +99,8 @@ func compareKeyspaces(before, after *Keyspace) (out []Event) {
 	return append(out, compareFunctionsOf(before, after)...)
 }
 
-// sameButViews reports whether two revisions of a table differ in nothing but the views that follow it. That is no
-// change for clients: they are told of the views.
+// sameButViews reports whether two revisions of a table differ only in the views of the table. Clients are not notified
+// of such changes, only of the views themselves.
 func sameButViews(a, b *Table) bool {
 	if maps.EqualFunc(a.Indexes, b.Indexes, func(x, y *Index) bool { return x == y || reflect.DeepEqual(x, y) }) {
 		return false
@@ -108,7 +108,7 @@ func sameButViews(a, b *Table) bool {
 	return reflect.DeepEqual(withoutViews(a), withoutViews(b))
 }
 
-// withoutViews returns a table without its revision and the indexes that lead to views.
+// withoutViews returns a table without its revision and its hint indexes.
 func withoutViews(t *Table) *Table {
 	out := *t
 	out.Revision, out.Indexes = 0, map[string]*Index{}
@@ -120,7 +120,7 @@ func withoutViews(t *Table) *Table {
 	return &out
 }
 
-// compareFunctionsOf returns what changed among the functions and aggregates of a keyspace.
+// compareFunctionsOf returns the changes of the functions and aggregates of a keyspace.
 func compareFunctionsOf(before, after *Keyspace) (out []Event) {
 	find := func(k *Keyspace, f *Function) *Function {
 		i := slices.IndexFunc(k.Functions, func(g *Function) bool {
@@ -151,8 +151,8 @@ func compareFunctionsOf(before, after *Keyspace) (out []Event) {
 	return out
 }
 
-// differing lists the names under which two maps have not the same, sorted. What they share is not looked at closely:
-// there may be thousands.
+// differing returns the names whose values differ between two maps, sorted. Shared values are not compared in depth,
+// because there may be thousands.
 func differing[V comparable](a, b map[string]V) []string {
 	var out []string
 	for name, v := range a {

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestCompare proves that each kind of difference is one event, and that what was decoded anew and is equal is none.
+// TestCompare checks that each kind of difference produces one event, and that an equal decoded object produces none.
 func TestCompare(t *testing.T) {
 	table := func(name string, id uint32, revision uint64) *Table {
 		return &Table{Keyspace: "ks", Name: name, ID: id, Revision: revision}
@@ -58,8 +58,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareDropped proves that clients are told of all that a dropped keyspace held, in Cassandra's order, and of a
-// view without its base table.
+// TestCompareDropped checks that clients are notified of all contents of a dropped keyspace, in Cassandra's order, and
+// of a view without its base table.
 func TestCompareDropped(t *testing.T) {
 	base := &Table{Keyspace: "ks", Name: "b", ID: 1, Revision: 1}
 	followed := *base

@@ -18,44 +18,45 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Container makes a table a container of items: its partition key are the values of paths in the items' JSON, which
-// stand on the ring by hashes of their own. CQL reads such a table and does not change it.
+// Container makes a table a container of items. The partition key consists of values at paths in the items' JSON, and
+// container-specific hashes determine the ring positions. CQL can read such a table but not change it.
 type Container struct {
-	// ID is the name that the container was made with; the table's is one that CQL takes.
+	// ID is the original name of the container. The table's name is a valid CQL name.
 	ID string `json:"id"`
-	// Paths are the partition key paths as they were given.
+	// Paths are the partition key paths as specified by the client.
 	Paths []string `json:"paths"`
-	// Scheme says how keys are hashed.
+	// Scheme is the hash scheme of keys.
 	Scheme epk.Scheme `json:"scheme"`
-	// Definition is the JSON object that the container was made with, and At when that was, in seconds since the epoch.
+	// Definition is the JSON object from which the container was created. At is the creation time, in seconds since the
+	// epoch.
 	Definition json.RawMessage `json:"definition"`
 	At         int64           `json:"at"`
-	// Feed says that changes of items are entered in the change log (RFC 0024). Containers from before feature level 4
-	// have none.
+	// Feed means that changes of items are added to the change log (RFC 0024). Containers created before feature level
+	// 4 have none.
 	Feed bool `json:"feed,omitempty"`
-	// Keep is for how many seconds all changes are kept, 0 if they are not. KeptSince is the second since which all
-	// changes are kept for as long as the definition says, 0 from the beginning.
+	// Keep is the number of seconds for which all changes are kept, or 0 if they are not kept. KeptSince is the second
+	// since which all changes have been kept for that time, or 0 if they have always been.
 	Keep      int64 `json:"keep,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
-	// ExpiredOwn and ExpiredDefault describe the items that had expired when the time to live of the container was
-	// changed last, as row.Expired does.
+	// ExpiredOwn and ExpiredDefault describe the items that had expired when the container's time to live was last
+	// changed, see row.Expired.
 	ExpiredOwn     int64 `json:"expiredOwn,omitempty"`
 	ExpiredDefault int64 `json:"expiredDefault,omitempty"`
-	// Increment is what Database.Increment is.
+	// Increment is as in Database.
 	Increment int64 `json:"autoscaleIncrement,omitempty"`
 	// KeptGeneration and KeptAbove are as in Feed.
 	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
 	KeptAbove      int64  `json:"keptAbove,omitempty"`
-	// Scripts are those that it keeps, in order of their kinds and ids.
+	// Scripts lists the container's scripts, sorted by kind and ID.
 	Scripts []Script `json:"scripts,omitempty"`
-	// Before are the definitions that were in force since the index of its items was complete last: until it is again,
-	// only what all of them include is in it.
+	// Before lists the definitions that have been in force since the item index was last complete. Until it is complete
+	// again, it contains only paths that all of these definitions include.
 	Before []json.RawMessage `json:"before,omitempty"`
 
 	rest rest
 }
 
-// Lifetimes returns the setting by which items expire, which the definition has as defaultTtl.
+// Lifetimes returns the setting that determines when items expire. It corresponds to defaultTtl in the definition.
 func (c *Container) Lifetimes() row.Lifetimes {
 	l := row.Lifetimes{Past: row.Expired{Own: c.ExpiredOwn, Default: c.ExpiredDefault}}
 	var members map[string]json.RawMessage // by their exact names
@@ -70,7 +71,7 @@ func (c *Container) Lifetimes() row.Lifetimes {
 }
 
 // SetDefinition replaces the definition at a time, in seconds since the epoch. Items that have expired by then do not
-// come back, whatever the time to live is from then on.
+// reappear, regardless of the new time to live.
 func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
 	before := c.Lifetimes()
 	if c.Definition = definition; c.Lifetimes().Default != before.Default {
@@ -79,11 +80,11 @@ func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
 	}
 }
 
-// procedureKind is the kind of scripts that are stored procedures.
+// procedureKind is the kind of stored procedures among scripts.
 const procedureKind = 1
 
-// Procedures are the ids of the stored procedures that a name means in CQL. Without quotes it means them in any case of
-// letters, as names of CQL do, but one in lower case above all.
+// Procedures returns the IDs of the stored procedures that a CQL name can refer to. An unquoted name matches in any
+// case, like all CQL names, but an exact lowercase match takes precedence.
 func (c *Container) Procedures(name string, quoted bool) (ids []string) {
 	if c == nil {
 		return nil
@@ -103,43 +104,44 @@ func (c *Container) Procedures(name string, quoted bool) (ids []string) {
 	return ids
 }
 
-// Script is a stored procedure, a trigger or a user-defined function of a container.
+// Script is a stored procedure, a trigger, or a user-defined function of a container.
 type Script struct {
-	// Kind is query/container's number of the kind.
+	// Kind is the number of the kind, as assigned by query/container.
 	Kind uint8  `json:"kind"`
 	ID   string `json:"id"`
-	// Number is its own among all ids of the schema; At is when it was made or replaced, in seconds since the epoch.
+	// Number is unique among all IDs of the schema. At is the time at which the script was created or replaced, in
+	// seconds since the epoch.
 	Number uint32 `json:"number"`
 	At     int64  `json:"at"`
-	// Definition is the JSON object that it was made with.
+	// Definition is the JSON object from which it was created.
 	Definition json.RawMessage `json:"definition"`
-	// Revision is Schema.Revision when it was made or replaced.
+	// Revision is the Schema.Revision at which it was created or replaced.
 	Revision uint64 `json:"revision"`
 }
 
 // Database makes a keyspace a database of containers.
 type Database struct {
-	// ID is the name that the database was made with; the keyspace's is one that CQL takes. Number is its own among all
-	// ids of the schema, and At when it was made, in seconds since the epoch.
+	// ID is the original name of the database. The keyspace's name is a valid CQL name. Number is unique among all IDs
+	// of the schema. At is the creation time, in seconds since the epoch.
 	ID     string `json:"id"`
 	Number uint32 `json:"number"`
 	At     int64  `json:"at"`
-	// Revision is Schema.Revision when the properties of its keyspace were changed, 0 if they were not.
+	// Revision is the Schema.Revision at which the keyspace's properties were last changed, or 0.
 	Revision uint64 `json:"revision,omitempty"`
-	// Increment is by how many percent clients want an automatic throughput raised when what is stored needs more than
-	// its maximum allows. Storage is not bound to the throughput here, so it is only shown.
+	// Increment is the percentage by which clients want an autoscale throughput to be raised if the stored data
+	// requires more than the maximum allows. Ilion does not limit storage by throughput, so the value is only shown.
 	Increment int64 `json:"autoscaleIncrement,omitempty"`
 }
 
-// The columns of a container beside those of its partition key paths, which are named as the paths are.
+// These are the columns of a container other than the partition key columns, which are named after their paths.
 const (
 	ItemID   = "id"   // text, the clustering key
-	ItemBody = "body" // text, the JSON as it was sent
-	ItemEtag = "etag" // uuid, new with each change
+	ItemBody = "body" // text, the JSON as received
+	ItemEtag = "etag" // uuid, changed with every write
 	ItemTime = "ts"   // timestamp of the last change, in seconds
 )
 
-// Token is where a serialized partition key stands on the table's ring.
+// Token returns the ring position of a serialized partition key.
 func (t *Table) Token(key []byte) token.Token {
 	if c := t.Container; c != nil {
 		return c.Scheme.KeyToken(key, len(c.Paths))
@@ -147,29 +149,30 @@ func (t *Table) Token(key []byte) token.Token {
 	return token.Hash(key)
 }
 
-// UniqueKind is the kind of the indexes of a container's unique keys. They are of no column: whoever writes an item
-// enters it, and knows its values.
+// UniqueKind is the kind of the indexes of a container's unique keys. They do not belong to a column: the writer of an
+// item computes the values and adds the entries.
 const UniqueKind = "UNIQUE"
 
-// UniqueIndex is the index of a container's unique key by its number, from 0.
+// UniqueIndex returns the index of a container's unique key by its number, starting at 0.
 func (t *Table) UniqueIndex(n int) *Index { return t.Indexes[uniqueName(t.Name, n)] }
 
-// DocumentKind is the kind of the index of a container's items: of no column, with entries of all paths that the
-// indexing policy includes, in order of their values.
+// DocumentKind is the kind of a container's item index. It does not belong to a column. It has entries for all paths
+// that the indexing policy includes, ordered by value.
 const DocumentKind = "DOCUMENT"
 
-// policyOption is the option of an index of items that numbers its policies: a new one has it built again.
+// policyOption is the option of an item index that contains the number of its policy. A new policy causes the index to
+// be rebuilt.
 const policyOption = "policy"
 
-// compositesOption is the option of an index of items that has entries for composite indexes, too: those of earlier
-// builds had none.
+// compositesOption is the option of an item index that also has entries for composite indexes. Indexes of earlier
+// builds have none.
 const compositesOption = "composites"
 
-// DocumentIndex is the index of a container's items, nil if there is none.
+// DocumentIndex returns the container's item index, or nil if none exists.
 func (t *Table) DocumentIndex() *Index { return t.Indexes[documentName(t.Name)] }
 
-// Policy is the number of the policy by which the index is built, or of its newest lists; "" for indexes that have
-// none.
+// Policy returns the number of the policy with which the index is built, or of its newest lists. It is empty for
+// indexes that have neither.
 func (ix *Index) Policy() string {
 	if len(ix.Lists) > 0 && ix.Lists[0].Generation > 0 {
 		return strconv.FormatUint(uint64(ix.Lists[0].Generation), 10)
@@ -177,11 +180,11 @@ func (ix *Index) Policy() string {
 	return ix.Options[policyOption]
 }
 
-// Composites reports whether an index of items has entries for the composite indexes of its policy.
+// Composites reports whether an item index has entries for the composite indexes of its policy.
 func (ix *Index) Composites() bool { return ix.Options[compositesOption] != "" }
 
-// ShownIndexes are the indexes that CQL knows of, by name: those of containers are their own, and hints for views are
-// none.
+// ShownIndexes returns the indexes that are visible in CQL, sorted by name. Indexes of containers and hint indexes of
+// views are not.
 func (t *Table) ShownIndexes() []*Index {
 	return slices.DeleteFunc(t.SortedIndexes(), func(ix *Index) bool {
 		return ix.Kind == UniqueKind || ix.Kind == DocumentKind || ix.Kind == ViewKind
@@ -192,7 +195,7 @@ func uniqueName(table string, n int) string { return table + "_unique_" + strcon
 
 func documentName(table string) string { return table + "_document" }
 
-// addDocumentIndex gives a table, which is the caller's own, an index of its items with an id.
+// addDocumentIndex adds an item index with an ID to a table. The table must not be shared.
 func (t *Table) addDocumentIndex(ks *Keyspace, id uint32) error {
 	name := documentName(t.Name)
 	if _, taken := ks.Index(name); taken != nil {
@@ -206,14 +209,14 @@ func (t *Table) addDocumentIndex(ks *Keyspace, id uint32) error {
 	return nil
 }
 
-// CreateContainer makes a container.
+// CreateContainer creates a container.
 type CreateContainer struct {
 	Stamp
 	Keyspace, Name string
 	// ID becomes the table's UUID.
 	ID        UUID
 	Container Container
-	// Unique is how many unique keys it has; Indexed says that its items are indexed.
+	// Unique is the number of unique keys. Indexed means that the items are indexed.
 	Unique     int
 	Indexed    bool
 	Properties []Property
@@ -236,7 +239,7 @@ func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t := next.Table(c.Keyspace, c.Name) // it is this change's own
+	t := next.Table(c.Keyspace, c.Name) // created by this change, so it is not shared
 	descriptor := c.Container
 	t.Container = &descriptor
 	for n := range c.Unique {
@@ -261,42 +264,43 @@ func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
 type ReplaceContainer struct {
 	Stamp
 	Keyspace, Name string
-	// Change is called with a copy of the descriptor, and changes it. Its errors are the caller's own.
+	// Change modifies a copy of the descriptor. It defines its own errors.
 	Change     func(c *Container, in *Replacing) error
 	Properties []Property
-	// Check is as of DropTable.
+	// Check is as in DropTable.
 	Check func(s *Schema) error
 }
 
-// Replacing is what a change of a container is made in.
+// Replacing is the context of a container change.
 type Replacing struct {
-	// Table is the id of the container's table, Was the table's revision before the change, and Revision that after it.
+	// Table is the ID of the container's table. Was is the table's revision before the change, and Revision the
+	// revision after it.
 	Table         uint32
 	Was, Revision uint64
-	// Index is the index of its items, nil if there is none.
+	// Index is the item index, or nil if none exists.
 	Index   *Index
 	next    uint32
 	taken   bool
 	reindex Reindex
 }
 
-// Reindex is what becomes of the index of a container's items.
+// Reindex is the treatment of a container's item index.
 type Reindex uint8
 
-// What may become of it: it stays as it is, is built anew by another policy, made if there is none, or dropped.
+// These are the treatments: keep the index, rebuild it with another policy (or create it), or drop it.
 const (
 	KeepIndex Reindex = iota
 	BuildIndex
 	DropItemIndex
 )
 
-// Reindex says what becomes of the index of the container's items.
+// Reindex sets the treatment of the container's item index.
 func (r *Replacing) Reindex(what Reindex) {
 	r.reindex = what
 	r.taken = r.taken || what == BuildIndex && r.Index == nil
 }
 
-// index carries Reindex out on a table, which is the change's own.
+// index applies the treatment to a table. The table must not be shared.
 func (r *Replacing) index(t *Table, ks *Keyspace) error {
 	switch {
 	case r.reindex == DropItemIndex && r.Index != nil:
@@ -313,7 +317,7 @@ func (r *Replacing) index(t *Table, ks *Keyspace) error {
 	return nil
 }
 
-// Number is one that nothing in the schema has had. It is the same for all that a change asks for.
+// Number returns an ID that has never been used in the schema. All calls within a change return the same ID.
 func (r *Replacing) Number() uint32 {
 	r.taken = true
 	return r.next
@@ -356,19 +360,19 @@ func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
 	return next, []Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
 }
 
-// notOfContainer refuses what CQL asks for of a container that only its own surface may do.
-func notOfContainer(t *Table, what string) error {
+// rejectContainer rejects a CQL operation on a container that requires the REST interface.
+func rejectContainer(t *Table, what string) error {
 	if t.Container == nil {
 		return nil
 	}
-	return dberr.Invalidf("%s is a container of items: CQL reads it, and DROP TABLE drops it, but %s is for the REST "+
+	return dberr.Invalidf("%s is a container of items: CQL can read or drop it, but %s requires the REST "+
 		"interface", t, what)
 }
 
-// CheckWritable refuses statements that change the rows of a container, or of a view.
+// CheckWritable rejects statements that change the rows of a container or of a view.
 func (t *Table) CheckWritable() error {
 	if t.View != nil {
 		return dberr.Invalidf("Cannot directly modify a materialized view")
 	}
-	return notOfContainer(t, "changing its items")
+	return rejectContainer(t, "changing its items")
 }

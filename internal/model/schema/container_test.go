@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// withContainer is a schema with a database of one container and its unique key.
+// withContainer returns a schema with a database that has one container with a unique key.
 func withContainer(t *testing.T) *Schema {
 	t.Helper()
 	s := New()
@@ -35,9 +35,8 @@ func withContainer(t *testing.T) *Schema {
 	return s
 }
 
-// TestContainers proves that a container has its columns, its place on the ring and its ids, that records give back
-// what they were made of, members of a later build included, and that a build which does not know what a container is
-// refuses its record as newer instead of taking it for a table.
+// TestContainers checks a container's columns, ring positions, and IDs, and that its record survives encoding including
+// members of a later build. A build that does not support containers must reject the record as newer.
 func TestContainers(t *testing.T) {
 	s := withContainer(t)
 	c := s.Table("d", "c")
@@ -89,8 +88,8 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// TestContainersAndTables proves that what CQL must not change of a container is refused, that a table which takes the
-// name of a container takes its record, too, and that dropping works.
+// TestContainersAndTables checks that CQL cannot make changes to a container that it does not support. It also checks
+// that a table that takes the name of a container replaces its record, and that a container can be dropped.
 func TestContainersAndTables(t *testing.T) {
 	s := withContainer(t)
 	for _, c := range []Change{

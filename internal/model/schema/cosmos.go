@@ -9,14 +9,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// cosmosPrefix begins the names of options of Azure Cosmos DB, which are kept as they are.
+// cosmosPrefix is the prefix of the options of Azure Cosmos DB, which are stored unchanged.
 const cosmosPrefix = "cosmosdb_"
 
 // cosmosOption is an option of Azure Cosmos DB's Cassandra API.
 type cosmosOption struct {
 	name string
-	// least and step are of a throughput, in request units a second, and Cosmos DB's; without them the option is true
-	// or false, and of tables only.
+	// least and step are the limits of a throughput, in request units per second, as in Cosmos DB. If they are 0, the
+	// option is a boolean that only tables have.
 	least, step int64
 }
 
@@ -28,8 +28,8 @@ var cosmosOptions = []cosmosOption{
 	{"cosmosdb_cell_level_timetolive", 0, 0},
 }
 
-// setCosmos keeps an option of Cosmos DB. One that Cosmos DB does not have, or would not take, is refused, as a mistake
-// in it would otherwise show nowhere. A throughput takes the place of the other kind.
+// setCosmos stores an option of Cosmos DB. It rejects options and values that Cosmos DB does not accept, because such a
+// mistake would not be noticed otherwise. Setting one kind of throughput replaces the other kind.
 func setCosmos(options *map[string]string, p *Property, table bool) error {
 	name := p.Name
 	if t := throughputOf(name); t != "" {

@@ -7,14 +7,13 @@ import (
 	"testing"
 )
 
-// TestCosmosOptions proves that options of Cosmos DB are kept where it would take them, and refused by name where it
-// would not.
+// TestCosmosOptions checks that Cosmos DB options are stored if Cosmos DB accepts them, and otherwise rejected by name.
 func TestCosmosOptions(t *testing.T) {
 	replication := Property{Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"},
 		{"replication_factor", "1"}}}
 	for _, c := range []struct {
 		p               Property
-		table, keyspace string // what is wrong, empty if nothing is
+		table, keyspace string // the expected errors, or empty
 	}{
 		{Property{Name: "cosmosdb_provisioned_throughput", Value: "400"}, "", ""},
 		{Property{Name: "cosmosdb_provisioned_throughput", Value: "18000"}, "", ""},
@@ -51,7 +50,7 @@ func TestCosmosOptions(t *testing.T) {
 	}
 }
 
-// TestOneThroughput proves that a statement cannot set a fixed and an automatic throughput together, in any spelling,
+// TestOneThroughput checks that a statement cannot set a fixed and an automatic throughput together, in any spelling,
 // and that one replaces the other.
 func TestOneThroughput(t *testing.T) {
 	replication := Property{Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"},

@@ -10,17 +10,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The bounds of what functions a keyspace has: they are in the records that every node keeps in memory.
+// These are the limits of the functions of a keyspace. Every node keeps their records in memory.
 const (
-	// FunctionBodyMax is how long the body of a function may be, in bytes.
+	// FunctionBodyMax is the maximum length of the body of a function, in bytes.
 	FunctionBodyMax = 64 << 10
-	// FunctionArgsMax is how many arguments a function has at most, FunctionsMax how many functions and aggregates a
-	// keyspace has.
+	// FunctionArgsMax is the maximum number of arguments of a function. FunctionsMax is the maximum number of functions
+	// and aggregates in a keyspace.
 	FunctionArgsMax = 100
 	FunctionsMax    = 1000
 )
 
-// CreateFunction is CREATE FUNCTION. Whether the body is right is checked by who runs it.
+// CreateFunction is CREATE FUNCTION. The component that runs functions validates the body.
 type CreateFunction struct {
 	Stamp
 	Keyspace, Name         string
@@ -39,11 +39,11 @@ type CreateAggregate struct {
 	Args                   []*TypeSpec
 	StateFunc, FinalFunc   string
 	State                  *TypeSpec
-	// Initial binds INITCOND to the type of the state; nil if there is none.
+	// Initial binds INITCOND to the state type. It is nil if none exists.
 	Initial func(ks *Keyspace, state *cqltype.Type) ([]byte, error)
 }
 
-// DropFunction is DROP FUNCTION, or DROP AGGREGATE. Without HasArgs it names the only function of its name.
+// DropFunction is DROP FUNCTION or DROP AGGREGATE. Without HasArgs, the name must be unambiguous.
 type DropFunction struct {
 	Stamp
 	Keyspace, Name string
@@ -69,13 +69,14 @@ func checkDirectives(replace, notExists bool) error {
 	return nil
 }
 
-// functionNameMax is how long the name of a function may be, in bytes.
+// functionNameMax is the maximum length of the name of a function, in bytes.
 const functionNameMax = 256
 
-// checkFunctionName refuses names that permissions could mistake: those with a dot are of procedures of containers.
+// checkFunctionName rejects names that are ambiguous in permissions: names with a dot belong to procedures of
+// containers.
 func checkFunctionName(name string) error {
 	if name == "" || len(name) > functionNameMax || strings.Contains(name, ".") {
-		return dberr.Invalidf("The name of a function or aggregate has 1 to %d bytes and no dot", functionNameMax)
+		return dberr.Invalidf("The name of a function or aggregate must have 1 to %d bytes and must not contain a dot", functionNameMax)
 	}
 	return nil
 }
@@ -88,8 +89,8 @@ func (c *CreateFunction) argTypes() []*TypeSpec {
 	return types
 }
 
-// Function is the function that the change makes in a schema. The errors are those that do not ask what functions there
-// are.
+// Function returns the function that the change creates in a schema. It checks everything that does not depend on
+// existing functions.
 func (c *CreateFunction) Function(s *Schema) (*Function, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {
 		return nil, err
@@ -151,7 +152,7 @@ func bindAll(ks *Keyspace, specs []*TypeSpec) ([]*cqltype.Type, error) {
 
 func checkFunctionSize(ks *Keyspace, f *Function) error {
 	if len(ks.Functions) >= FunctionsMax && ks.Function(f.Name, f.Args) == nil {
-		return dberr.Invalidf("Keyspace %s has %d functions and aggregates, as many as a keyspace may have", ks.Name,
+		return dberr.Invalidf("Cannot create function: keyspace %s has reached the limit of %d functions and aggregates", ks.Name,
 			FunctionsMax)
 	}
 	n := nested(f.Returns, NestedTypesMax)
@@ -197,7 +198,7 @@ func (c *CreateFunction) apply(s *Schema) (*Schema, []Event, error) {
 	return s.withKeyspace(ks.withFunction(f)), []Event{f.event(Updated)}, nil
 }
 
-// event tells what happened to a function.
+// event returns an event about the function.
 func (f *Function) event(change string) Event {
 	return Event{Change: change, Target: f.target(), Keyspace: f.Keyspace, Name: f.Name,
 		Args: strings.Join(f.ArgTypes(), argSeparator)}
@@ -250,7 +251,7 @@ func (c *CreateAggregate) apply(s *Schema) (*Schema, []Event, error) {
 	return s.withKeyspace(ks.withFunction(f)), []Event{event}, nil
 }
 
-// build makes the aggregate, whose functions must be there.
+// build returns the aggregate. Its functions must exist.
 func (c *CreateAggregate) build(ks *Keyspace) (*Function, error) {
 	if len(c.Args) > FunctionArgsMax {
 		return nil, dberr.Invalidf("Aggregate %s has %d arguments; at most %d are allowed", c.Name, len(c.Args),
@@ -347,7 +348,7 @@ func (c *DropFunction) apply(s *Schema) (*Schema, []Event, error) {
 	return s.withKeyspace(ks.withoutFunction(f)), []Event{f.event(Dropped)}, nil
 }
 
-// Find is the function that is to be dropped, nil if there is none. The error is that of a name that several have.
+// Find returns the function to drop, or nil if it does not exist. It returns an error if the name is ambiguous.
 func (c *DropFunction) Find(s *Schema) (*Function, error) {
 	ks := s.Keyspaces[c.Keyspace]
 	if ks == nil {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawName draws from few names, so that changes hit what others made.
+// drawName draws from a few names, so that changes affect objects of earlier changes.
 func drawName(t *rapid.T, label string, names ...string) string {
 	return rapid.SampledFrom(names).Draw(t, label)
 }
@@ -61,10 +61,11 @@ func drawProperties(t *rapid.T) []Property {
 	}).Draw(t, "properties")
 }
 
-// kinds weighs the changes of drawChange. rng chooses among them, as rapid prefers the first choices by far.
+// kinds contains the changes of drawChange by weight. rng selects one, because rapid strongly prefers the first
+// choices.
 var kinds = []int{0, 1, 2, 3, 3, 3, 5, 5, 5, 6, 6, 7, 8, 8, 9, 10, 10, 11, 11, 12, 12, 13, 14, 14, 14}
 
-// drawChange draws a change of any kind; many are refused.
+// drawChange draws a change of any kind. Many are rejected.
 func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 	stamp := Stamp{Version: UUID{1, byte(n >> 8), byte(n)}, At: int64(1000 + n)}
 	lenient := rapid.Bool().Draw(t, "if exists")

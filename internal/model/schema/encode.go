@@ -13,12 +13,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// Format is the version of the encoding of schemas. A reader refuses a newer one.
+// Format is the version of the schema encoding. A reader rejects newer versions.
 const Format = 2
 
-// The keys of objects: one for the counters, one for every keyspace with its types, one for every table with its
-// indexes, one for every function and aggregate. Containers, views and functions have keys of their own: a build that
-// does not know what they are refuses them.
+// These are the keys of objects. There is one object for the counters, and one for every keyspace with its types, table
+// with its indexes, function, and aggregate. Containers, views, and functions have separate key prefixes, so that a
+// build that does not support them rejects them.
 const (
 	rootObject     = "schema"
 	keyspacePrefix = "keyspace/"
@@ -28,7 +28,7 @@ const (
 	functionPrefix = "function/"
 )
 
-// objectKey is the key of a table's object.
+// objectKey returns the key of a table's object.
 func (t *Table) objectKey() string {
 	prefix := tablePrefix
 	switch {
@@ -40,7 +40,7 @@ func (t *Table) objectKey() string {
 	return prefix + t.Keyspace + "/" + t.Name
 }
 
-// TableOfObject tells which table an object is, by its key; ok is false if it is none.
+// TableOfObject returns the table of an object by its key. ok is false if the object is not a table.
 func TableOfObject(key string) (keyspace, table string, ok bool) {
 	for _, prefix := range []string{tablePrefix, itemsPrefix, viewPrefix} {
 		if path, ok := strings.CutPrefix(key, prefix); ok {
@@ -84,7 +84,7 @@ type columnJSON struct {
 	Kind ColumnKind `json:"kind"`
 	Desc bool       `json:"desc,omitempty"`
 	Mask *Mask      `json:"mask,omitempty"`
-	// DroppedAt is for dropped columns only.
+	// DroppedAt is only used for dropped columns.
 	DroppedAt int64 `json:"dropped_at,omitempty"`
 	ByTime    bool  `json:"by_time,omitempty"`
 
@@ -124,12 +124,12 @@ type tableJSON struct {
 	rest rest
 }
 
-// stored reports whether a keyspace is encoded: those of every cluster are made by the catalog, but the replication of
-// some of them can be altered.
+// stored reports whether a keyspace is encoded. The catalog creates the system keyspaces, but the replication of some
+// of them can be altered.
 func stored(name string) bool { return !IsSystem(name) || IsReplicatedSystem(name) }
 
-// Objects encodes what differs between two versions, by key; old is nil for everything. gone lists the keys of what was
-// dropped. The tables of system keyspaces are left out.
+// Objects encodes the objects that differ between two versions, by key. A nil old encodes everything. gone lists the
+// keys of dropped objects. The tables of system keyspaces are omitted.
 func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 	if old == nil {
 		old = &Schema{}
@@ -179,13 +179,13 @@ func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 				gone = append(gone, t.objectKey())
 			}
 		}
-		gone = append(gone, goneFunctions(ks, now)...)
+		gone = append(gone, droppedFunctions(ks, now)...)
 	}
 	slices.Sort(gone)
 	return put, gone, err
 }
 
-// FromObjects is the schema that all objects together make.
+// FromObjects decodes a schema from all of its objects.
 func FromObjects(objects iter.Seq2[string, []byte]) (*Schema, error) {
 	s := New()
 	var tables []tableJSON
@@ -235,7 +235,7 @@ func (s *Schema) decodeRoot(b []byte) error {
 	case root.Format > Format:
 		return &feature.Newer{What: "the schema", Unit: "format", Has: uint64(root.Format), Newest: Format}
 	case root.Format < Format:
-		return fmt.Errorf("format %d is not read any more", root.Format)
+		return fmt.Errorf("format %d is not supported by this build", root.Format)
 	}
 	if s.rest, err = restOf(b, root); err != nil {
 		return err
@@ -285,7 +285,7 @@ func (s *Schema) decodeKeyspace(b []byte) error {
 	return nil
 }
 
-// decodeType makes a user-defined type, and first those it consists of.
+// decodeType decodes a user-defined type after the types that it uses.
 func (k *Keyspace) decodeType(j *userTypeJSON, pending map[string]*userTypeJSON) error {
 	if k.Types[j.Name] != nil {
 		return nil

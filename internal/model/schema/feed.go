@@ -4,32 +4,34 @@ package schema
 
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
-// retentionProperty is Ilion's own option of tables with cdc = true: for how many seconds all their changes are kept.
+// retentionProperty is an Ilion option of tables with cdc = true: the number of seconds for which all changes are kept.
 const retentionProperty = "cdc_retention_seconds"
 
-// RetentionDefault is cdc_retention_seconds where a table does not say: 7 days, as Azure keeps all versions by default.
+// RetentionDefault is the default of cdc_retention_seconds: 7 days, like the default of Azure's continuous backup.
 const RetentionDefault = 7 * 24 * 3600
 
-// retentionNone is TableOptions.CDCRetention where cdc_retention_seconds = 0 was given.
+// retentionNone is the value of TableOptions.CDCRetention for cdc_retention_seconds = 0.
 const retentionNone = -1
 
-// Feed makes a CQL table one whose changes are entered in the change log (RFC 0024): it has cdc = true. Containers have
-// their own descriptor.
+// Feed means that the changes of a CQL table are added to the change log (RFC 0024), because it has cdc = true.
+// Containers have their own descriptor.
 type Feed struct {
-	// Since is the second in which the log was begun, 0 with the table; KeptSince is the one in which keeping changes
-	// with their images began, for as long as the options say.
+	// Since is the second at which the log was started, or 0 if it was started with the table. KeptSince is the second
+	// since which changes and their images have been kept for the time that the options specify.
 	Since     int64 `json:"since,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
-	// Generation is the Schema.Revision of the change that began the log, KeptGeneration that of the change since which
-	// changes are kept; 0 is the change that created the table, or one made by a build without generations.
+	// Generation is the Schema.Revision of the change that started the log. KeptGeneration is the Schema.Revision of
+	// the change since which changes are kept. 0 stands for the change that created the table, or for a change made by
+	// a build without generations.
 	Generation     uint64 `json:"generation,omitempty"`
 	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
-	// Above and KeptAbove are stamps: the entries of a generation have higher stamps, all older entries have not.
+	// Above and KeptAbove are timestamps: the entries of a generation have higher timestamps, and all older entries do
+	// not.
 	Above     int64 `json:"above,omitempty"`
 	KeptAbove int64 `json:"keptAbove,omitempty"`
 }
 
-// setRetention reads cdc_retention_seconds.
+// setRetention parses cdc_retention_seconds.
 func (o *TableOptions) setRetention(p *Property) error {
 	n, err := p.int32()
 	if err != nil {
@@ -49,8 +51,8 @@ func (o *TableOptions) setRetention(p *Property) error {
 	return nil
 }
 
-// Retention is for how many seconds all changes of a table with cdc = true are kept with their images, 0 if they are
-// not.
+// Retention returns the number of seconds for which all changes of a table with cdc = true are kept with their images,
+// or 0 if they are not kept.
 func (o *TableOptions) Retention() int64 {
 	switch o.CDCRetention {
 	case 0:
@@ -61,9 +63,9 @@ func (o *TableOptions) Retention() int64 {
 	return int64(o.CDCRetention)
 }
 
-// setFeed gives the table, which was made from was, or is new if was is nil, the change feed that its options ask for:
-// at is the second of the change, revision the schema's revision after it. can is false where nodes of an older build
-// could not follow; then the table gets no feed, and may be given one later.
+// setFeed sets the change feed of a table according to its options. The table was derived from was, or is new if was is
+// nil. at is the second of the change, and revision the schema's revision after it. can is false if nodes of an older
+// build do not support change feeds; the table then gets none, and can get one later.
 func (t *Table) setFeed(was *Table, at int64, revision uint64, can bool) {
 	switch {
 	case !t.Options.CDC:
@@ -91,11 +93,11 @@ func (t *Table) setFeed(was *Table, at int64, revision uint64, can bool) {
 	t.Feed = &next
 }
 
-// Logged reports whether changes of the table's rows are entered in its change log by whoever writes them.
+// Logged reports whether writers of the table's rows add the changes to its change log.
 func (t *Table) Logged() bool { return t.Feed != nil }
 
-// FeedGeneration tells apart the times for which the table's change feed is complete: whenever the feed is turned on
-// again, it has another generation. kept asks for the feed of all changes.
+// FeedGeneration identifies a period for which the table's change feed is complete. Enabling the feed again starts
+// another generation. kept selects the feed of all changes.
 func (t *Table) FeedGeneration(kept bool) uint64 {
 	switch {
 	case t.Container != nil && kept:
@@ -108,7 +110,7 @@ func (t *Table) FeedGeneration(kept bool) uint64 {
 	return 0
 }
 
-// FeedAbove returns the stamp above which the change log is complete.
+// FeedAbove returns the timestamp above which the change log is complete.
 func (t *Table) FeedAbove(kept bool) int64 {
 	switch {
 	case t.Container != nil && kept:
@@ -121,7 +123,7 @@ func (t *Table) FeedAbove(kept bool) int64 {
 	return 0
 }
 
-// FeedBegins reports whether the change that made t from was begins a generation of its change feed.
+// FeedBegins reports whether the change from was to t started a generation of its change feed.
 func (t *Table) FeedBegins(was *Table) bool {
 	begins := func(kept bool) bool {
 		g := t.FeedGeneration(kept)
@@ -130,8 +132,8 @@ func (t *Table) FeedBegins(was *Table) bool {
 	return begins(false) || begins(true)
 }
 
-// WithoutGenerations makes the feed that the change that made t from was has turned on one without a generation, as
-// builds below feature level 8 know it. The table must not be shared yet.
+// WithoutGenerations removes the generation from a feed that the change from was to t has enabled, because builds below
+// feature level 8 do not support generations. The table must not be shared.
 func (t *Table) WithoutGenerations(was *Table) {
 	if f := t.Feed; f != nil {
 		f.Generation, f.KeptGeneration = was.FeedGeneration(false), was.FeedGeneration(true)
@@ -141,8 +143,8 @@ func (t *Table) WithoutGenerations(was *Table) {
 	}
 }
 
-// SetFeedAbove sets the stamp above which the entries of the generations are that the change that made t from was has
-// begun. The table must not be shared yet.
+// SetFeedAbove sets the timestamp above which the entries of the new generations are. The change from was to t has
+// started these generations. The table must not be shared.
 func (t *Table) SetFeedAbove(was *Table, stamp int64) {
 	if f := t.Feed; f != nil && f.Generation != was.FeedGeneration(false) {
 		f.Above = stamp

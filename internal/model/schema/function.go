@@ -11,38 +11,38 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Function is a user-defined function or aggregate. Several may have one name: those of a keyspace differ in name or in
-// the types of their arguments.
+// Function is a user-defined function or aggregate. Functions of a keyspace with the same name differ in their argument
+// types.
 type Function struct {
 	Keyspace, Name string
-	// Args and Returns are not frozen outside, as CREATE FUNCTION wants them.
+	// Args and Returns are not frozen at the top level, as CREATE FUNCTION requires.
 	Args    []*cqltype.Type
 	Returns *cqltype.Type
 
-	// ArgNames, in the order of Args, Language (java or javascript) and Body are those of a function. Nulls is true
-	// if it is CALLED ON NULL INPUT, else a null argument makes its result null.
+	// ArgNames (in the order of Args), Language (java or javascript), and Body describe a function. Nulls is true for
+	// CALLED ON NULL INPUT; otherwise a null argument makes the result null.
 	ArgNames       []string
 	Nulls          bool
 	Language, Body string
 
-	// Aggregate is not nil if it is an aggregate.
+	// Aggregate is not nil for an aggregate.
 	Aggregate *Aggregate
 
 	rest rest
 }
 
-// Aggregate is what an aggregate has that a function has not.
+// Aggregate holds the additional properties of an aggregate.
 type Aggregate struct {
-	// StateFunc is the name of the function that takes the state and a row's arguments and gives the next state,
-	// FinalFunc that of the one which makes the result of the last state; empty: the state is the result. Both are in
-	// the keyspace of the aggregate.
+	// StateFunc is the name of the function that computes the next state from the state and a row's arguments.
+	// FinalFunc is the name of the function that computes the result from the last state; if it is empty, the state is
+	// the result. Both functions are in the keyspace of the aggregate.
 	StateFunc, FinalFunc string
 	State                *cqltype.Type
-	// Initial is the first state as a value of its type; nil is null.
+	// Initial is the first state as a value of the state type. nil is null.
 	Initial []byte
 }
 
-// typeTexts are types as CQL writes them.
+// typeTexts returns types in CQL notation.
 func typeTexts(types []*cqltype.Type) []string {
 	texts := make([]string, len(types))
 	for i, t := range types {
@@ -51,17 +51,18 @@ func typeTexts(types []*cqltype.Type) []string {
 	return texts
 }
 
-// ArgTypes are the types of the arguments as system_schema has them: tuples are frozen.
+// ArgTypes returns the types of the arguments as in system_schema: tuples are frozen.
 func (f *Function) ArgTypes() []string { return typeTexts(f.Args) }
 
-// PlainType is a type as DESCRIBE, resources and events of functions have it: what is always frozen is not said to be.
+// PlainType returns a type as in DESCRIBE, resources, and function events, which omit frozen<> for types that are
+// always frozen.
 func PlainType(t *cqltype.Type) string {
 	bare := *t
 	bare.Frozen = false
 	return bare.String()
 }
 
-// PlainArgs are the types of the arguments by PlainType.
+// PlainArgs returns the types of the arguments in the form of PlainType.
 func (f *Function) PlainArgs() []string {
 	texts := make([]string, len(f.Args))
 	for i, t := range f.Args {
@@ -70,28 +71,28 @@ func (f *Function) PlainArgs() []string {
 	return texts
 }
 
-// Qualified is keyspace.name, as messages have it.
+// Qualified returns keyspace.name, as in messages.
 func (f *Function) Qualified() string { return f.Keyspace + "." + f.Name }
 
-// takes reports whether the arguments are of these types, frozen or not.
+// takes reports whether the arguments have these types, frozen or not.
 func (f *Function) takes(args []*cqltype.Type) bool {
 	return slices.EqualFunc(f.Args, args, func(a, b *cqltype.Type) bool { return a.Freeze().Equal(b.Freeze()) })
 }
 
-// uses reports whether an argument, the result or the state is of a user-defined type or contains it.
+// uses reports whether the type of an argument, the result, or the state is or contains a user-defined type.
 func (f *Function) uses(keyspace, name string) bool {
 	is := func(t *cqltype.Type) bool { return t.References(keyspace, name) }
 	return slices.ContainsFunc(f.Args, is) || is(f.Returns) || f.Aggregate != nil && is(f.Aggregate.State)
 }
 
-// key tells the functions of a keyspace apart and sorts them as system_schema does.
+// key returns a key that is unique among the functions of a keyspace and sorts them like system_schema.
 func (f *Function) key() string { return f.Name + "(" + strings.Join(f.ArgTypes(), ", ") + ")" }
 
 func compareFunctions(a, b *Function) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), slices.Compare(a.ArgTypes(), b.ArgTypes()))
 }
 
-// FunctionsNamed lists the functions and aggregates of a name.
+// FunctionsNamed returns the functions and aggregates with a name.
 func (k *Keyspace) FunctionsNamed(name string) []*Function {
 	var out []*Function
 	for _, f := range k.Functions {
@@ -102,8 +103,7 @@ func (k *Keyspace) FunctionsNamed(name string) []*Function {
 	return out
 }
 
-// Function finds a function or aggregate by its name and the types of its arguments, frozen or not; nil if there is
-// none.
+// Function returns the function or aggregate with a name and argument types, frozen or not, or nil if none exists.
 func (k *Keyspace) Function(name string, args []*cqltype.Type) *Function {
 	for _, f := range k.Functions {
 		if f.Name == name && f.takes(args) {
@@ -113,12 +113,12 @@ func (k *Keyspace) Function(name string, args []*cqltype.Type) *Function {
 	return nil
 }
 
-// StateFunction is the function that takes the state of an aggregate and a row to the next state; nil if there is none.
+// StateFunction returns the state function of an aggregate, or nil if none exists.
 func (k *Keyspace) StateFunction(f *Function) *Function {
 	return k.Function(f.Aggregate.StateFunc, append([]*cqltype.Type{f.Aggregate.State}, f.Args...))
 }
 
-// FinalFunction is the function that makes the result of an aggregate; nil if it has none.
+// FinalFunction returns the final function of an aggregate, or nil if it has none.
 func (k *Keyspace) FinalFunction(f *Function) *Function {
 	if f.Aggregate.FinalFunc == "" {
 		return nil
@@ -126,7 +126,7 @@ func (k *Keyspace) FinalFunction(f *Function) *Function {
 	return k.Function(f.Aggregate.FinalFunc, []*cqltype.Type{f.Aggregate.State})
 }
 
-// Scalars lists the functions, or the aggregates, in order of names and then of the types of their arguments.
+// Scalars yields the functions, or the aggregates, sorted by name and then by argument types.
 func (k *Keyspace) Scalars(aggregates bool) iter.Seq[*Function] {
 	return func(yield func(*Function) bool) {
 		for _, f := range k.Functions {
@@ -137,7 +137,7 @@ func (k *Keyspace) Scalars(aggregates bool) iter.Seq[*Function] {
 	}
 }
 
-// withFunction returns a keyspace in which f replaces the function of its signature.
+// withFunction returns a keyspace with f, which replaces the function of the same signature.
 func (k *Keyspace) withFunction(f *Function) *Keyspace {
 	next := k.withoutFunction(f)
 	at, _ := slices.BinarySearchFunc(next.Functions, f, compareFunctions)
@@ -154,7 +154,7 @@ func (k *Keyspace) withoutFunction(f *Function) *Keyspace {
 	return &next
 }
 
-// dependents lists the aggregates that a function is a part of, as messages have them.
+// dependents returns the aggregates that use a function, as listed in messages.
 func (k *Keyspace) dependents(f *Function) string {
 	var names []string
 	for a := range k.Scalars(true) {

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// change applies a change and returns the next schema and what it told.
+// change applies a change and returns the next schema and the events.
 func change(t *testing.T, s *Schema, c Change) (*Schema, string) {
 	t.Helper()
 	next, events, err := Apply(s, c)
@@ -26,7 +26,7 @@ func change(t *testing.T, s *Schema, c Change) (*Schema, string) {
 	return next, strings.Join(told, ", ")
 }
 
-// specs returns what reads the names of types.
+// specs returns a parser of type names.
 func specs(t *testing.T) func(text string) *TypeSpec {
 	return func(text string) *TypeSpec {
 		t.Helper()
@@ -38,9 +38,8 @@ func specs(t *testing.T) func(text string) *TypeSpec {
 	}
 }
 
-// TestFunctions proves what making and dropping functions and aggregates tells and refuses, in the words of Cassandra
-// 5.0.5, that types and functions in use stay, and that records bring back what was written, with what a later build
-// has added.
+// TestFunctions checks the events and errors of creating and dropping functions and aggregates against Cassandra 5.0.5.
+// Types and functions in use cannot be dropped, and records survive encoding including members of a later build.
 func TestFunctions(t *testing.T) {
 	spec := specs(t)
 	s, _ := change(t, New(), &CreateKeyspace{Name: "ks", Datacenters: []string{"dc"}, Properties: []Property{{
@@ -101,7 +100,7 @@ func TestFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if events := Compare(s, again); len(events) != 1 || events[0].Name != "total" { // for what a later build added
+	if events := Compare(s, again); len(events) != 1 || events[0].Name != "total" { // for the member of a later build
 		t.Errorf("reading the records again changes %v", events)
 	}
 	objects, _, err := Objects(nil, again)

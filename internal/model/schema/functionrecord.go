@@ -27,23 +27,23 @@ type aggregateJSON struct {
 	StateFunc string    `json:"state_func"`
 	FinalFunc string    `json:"final_func,omitempty"`
 	State     *TypeSpec `json:"state"`
-	// Initial is null or the value in base64.
+	// Initial is null, or the value in base64.
 	Initial []byte `json:"initial"`
 }
 
-// objectKey is the key of a function's object: the keyspace, whose name has no slash, and what tells its functions
-// apart.
+// objectKey returns the key of a function's object: the keyspace, whose name contains no slash, and the function's key.
 func (f *Function) objectKey() string { return functionPrefix + f.Keyspace + "/" + f.key() }
 
-// FunctionsOfObject tells which keyspace a function's object is of, by its key; ok is false if it is none.
+// FunctionsOfObject returns the keyspace of a function's object by its key. ok is false if the object is not a
+// function.
 func FunctionsOfObject(key string) (keyspace string, ok bool) {
 	path, ok := strings.CutPrefix(key, functionPrefix)
 	keyspace, _, _ = strings.Cut(path, "/")
 	return keyspace, ok
 }
 
-// goneFunctions lists the objects of functions that a keyspace had; now is nil if it is gone itself.
-func goneFunctions(old, now *Keyspace) []string {
+// droppedFunctions returns the keys of dropped functions of a keyspace. now is nil if the keyspace itself was dropped.
+func droppedFunctions(old, now *Keyspace) []string {
 	var gone []string
 	for _, f := range old.Functions {
 		has := func(g *Function) bool { return g.objectKey() == f.objectKey() }
@@ -95,7 +95,7 @@ func (s *Schema) decodeFunction(j *functionJSON) error {
 	return nil
 }
 
-// unmarshalFunction is unmarshalTable for a function.
+// unmarshalFunction is unmarshalTable for functions.
 func unmarshalFunction(b []byte) (j functionJSON, err error) {
 	if unmarshalStrict(b, &j) {
 		return j, nil
@@ -108,7 +108,7 @@ func unmarshalFunction(b []byte) (j functionJSON, err error) {
 	return j, err
 }
 
-// MarshalJSON is the stored form of a function.
+// MarshalJSON returns the stored form of a function.
 func (j functionJSON) MarshalJSON() ([]byte, error) {
 	type plain functionJSON
 	return marshalWith(plain(j), j.rest)

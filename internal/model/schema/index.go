@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// TargetSpec is a target as it was written.
+// TargetSpec is an index target as written in the statement.
 type TargetSpec struct {
 	Column string
 	Target IndexTarget
@@ -26,16 +26,16 @@ type CreateIndex struct {
 	Keyspace    string
 	Table       string
 	IfNotExists bool
-	// Name is empty if the index is to be named after its table and column.
+	// Name is empty if the index should be named after its table and column.
 	Name    string
 	Targets []TargetSpec
 	Custom  bool
-	// Class is the class of a custom index; a non-custom one must have none.
+	// Class is the class of a custom index. A non-custom index must not have one.
 	Class      string
 	HasClass   bool
 	Properties []Property
-	// Examined is set by Apply: how many storage-attached indexes on vectors were found well, the new one among them,
-	// until one was refused. Cassandra warns of each.
+	// Examined is set by Apply to the number of storage-attached indexes on vectors that were accepted before one was
+	// rejected, including the new index. Cassandra warns about each of them.
 	Examined int
 }
 
@@ -63,7 +63,7 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 	if t == nil {
 		return nil, nil, dberr.Invalidf("Table '%s' doesn't exist", c.Table)
 	}
-	if err := notOfContainer(t, "indexing it"); err != nil {
+	if err := rejectContainer(t, "indexing it"); err != nil {
 		return nil, nil, err
 	}
 	if t.View != nil {
@@ -96,7 +96,7 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 	}
 	if c.Custom {
 		if !IsAttachedClass(c.Class) {
-			return nil, nil, c.refuseCustom()
+			return nil, nil, c.rejectCustomClass()
 		}
 		if err := c.checkAttached(t, index); err != nil {
 			return nil, nil, err
@@ -146,7 +146,7 @@ func (c *CreateIndex) checkOptions() error {
 	return nil
 }
 
-// options are those of WITH OPTIONS.
+// options returns the options in WITH OPTIONS.
 func (c *CreateIndex) options() (out []Entry) {
 	for i := range c.Properties {
 		out = append(out, c.Properties[i].Map...)
@@ -154,8 +154,9 @@ func (c *CreateIndex) options() (out []Entry) {
 	return out
 }
 
-// refuseCustom names what is not there: SASI, as Cassandra has it unless it is switched on, others as not found.
-func (c *CreateIndex) refuseCustom() error {
+// rejectCustomClass returns the error for an unsupported class. SASI is disabled, as by default in Cassandra, and other
+// classes are not found.
+func (c *CreateIndex) rejectCustomClass() error {
 	if c.Class == "org.apache.cassandra.index.sasi.SASIIndex" {
 		return dberr.Invalidf("SASI indexes are disabled. Enable in cassandra.yaml to use.")
 	}
@@ -190,12 +191,13 @@ func (c *CreateIndex) build(ks *Keyspace, t *Table) (*Index, error) {
 		}
 	}
 	if index.Name == "" {
-		index.Name = freeIndexName(ks, c.Table, target.Column)
+		index.Name = unusedIndexName(ks, c.Table, target.Column)
 	}
 	return index, nil
 }
 
-// checkTargets wants one target that can be indexed. Custom indexes may have another number of them, but no class has.
+// checkTargets requires exactly one target that can be indexed. Custom indexes may have a different number of targets,
+// but no supported class does.
 func (c *CreateIndex) checkTargets(t *Table, targets []TargetSpec) error {
 	switch {
 	case len(targets) == 0 && !c.Custom:
@@ -219,7 +221,7 @@ func (c *CreateIndex) checkTargets(t *Table, targets []TargetSpec) error {
 	case len(targets) == 1:
 		return nil
 	case !IsAttachedClass(c.Class):
-		return c.refuseCustom()
+		return c.rejectCustomClass()
 	case len(targets) == 0:
 		return dberr.Invalidf("Failed to retrieve target column for: ")
 	}
@@ -273,8 +275,8 @@ func checkTarget(t *Table, col *Column, target IndexTarget) error {
 
 var nonWord = regexp.MustCompile(`\W`)
 
-// freeIndexName names an index after table and column, with a number if that is taken.
-func freeIndexName(ks *Keyspace, table, column string) string {
+// unusedIndexName returns an index name from table and column, with a number if the name is in use.
+func unusedIndexName(ks *Keyspace, table, column string) string {
 	base := nonWord.ReplaceAllString(table+"_"+column+"_idx", "")
 	name := base
 	for i := 1; ; i++ {
@@ -297,7 +299,7 @@ func (c *DropIndex) apply(s *Schema) (*Schema, []Event, error) {
 		}
 		return nil, nil, dberr.Invalidf("Index '%s.%s' doesn't exist'", c.Keyspace, c.Name)
 	}
-	if err := notOfContainer(t, "indexing it"); err != nil {
+	if err := rejectContainer(t, "indexing it"); err != nil {
 		return nil, nil, err
 	}
 	changed := t.clone()

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The bounds of names. Cassandra's own limit for tables is that of file names; the text of its error names the
-// keyspace's.
+// These are the limits of names. Cassandra's limit for table names is a limit of file names. The text of its error
+// mentions the limit for keyspaces.
 const (
 	KeyspaceNameMax = 48
 	TableNameMax    = 222
@@ -28,7 +28,7 @@ func checkKeyspaceName(name string) error {
 	return nil
 }
 
-// checkUserKeyspace refuses what nobody may change.
+// checkUserKeyspace rejects changes of system keyspaces.
 func checkUserKeyspace(name string) error {
 	if IsVirtualSystem(name) {
 		return dberr.Invalidf("Virtual keyspace '%s' is not user-modifiable", name)
@@ -46,11 +46,11 @@ type CreateKeyspace struct {
 	Stamp
 	Name        string
 	IfNotExists bool
-	// Properties are those of the WITH clause.
+	// Properties are the properties in the WITH clause.
 	Properties []Property
-	// Datacenters are those that have nodes: a replication_factor is spread over them.
+	// Datacenters lists the data centers with nodes, to which a replication_factor is applied.
 	Datacenters []string
-	// Database, if not nil, makes it a database of containers; its number is given to it.
+	// Database, if not nil, makes the keyspace a database of containers. The change assigns its number.
 	Database *Database
 }
 
@@ -61,9 +61,9 @@ type AlterKeyspace struct {
 	IfExists    bool
 	Properties  []Property
 	Datacenters []string
-	// Change, if not nil, changes a copy of the descriptor of a database.
+	// Change, if not nil, modifies a copy of the descriptor of a database.
 	Change func(d *Database)
-	// Check is as of DropKeyspace.
+	// Check is as in DropKeyspace.
 	Check func(s *Schema) error
 }
 
@@ -72,13 +72,13 @@ type DropKeyspace struct {
 	Stamp
 	Name     string
 	IfExists bool
-	// Check, if not nil, refuses the change by the schema that it is made in.
+	// Check, if not nil, can reject the change, given the schema to which it is applied.
 	Check func(s *Schema) error
 }
 
-// keyspaceOptions are the properties of a keyspace, checked as far as they can be without knowing the keyspace.
+// keyspaceOptions are the properties of a keyspace, checked as far as possible without the keyspace.
 type keyspaceOptions struct {
-	replication map[string]string // nil if not given
+	replication map[string]string // nil if not specified
 	durable     *bool
 	cosmos      []*Property
 }

@@ -20,13 +20,13 @@ var intType = cqltype.Native(cqltype.Int)
 
 const udtKind = cqltype.UDT
 
-// unexported leaves out what later builds have added, of which there is nothing.
+// unexported ignores the fields for members of later builds, which are unused.
 var unexported = cmpopts.IgnoreUnexported(Schema{}, Keyspace{}, Table{}, Column{}, DroppedColumn{}, Index{},
 	TableOptions{})
 
-// TestLaws proves the package's guarantees over random sequences of changes: (SM1) no change alters the schema it
-// started from; (SM2) no id is given away twice; (SM3) a change has the same effect each time. And
-// that the encoding of a schema, whole or by what changed, gives an equal one.
+// TestLaws checks the package's guarantees for random sequences of changes: (SM1) no change modifies the schema to
+// which it is applied; (SM2) no ID is assigned twice; (SM3) a change always has the same effect. The encoding of a
+// schema, complete or incremental, must produce an equal schema.
 func TestLaws(t *testing.T) {
 	done := map[string]int{}
 	law := func(t *rapid.T) {
@@ -60,7 +60,7 @@ func TestLaws(t *testing.T) {
 			s = next
 		}
 	}
-	// Changes are drawn at random, and some succeed rarely: draw until each kind has.
+	// Changes are random and some rarely succeed, so the test continues until each kind has succeeded.
 	for tries := 0; tries == 0 || unproven(done) != "" && tries < 20; tries++ {
 		rapid.Check(t, law)
 	}
@@ -69,7 +69,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// unproven returns a kind of change that never succeeded, empty if there is none.
+// unproven returns a kind of change that has never succeeded, or an empty string.
 func unproven(done map[string]int) string {
 	for _, kind := range []string{
 		"CreateKeyspace", "AlterKeyspace", "DropKeyspace", "CreateTable", "AlterTable", "DropTable", "CreateType",
@@ -96,7 +96,7 @@ func twoKeyspaces(t *rapid.T) *Schema {
 	return s
 }
 
-// encode is all that is stored of a schema.
+// encode returns all stored objects of a schema.
 func encode(t *rapid.T, s *Schema) map[string]string {
 	put, _, err := Objects(nil, s)
 	if err != nil {
@@ -109,7 +109,7 @@ func encode(t *rapid.T, s *Schema) map[string]string {
 	return out
 }
 
-// sameAgain proves that a change has the same effect wherever and whenever it is applied.
+// sameAgain checks that a change has the same effect regardless of where and when it is applied.
 func sameAgain(t *rapid.T, s, want *Schema, c Change) {
 	got, _, _ := Apply(s, c)
 	if diff := cmp.Diff(encode(t, want), encode(t, got)); diff != "" {
@@ -155,7 +155,7 @@ func checkIDs(t *rapid.T, old, s *Schema, ids map[uint32]UUID, columns map[UUID]
 	}
 }
 
-// checkTables proves that a table is consistent in itself and that its revision tells whether it changed.
+// checkTables checks that tables are consistent and that the revision of a table changes with the table.
 func checkTables(t *rapid.T, old, s *Schema) {
 	for ks := range s.All() {
 		for _, table := range ks.SortedTables() {
@@ -191,7 +191,7 @@ func cmpNames(a, b string) int {
 	return 1
 }
 
-// checkCurrent proves that a user-defined type inside another is the present one.
+// checkCurrent checks that a user-defined type nested in another type is the current one.
 func checkCurrent(t *rapid.T, typ, udt *cqltype.Type) {
 	if typ.Kind == cqltype.UDT && typ.Name == udt.Name {
 		want := udt
@@ -207,7 +207,7 @@ func checkCurrent(t *rapid.T, typ, udt *cqltype.Type) {
 	}
 }
 
-// checkStore proves that storing only what changed keeps a store equal to the schema.
+// checkStore checks that storing only changed objects keeps a store equal to the schema.
 func checkStore(t *rapid.T, old, s *Schema, store map[string][]byte) {
 	put, gone, err := Objects(old, s)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// String is the canonical text of the UUID.
+// String returns the canonical text of the UUID.
 func (u UUID) String() string {
 	var b [36]byte
 	hex.Encode(b[:8], u[:4])
@@ -25,7 +25,7 @@ func (u UUID) String() string {
 	return string(b[:])
 }
 
-// ParseUUID reads the canonical text.
+// ParseUUID parses the canonical text.
 func ParseUUID(s string) (u UUID, ok bool) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return u, false
@@ -37,10 +37,10 @@ func ParseUUID(s string) (u UUID, ok bool) {
 	return UUID(b), true
 }
 
-// MarshalText is the canonical text, for JSON.
+// MarshalText returns the canonical text, for JSON.
 func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText reads the canonical text.
+// UnmarshalText parses the canonical text.
 func (u *UUID) UnmarshalText(b []byte) error {
 	v, ok := ParseUUID(string(b))
 	if !ok {
@@ -50,10 +50,10 @@ func (u *UUID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Keyspace finds a keyspace, nil if there is none.
+// Keyspace returns the keyspace with a name, or nil if none exists.
 func (s *Schema) Keyspace(name string) *Keyspace { return s.Keyspaces[name] }
 
-// Table finds a table, nil if there is none.
+// Table returns a table by name, or nil if none exists.
 func (s *Schema) Table(keyspace, name string) *Table {
 	if ks := s.Keyspaces[keyspace]; ks != nil {
 		return ks.Tables[name]
@@ -61,8 +61,8 @@ func (s *Schema) Table(keyspace, name string) *Table {
 	return nil
 }
 
-// TableByID finds a table by its id, nil if there is none. It walks over the tables: callers on a hot path keep the
-// *Table.
+// TableByID returns the table with an ID, or nil if none exists. It searches all tables, so callers on a hot path
+// should keep the *Table.
 func (s *Schema) TableByID(id uint32) *Table {
 	for _, ks := range s.Keyspaces {
 		for _, t := range ks.Tables {
@@ -74,7 +74,8 @@ func (s *Schema) TableByID(id uint32) *Table {
 	return nil
 }
 
-// IndexByID finds an index by its id, and its table; nil if there is none. It walks over the tables, as TableByID does.
+// IndexByID returns the index with an ID and its table, or nil if none exists. It searches all tables, like
+// TableByID.
 func (s *Schema) IndexByID(id uint32) (*Table, *Index) {
 	for _, ks := range s.Keyspaces {
 		for _, t := range ks.Tables {
@@ -88,7 +89,7 @@ func (s *Schema) IndexByID(id uint32) (*Table, *Index) {
 	return nil, nil
 }
 
-// Type finds a user-defined type, not frozen; nil if there is none.
+// Type returns a user-defined type, not frozen, or nil if none exists.
 func (s *Schema) Type(keyspace, name string) *cqltype.Type {
 	if ks := s.Keyspaces[keyspace]; ks != nil {
 		return ks.Types[name]
@@ -96,7 +97,7 @@ func (s *Schema) Type(keyspace, name string) *cqltype.Type {
 	return nil
 }
 
-// All iterates over the keyspaces by name.
+// All yields the keyspaces, sorted by name.
 func (s *Schema) All() iter.Seq[*Keyspace] {
 	return func(yield func(*Keyspace) bool) {
 		for _, name := range slices.Sorted(maps.Keys(s.Keyspaces)) {
@@ -107,21 +108,21 @@ func (s *Schema) All() iter.Seq[*Keyspace] {
 	}
 }
 
-// SortedTables lists the tables by name.
+// SortedTables returns the tables, sorted by name.
 func (k *Keyspace) SortedTables() []*Table {
 	tables := slices.Collect(maps.Values(k.Tables))
 	slices.SortFunc(tables, func(a, b *Table) int { return strings.Compare(a.Name, b.Name) })
 	return tables
 }
 
-// SortedTypes lists the types by name.
+// SortedTypes returns the types, sorted by name.
 func (k *Keyspace) SortedTypes() []*cqltype.Type {
 	types := slices.Collect(maps.Values(k.Types))
 	slices.SortFunc(types, func(a, b *cqltype.Type) int { return strings.Compare(a.Name, b.Name) })
 	return types
 }
 
-// Index finds an index of any table of the keyspace, and its table; nil if there is none.
+// Index returns an index of any table of the keyspace and its table, or nil if none exists.
 func (k *Keyspace) Index(name string) (*Table, *Index) {
 	for _, t := range k.Tables {
 		if i := t.Indexes[name]; i != nil && i.Kind != ViewKind {
@@ -131,10 +132,10 @@ func (k *Keyspace) Index(name string) (*Table, *Index) {
 	return nil, nil
 }
 
-// Column finds a column by its name, nil if there is none.
+// Column returns the column with a name, or nil if none exists.
 func (t *Table) Column(name string) *Column { return t.ByName[name] }
 
-// ColumnByID finds a column by its id, nil if there is none (any more).
+// ColumnByID returns the column with an ID, or nil if it does not exist or has been dropped.
 func (t *Table) ColumnByID(id uint32) *Column {
 	for c := range t.Columns() {
 		if c.ID == id {
@@ -144,7 +145,7 @@ func (t *Table) ColumnByID(id uint32) *Column {
 	return nil
 }
 
-// Columns iterates over all columns in the order of SELECT *: partition key, clustering, static, regular.
+// Columns yields all columns in the order of SELECT *: partition key, clustering, static, regular.
 func (t *Table) Columns() iter.Seq[*Column] {
 	return func(yield func(*Column) bool) {
 		for _, part := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
@@ -157,31 +158,32 @@ func (t *Table) Columns() iter.Seq[*Column] {
 	}
 }
 
-// SortedIndexes lists the indexes by name.
+// SortedIndexes returns the indexes, sorted by name.
 func (t *Table) SortedIndexes() []*Index {
 	indexes := slices.Collect(maps.Values(t.Indexes))
 	slices.SortFunc(indexes, func(a, b *Index) int { return strings.Compare(a.Name, b.Name) })
 	return indexes
 }
 
-// IndexesOn lists the indexes on a column, by name.
+// IndexesOn returns the indexes on a column, sorted by name.
 func (t *Table) IndexesOn(column string) []*Index {
 	return slices.DeleteFunc(t.SortedIndexes(), func(i *Index) bool { return i.Column != column })
 }
 
-// Hidden says which cells of dropped columns readers do not see, ascending by columns; nil for most tables. A column
-// that was dropped by a time, and added again, has its later cells.
+// Hidden returns the cells of dropped columns that readers do not see, ascending by columns. It is nil for most tables.
+// A column that was dropped up to a timestamp, and added again, has its later cells.
 func (t *Table) Hidden() []cqltype.Dropped {
 	return t.droppedCells(func(d *DroppedColumn) bool { return t.hasColumn(d.ID) })
 }
 
-// Removed says which cells of dropped columns sweeps remove, ascending by columns. Those of a column that was dropped
-// by a time come back when it is added again, unless they are older.
+// Removed returns the cells of dropped columns that sweeps remove, ascending by columns. The later cells of a column
+// that was dropped up to a timestamp are kept, because the column can be added again.
 func (t *Table) Removed() []cqltype.Dropped {
 	return t.droppedCells(func(*DroppedColumn) bool { return true })
 }
 
-// droppedCells lists the dropped columns, with their time where they were dropped by one and by says so.
+// droppedCells returns the dropped columns. Columns for which by returns true have the timestamp up to which they were
+// dropped, if there is one.
 func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Dropped) {
 	for i := range t.Dropped {
 		d := cqltype.Dropped{Column: t.Dropped[i].ID, Upto: cqltype.AllDropped}
@@ -192,7 +194,7 @@ func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Drop
 			return cmp.Compare(d.Column, c)
 		})
 		if again {
-			out[at] = d // the newest record of a column counts
+			out[at] = d // the most recent record of a column is used
 		} else {
 			out = slices.Insert(out, at, d)
 		}
@@ -200,7 +202,7 @@ func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Drop
 	return out
 }
 
-// DroppedForever lists the ids of dropped columns that no column will have again, ascending.
+// DroppedForever returns the IDs of dropped columns that no column can have again, ascending.
 func (t *Table) DroppedForever() (ids []uint32) {
 	for _, d := range t.Removed() {
 		if d.Upto == cqltype.AllDropped {
@@ -219,7 +221,7 @@ func (t *Table) hasColumn(id uint32) bool {
 	return false
 }
 
-// LastDropped finds the newest record of a dropped column of this name, nil if there is none.
+// LastDropped returns the most recent dropped column with a name, or nil if none exists.
 func (t *Table) LastDropped(name string) *DroppedColumn {
 	for i := len(t.Dropped) - 1; i >= 0; i-- {
 		if t.Dropped[i].Name == name {
@@ -229,10 +231,10 @@ func (t *Table) LastDropped(name string) *DroppedColumn {
 	return nil
 }
 
-// String is keyspace.table, as Cassandra's messages have it.
+// String returns keyspace.table, as in Cassandra's messages.
 func (t *Table) String() string { return t.Keyspace + "." + t.Name }
 
-// String is the kind in the words of system_schema.columns.
+// String returns the kind as in system_schema.columns.
 func (k ColumnKind) String() string {
 	switch k {
 	case PartitionKey:
@@ -248,12 +250,12 @@ func (k ColumnKind) String() string {
 // IsKey reports whether a column of this kind is part of the primary key.
 func (k ColumnKind) IsKey() bool { return k == PartitionKey || k == Clustering }
 
-// String is the target's word in CREATE INDEX, empty for the plain target.
+// String returns the keyword of the target in CREATE INDEX, or an empty string for the plain target.
 func (t IndexTarget) String() string {
 	return [...]string{"", "values", "keys", "entries", "full"}[min(t, IndexFull)]
 }
 
-// TargetText is the target as CREATE INDEX and system_schema.indexes have it, such as values(c).
+// TargetText returns the target as in CREATE INDEX and system_schema.indexes, such as values(c).
 func (i *Index) TargetText() string {
 	column := cqltype.QuoteName(i.Column)
 	if i.Target == IndexValue {
@@ -262,11 +264,11 @@ func (i *Index) TargetText() string {
 	return i.Target.String() + "(" + column + ")"
 }
 
-// OwnKeyspace is the virtual keyspace that Cassandra does not have.
+// OwnKeyspace is the virtual keyspace that exists only in Ilion.
 const OwnKeyspace = "ilion"
 
-// The keyspaces that are part of every cluster and that nobody may create or drop. Local ones hold what a node knows of
-// itself, virtual ones have no tables in system_schema.
+// These keyspaces exist in every cluster and cannot be created or dropped. Local keyspaces hold data about a node
+// itself. Virtual keyspaces have no tables in system_schema.
 var (
 	localKeyspaces      = []string{"system", "system_schema"}
 	virtualKeyspaces    = []string{"system_views", "system_virtual_schema", OwnKeyspace}
@@ -276,18 +278,18 @@ var (
 // IsLocalSystem reports whether the keyspace is system or system_schema.
 func IsLocalSystem(keyspace string) bool { return slices.Contains(localKeyspaces, keyspace) }
 
-// IsVirtualSystem reports whether the keyspace is system_views, system_virtual_schema or ilion.
+// IsVirtualSystem reports whether the keyspace is system_views, system_virtual_schema, or ilion.
 func IsVirtualSystem(keyspace string) bool { return slices.Contains(virtualKeyspaces, keyspace) }
 
-// IsReplicatedSystem reports whether the keyspace is system_auth, system_distributed or system_traces.
+// IsReplicatedSystem reports whether the keyspace is system_auth, system_distributed, or system_traces.
 func IsReplicatedSystem(keyspace string) bool { return slices.Contains(replicatedKeyspaces, keyspace) }
 
-// IsSystem reports whether the keyspace is any of the keyspaces that are part of every cluster.
+// IsSystem reports whether the keyspace exists in every cluster.
 func IsSystem(keyspace string) bool {
 	return IsLocalSystem(keyspace) || IsVirtualSystem(keyspace) || IsReplicatedSystem(keyspace)
 }
 
-// HasFunctions reports whether there are user-defined functions.
+// HasFunctions reports whether the schema contains user-defined functions.
 func (s *Schema) HasFunctions() bool {
 	for _, ks := range s.Keyspaces {
 		if len(ks.Functions) > 0 {
@@ -297,7 +299,7 @@ func (s *Schema) HasFunctions() bool {
 	return false
 }
 
-// HasVectors reports whether a column or a user-defined type of the schema has vectors.
+// HasVectors reports whether a column or a user-defined type of the schema contains vectors.
 func (s *Schema) HasVectors() bool {
 	for _, ks := range s.Keyspaces {
 		for _, t := range ks.Types {

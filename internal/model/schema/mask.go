@@ -14,26 +14,26 @@ import (
 // NativeMasks is the keyspace of the mask functions that are not user-defined.
 const NativeMasks = "system"
 
-// Mask is the function that hides the values of a column from whoever may not see them. Its first argument is the
-// value; those after it are constants.
+// Mask is the function that hides the values of a column from users without the permission to see them. Its first
+// argument is the value. The other arguments are constants.
 type Mask struct {
-	// Keyspace is that of the function: system for native ones, else that of the table.
+	// Keyspace is the keyspace of the function: system for native functions, else the keyspace of the table.
 	Keyspace string `json:"keyspace"`
 	Function string `json:"function"`
-	// Types are the types of the constants, and Values their bytes on the wire; nil is null.
+	// Types are the types of the constants, and Values their wire forms. nil is null.
 	Types  []*TypeSpec `json:"types,omitempty"`
 	Values [][]byte    `json:"values,omitempty"`
 }
 
-// MaskSpec is MASKED WITH as a change brings it along: the mask, and the type of column that it was bound for.
+// MaskSpec is MASKED WITH in a change: the mask, and the column type for which it was bound.
 type MaskSpec struct {
 	Mask
 	Column *TypeSpec
-	// Secret is 32 random bytes; they become Table.Secret if the table has none.
+	// Secret is 32 random bytes, which become Table.Secret if the table has none.
 	Secret []byte
 }
 
-// Equal reports whether two masks, which may be nil, hide alike.
+// Equal reports whether two masks, which may be nil, are the same.
 func (m *Mask) Equal(o *Mask) bool {
 	if m == nil || o == nil {
 		return m == o
@@ -45,8 +45,8 @@ func (m *Mask) Equal(o *Mask) bool {
 		})
 }
 
-// MaskFunction is the user-defined function of a mask of a column of this type: it takes the value and the constants,
-// and its result is of the column's type. Nil if there is none, or another one by now.
+// MaskFunction returns the user-defined function of a mask on a column of this type. It takes the value and the
+// constants, and returns the column's type. MaskFunction returns nil if no such function exists.
 func (k *Keyspace) MaskFunction(m *Mask, column *cqltype.Type) *Function {
 	constants, err := bindAll(k, m.Types)
 	if err != nil || m.Keyspace != k.Name {
@@ -59,8 +59,8 @@ func (k *Keyspace) MaskFunction(m *Mask, column *cqltype.Type) *Function {
 	return f
 }
 
-// maskedBy lists the tables with a column that is masked by a function, as messages have them: by name, without views,
-// whose masks are those of their tables.
+// maskedBy returns the tables with a column that is masked by a function, as listed in messages: sorted by name,
+// without views, which have the masks of their base tables.
 func (k *Keyspace) maskedBy(f *Function) string {
 	var names []string
 	for _, t := range k.SortedTables() {
@@ -86,11 +86,11 @@ func (t *Table) maskedBesides() bool {
 
 func (c *Column) masked() bool { return c.Mask != nil }
 
-// MaskedKey reports whether a column of the partition key has a mask, so that the names of logical partitions are not
-// to be shown.
+// MaskedKey reports whether a partition key column has a mask, so that the keys of logical partitions must not be
+// shown.
 func (t *Table) MaskedKey() bool { return slices.ContainsFunc(t.PartitionKey, (*Column).masked) }
 
-// SealsPages reports whether paging states of the table, which hold primary keys, are to be sealed with its secret.
+// SealsPages reports whether paging states of the table, which contain primary keys, must be encrypted with its secret.
 func (t *Table) SealsPages() bool {
 	return t.MaskedKey() || slices.ContainsFunc(t.Clustering, (*Column).masked)
 }
@@ -107,17 +107,17 @@ func (s *Schema) HasMasks() bool {
 	return false
 }
 
-// mask puts a mask on a column of the table, which is not shared yet, in its keyspace.
+// mask sets the mask of a column. The table must not be shared.
 func (t *Table) mask(ks *Keyspace, c *Column, m *MaskSpec) error {
 	if m == nil {
 		return nil
 	}
 	if was := SpecOf(c.Type); m.Column.String() != was.String() {
-		return dberr.Invalidf("The type of column %s has changed from %s to %s meanwhile: repeat the statement", c.Name,
+		return dberr.Invalidf("The type of column %s has changed from %s to %s in the meantime. Retry the statement", c.Name,
 			m.Column, was)
 	}
 	if m.Keyspace != NativeMasks && ks.MaskFunction(&m.Mask, c.Type) == nil {
-		return dberr.Invalidf("The function %s.%s has changed meanwhile: repeat the statement", m.Keyspace, m.Function)
+		return dberr.Invalidf("The function %s.%s has changed in the meantime. Retry the statement", m.Keyspace, m.Function)
 	}
 	c.Mask = &m.Mask
 	if t.Secret == nil {
@@ -126,7 +126,7 @@ func (t *Table) mask(ks *Keyspace, c *Column, m *MaskSpec) error {
 	return nil
 }
 
-// remask is ALTER .. MASKED WITH, or with no mask ALTER .. DROP MASKED.
+// remask is ALTER .. MASKED WITH, or ALTER .. DROP MASKED if the mask is nil.
 func (c *AlterTable) remask(ks *Keyspace, t *Table) error {
 	old := t.ByName[c.Column]
 	if old == nil {

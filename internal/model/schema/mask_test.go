@@ -4,8 +4,8 @@ package schema
 
 import "testing"
 
-// TestFunctionsOfMasks proves that a mask never names a function that is not there when the change is made, whatever
-// the statement had seen when it was bound, and that such a function stays as long as a column has the mask.
+// TestFunctionsOfMasks checks that a mask cannot refer to a function that is missing when the change is applied, even
+// if it existed when the statement was bound. The function cannot be dropped while a column has the mask.
 func TestFunctionsOfMasks(t *testing.T) {
 	spec := specs(t)
 	s, _ := change(t, New(), &CreateKeyspace{Name: "ks", Datacenters: []string{"dc"}, Properties: []Property{{
@@ -20,7 +20,7 @@ func TestFunctionsOfMasks(t *testing.T) {
 		return &AlterTable{Keyspace: "ks", Name: "t", Op: AlterMask, Column: "v", Mask: m}
 	}
 	drop := &DropFunction{Keyspace: "ks", Name: "hide"}
-	const gone = "The function ks.hide has changed meanwhile: repeat the statement"
+	const gone = "The function ks.hide has changed in the meantime. Retry the statement"
 	for _, c := range []struct {
 		change Change
 		want   string

@@ -7,17 +7,18 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 )
 
-// ttlMax is the longest time to live, 20 years in seconds; bloomMin Cassandra's least bloom filter chance.
+// ttlMax is the maximum time to live, 20 years in seconds. bloomMin is Cassandra's minimum bloom filter false positive
+// chance.
 const (
 	ttlMax   = 630720000
 	bloomMin = 6.71e-5
 )
 
-// DefaultTableOptions are the options of a table that was created without any.
+// DefaultTableOptions returns the options of a table that was created without options.
 func DefaultTableOptions() TableOptions {
 	return TableOptions{
 		GCGrace:               864000,
@@ -36,7 +37,7 @@ func DefaultTableOptions() TableOptions {
 	}
 }
 
-// clone copies the options with their maps.
+// clone returns a copy of the options and their maps.
 func (o TableOptions) clone() TableOptions {
 	o.Caching, o.Compaction, o.Compression = maps.Clone(o.Caching), maps.Clone(o.Compaction), maps.Clone(o.Compression)
 	o.Cosmos = maps.Clone(o.Cosmos)
@@ -45,11 +46,11 @@ func (o TableOptions) clone() TableOptions {
 	return o
 }
 
-// defaults are shared by all tables that were decoded.
+// defaults is shared by all decoded tables.
 var defaults = DefaultTableOptions()
 
-// share takes the maps of the defaults where the options have equal ones: a schema of thousands of tables is half as
-// large.
+// share replaces maps that equal the defaults with the shared defaults. This halves the memory of a schema with
+// thousands of tables.
 func (o *TableOptions) share() {
 	for _, m := range []struct {
 		have   *map[string]string
@@ -64,9 +65,9 @@ func (o *TableOptions) share() {
 // propertyID is the property that gives a new table its UUID.
 const propertyID = "id"
 
-// applyProperties sets the options that were given over base. create is true for CREATE TABLE, where the default of the
-// bloom filter depends on the compaction strategy.
-func applyProperties(r *release.Release, base TableOptions, properties []Property, create bool) (TableOptions, error) {
+// applyProperties applies the specified options to base. create is true for CREATE TABLE, where the bloom filter
+// default depends on the compaction strategy.
+func applyProperties(r *compat.Release, base TableOptions, properties []Property, create bool) (TableOptions, error) {
 	o := base.clone()
 	bloomGiven := false
 	for i := range properties {
@@ -106,10 +107,10 @@ func knownProperty(name string) bool {
 }
 
 // set sets one known option.
-func (o *TableOptions) set(p *Property, r *release.Release) (err error) {
+func (o *TableOptions) set(p *Property, r *compat.Release) (err error) {
 	switch p.Name {
 	case propertyID:
-		return nil // read by the transition
+		return nil // handled by the transition
 	case "comment":
 		o.Comment, err = p.simple()
 	case "default_time_to_live":
@@ -156,7 +157,7 @@ func (o *TableOptions) set(p *Property, r *release.Release) (err error) {
 	return err
 }
 
-func (o *TableOptions) setMap(p *Property, r *release.Release) (err error) {
+func (o *TableOptions) setMap(p *Property, r *compat.Release) (err error) {
 	if !p.IsMap {
 		return dberr.Syntaxf("Invalid value for property '%s'. It should be a map.", p.Name)
 	}
@@ -177,7 +178,7 @@ func (o *TableOptions) setMap(p *Property, r *release.Release) (err error) {
 	return err
 }
 
-// extension reads the value of an extension: a blob literal, else the bytes of the text.
+// extension parses the value of an extension: a blob literal, or else the bytes of the text.
 func extension(text string) []byte {
 	if digits, ok := strings.CutPrefix(strings.ToLower(text), "0x"); ok {
 		if b, err := hex.DecodeString(digits); err == nil {
@@ -187,7 +188,7 @@ func extension(text string) []byte {
 	return []byte(text)
 }
 
-// switchedOff reads an option that is on by default.
+// switchedOff parses an option that is on by default.
 func switchedOff(p *Property) (bool, error) {
 	text, err := p.simple()
 	if err != nil {
@@ -203,7 +204,7 @@ func switchedOff(p *Property) (bool, error) {
 		"Negative values can be '0', 'false' or 'no'.", text, p.Name)
 }
 
-// checkMemtable takes the one memtable that there is.
+// checkMemtable accepts only the default memtable.
 func checkMemtable(p *Property) error {
 	text, err := p.simple()
 	if err == nil && text != "default" {
@@ -224,7 +225,7 @@ func readRepair(p *Property) (string, error) {
 	return "", dberr.Configf("Invalid value %s for option 'read_repair'", text)
 }
 
-// check holds the bounds of the numbers.
+// check validates the numeric options.
 func (o *TableOptions) check() error {
 	if o.BloomFilterFPChance <= bloomMin || o.BloomFilterFPChance > 1 {
 		return dberr.Configf("bloom_filter_fp_chance must be larger than %s and less than or equal to 1.0 (got %s)",

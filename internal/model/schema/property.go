@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Property is one option of a WITH clause, as the statement had it.
+// Property is one option in a WITH clause, as written.
 type Property struct {
 	Name string
-	// Value is the text of a constant, without quotes; Map the entries if IsMap is true.
+	// Value is the text of a constant, without quotes. If IsMap is true, Map contains the entries.
 	Value string
 	IsMap bool
 	Map   []Entry
@@ -36,7 +36,7 @@ func notString(name string) error {
 	return dberr.Syntaxf("Invalid value for property '%s'. It should be a string.", name)
 }
 
-// isTrue reads a boolean property; every other text is false, as in Cassandra.
+// isTrue parses a boolean property. As in Cassandra, every unknown text is false.
 func isTrue(text string) bool {
 	switch strings.ToLower(text) {
 	case "1", "true", "yes":
@@ -45,7 +45,7 @@ func isTrue(text string) bool {
 	return false
 }
 
-// simple is the text of a property that must not be a map.
+// simple returns the text of a property that must not be a map.
 func (p *Property) simple() (string, error) {
 	if p.IsMap {
 		return "", notString(p.Name)
@@ -77,7 +77,7 @@ func (p *Property) float() (float64, error) {
 	return f, nil
 }
 
-// FormatDouble is the text of a double as Java writes it: 0.01, 1.0, 1.0E-5.
+// FormatDouble formats a double like Java: 0.01, 1.0, 1.0E-5.
 func FormatDouble(f float64) string {
 	abs := f
 	if abs < 0 {
@@ -98,7 +98,7 @@ func FormatDouble(f float64) string {
 	return text
 }
 
-// FormatMap is a map of texts as a CQL literal, sorted by key.
+// FormatMap formats a map of texts as a CQL literal, sorted by key.
 func FormatMap(m map[string]string) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -114,5 +114,5 @@ func FormatMap(m map[string]string) string {
 	return b.String()
 }
 
-// FormatString is a string literal.
+// FormatString returns a string literal.
 func FormatString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

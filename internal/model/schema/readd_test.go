@@ -5,12 +5,12 @@ package schema
 import (
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
-	"github.com/ilion-db/ilion/internal/model/release"
 )
 
-// TestReAdd proves which types a dropped column may have when it is added again: 5.0 compares the lengths of values,
-// 4.0 only whether one type can read them.
+// TestReAdd checks the types with which a dropped column can be added again: 5.0 compares the lengths of values, and
+// 4.0 only whether one type can read values of the other.
 func TestReAdd(t *testing.T) {
 	native := cqltype.Native
 	vector := func(n int) *cqltype.Type {
@@ -34,7 +34,7 @@ func TestReAdd(t *testing.T) {
 		{vector(2), native(cqltype.Blob), true, false},
 		{cqltype.ListOf(native(cqltype.Int)), cqltype.ListOf(native(cqltype.Varint)), true, false},
 	} {
-		for rel, want := range map[*release.Release]bool{release.Cassandra40: c.in40, release.Cassandra50: c.in50} {
+		for rel, want := range map[*compat.Release]bool{compat.Cassandra40: c.in40, compat.Cassandra50: c.in50} {
 			table := &Table{Keyspace: "ks", Name: "t", ByName: map[string]*Column{},
 				Dropped: []DroppedColumn{{Name: "c", ID: 3, Type: c.old, Kind: Regular}}}
 			a := &AlterTable{Stamp: Stamp{Release: rel}}

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 const (
@@ -23,16 +23,16 @@ const (
 	localStrategy    = "LocalStrategy"
 )
 
-// StrategyName is the short name of a replication's strategy, such as SimpleStrategy.
+// StrategyName returns the short name of a replication's strategy, such as SimpleStrategy.
 func StrategyName(replication map[string]string) string {
 	return strings.TrimPrefix(replication[replicationClass], locatorPackage)
 }
 
-// prepareReplication checks a replication as Cassandra does and returns it as it is kept: the class with its package,
-// NetworkTopologyStrategy's replication_factor spread over the data centres. Other than Cassandra it takes data centres
-// that have no node: where a replica is does not depend on what is declared, and schemas of other clusters are imported
-// as they are.
-func prepareReplication(r *release.Release, keyspace string, given, old map[string]string, datacenters []string) (
+// prepareReplication checks a replication like Cassandra and returns it in stored form: the class with its package, and
+// the replication_factor of NetworkTopologyStrategy expanded to all data centers. Unlike Cassandra, it accepts data
+// centers without nodes, because the placement of replicas does not depend on the declaration and schemas of other
+// clusters must be importable.
+func prepareReplication(r *compat.Release, keyspace string, given, old map[string]string, datacenters []string) (
 	map[string]string, error) {
 	class := given[replicationClass]
 	if !strings.Contains(class, ".") {
@@ -93,8 +93,8 @@ func checkTopology(options map[string]string) error {
 	return nil
 }
 
-// spreadFactor replaces replication_factor by an entry for every data centre that has none; on ALTER, data centres that
-// had a factor keep it.
+// spreadFactor replaces replication_factor with an entry for every data center that has none. In ALTER, data centers
+// keep their existing factors.
 func spreadFactor(options, old map[string]string, datacenters []string) (map[string]string, error) {
 	factor, ok := options[replicationFactor]
 	if !ok {
@@ -117,8 +117,8 @@ func spreadFactor(options, old map[string]string, datacenters []string) (map[str
 	return options, nil
 }
 
-// checkFactor checks the text of a replication factor; the transient form "3/1" is not for us, as it is not for
-// Cassandra where that is not switched on.
+// checkFactor validates the text of a replication factor. It rejects the transient form "3/1", as Cassandra does by
+// default.
 func checkFactor(text string) error {
 	if all, transient, ok := strings.Cut(text, "/"); ok {
 		if _, err := strconv.ParseUint(all+transient, 10, 31); err == nil {
@@ -135,7 +135,7 @@ func checkFactor(text string) error {
 	return nil
 }
 
-// keysExcept lists the keys that are not among known, sorted.
+// keysExcept returns the keys that are not in known, sorted.
 func keysExcept(m map[string]string, known ...string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(k string) bool { return slices.Contains(known, k) })
 }

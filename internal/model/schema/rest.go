@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// rest holds the members of a descriptor's JSON object that this build does not know, by name: a later build has added
-// them, and they are stored again with whatever this one changes.
+// rest holds the unknown members of a descriptor's JSON object, by name. A later build has added them. They are stored
+// again when this build changes the descriptor.
 type rest map[string]json.RawMessage
 
-// restOf returns the members of an object that the struct known has no field for.
+// restOf returns the members of an object for which the struct known has no field.
 func restOf(object []byte, known any) (rest, error) {
 	var r rest
 	if err := json.Unmarshal(object, &r); err != nil {
@@ -30,7 +30,7 @@ func restOf(object []byte, known any) (rest, error) {
 	return r, nil
 }
 
-// fieldsOf yields the names that the fields of a struct have in JSON.
+// fieldsOf yields the JSON names of the fields of a struct.
 func fieldsOf(t reflect.Type) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for i := range t.NumField() {
@@ -46,7 +46,7 @@ func fieldsOf(t reflect.Type) func(yield func(string) bool) {
 	}
 }
 
-// marshalWith is the JSON object of a struct and, after its fields, r in order of names.
+// marshalWith returns the JSON object of a struct, followed by the members of r in order of names.
 func marshalWith(plain any, r rest) ([]byte, error) {
 	b, err := json.Marshal(plain)
 	if err != nil || len(r) == 0 {
@@ -66,15 +66,15 @@ func marshalWith(plain any, r rest) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// unmarshalStrict decodes an object in which this build knows every member; strict is false if it does not.
+// unmarshalStrict decodes an object. strict is false if the object has a member that this build does not know.
 func unmarshalStrict(b []byte, v any) (strict bool) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	return d.Decode(v) == nil
 }
 
-// unmarshalTable decodes the object of a table. Nearly always this build knows all of it; if not, it is decoded once
-// more, and what is not known is kept beside its descriptor.
+// unmarshalTable decodes the object of a table. If this build does not know all of its members, the object is decoded
+// again and the unknown members are preserved. This is rare.
 func unmarshalTable(b []byte) (j tableJSON, err error) {
 	if unmarshalStrict(b, &j) {
 		return j, nil
@@ -136,7 +136,7 @@ func unmarshalKeyspace(b []byte) (j keyspaceJSON, err error) {
 	return j, nil
 }
 
-// The descriptors' objects, with what was kept.
+// MarshalJSON returns the object with its preserved members.
 
 func (j tableJSON) MarshalJSON() ([]byte, error) {
 	type plain tableJSON
@@ -168,13 +168,13 @@ func (j rootJSON) MarshalJSON() ([]byte, error) {
 	return marshalWith(plain(j), j.rest)
 }
 
-// MarshalJSON is the stored form of the descriptor.
+// MarshalJSON returns the stored form of the descriptor.
 func (c Container) MarshalJSON() ([]byte, error) {
 	type plain Container
 	return marshalWith(plain(c), c.rest)
 }
 
-// MarshalJSON is the stored form of the options.
+// MarshalJSON returns the stored form of the options.
 func (o TableOptions) MarshalJSON() ([]byte, error) {
 	type plain TableOptions
 	return marshalWith(plain(o), o.rest)

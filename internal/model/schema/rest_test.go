@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// later are the objects of a schema as a later build stores them: every descriptor has a member that this build does
-// not know.
+// later returns the objects of a schema as a later build stores them. Every descriptor has a member that this build
+// does not know.
 func later() map[string][]byte {
 	return map[string][]byte{
 		rootObject: []byte(`{"format":2,"version":"00000000-0000-0000-0000-000000000000","revision":7,"next_id":1030,"later":"root"}`),
@@ -33,8 +33,8 @@ func later() map[string][]byte {
 	}
 }
 
-// TestMembersOfLaterBuilds: what a later build has added to the descriptors survives ALTER and DDL around it, and goes
-// with what is dropped.
+// TestMembersOfLaterBuilds checks that members of a later build survive ALTER and other DDL, and are removed with a
+// dropped object.
 func TestMembersOfLaterBuilds(t *testing.T) {
 	store := later()
 	s, err := FromObjects(maps.All(store))
@@ -87,8 +87,7 @@ func TestMembersOfLaterBuilds(t *testing.T) {
 	}
 }
 
-// TestNewerSchema: a schema in a format of a later build, and an object of a kind that this one does not know, are
-// refused as newer.
+// TestNewerSchema checks that a newer schema format and an object of an unknown kind are rejected as newer.
 func TestNewerSchema(t *testing.T) {
 	store := later()
 	store[rootObject] = fmt.Appendf(nil, `{"format":%d}`, Format+1)

@@ -11,17 +11,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Restored is a table that is made from one of another schema: of a backup.
+// Restored is a table that is restored from another schema, such as the schema of a backup.
 type Restored struct {
 	Keyspace, Name string
-	// AsKeyspace and As are its names here; ID becomes its UUID.
+	// AsKeyspace and As are its new names. ID becomes its UUID.
 	AsKeyspace, As string
 	ID             UUID
 }
 
-// Restore makes tables as they are in another schema, with the same columns under the same ids, so that their rows can
-// be taken from there. Keyspaces that are not here are made, with their types and functions. Views and indexes are left
-// out, for RestoreIndexes to make when the rows are there; so is the change log, which would begin without them.
+// Restore creates tables as in another schema, with the same column IDs, so that rows can be copied. Missing keyspaces
+// are created with their types and functions. Views and indexes are omitted, because RestoreIndexes creates them once
+// the rows exist. The change log is omitted too, because it would start before the rows exist.
 type Restore struct {
 	Stamp
 	From   *Schema
@@ -61,7 +61,7 @@ func (c *Restore) apply(s *Schema) (*Schema, []Event, error) {
 	return next, events, nil
 }
 
-// withRestored is the schema with a keyspace like ks, without its tables.
+// withRestored returns a schema with a keyspace like ks, but without its tables.
 func (s *Schema) withRestored(ks *Keyspace, name string) (*Schema, error) {
 	if err := checkKeyspaceName(name); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *Schema) withRestored(ks *Keyspace, name string) (*Schema, error) {
 	return next, nil
 }
 
-// withRestoredTable is the schema with a table like t.
+// withRestoredTable returns a schema with a table like t.
 func (s *Schema) withRestoredTable(t *Table, r Restored) (*Schema, error) {
 	j := t.encode()
 	j.Keyspace, j.Name, j.UUID = r.AsKeyspace, r.As, r.ID
@@ -104,7 +104,7 @@ func (s *Schema) withRestoredTable(t *Table, r Restored) (*Schema, error) {
 	ks.Tables = maps.Clone(ks.Tables)
 	made := &Schema{Keyspaces: map[string]*Keyspace{ks.Name: &ks}}
 	if err := made.decodeTable(&j); err != nil {
-		return nil, dberr.Invalidf("Table %s.%s of the backup cannot be made in keyspace %s: %v", r.Keyspace, r.Name,
+		return nil, dberr.Invalidf("Table %s.%s of the backup cannot be created in keyspace %s: %v", r.Keyspace, r.Name,
 			r.AsKeyspace, err)
 	}
 	next := s.withKeyspace(&ks)
@@ -112,7 +112,7 @@ func (s *Schema) withRestoredTable(t *Table, r Restored) (*Schema, error) {
 	return next, nil
 }
 
-// RestoreIndexes gives tables that Restore has made their indexes and views. Those that they have already stay.
+// RestoreIndexes creates the indexes and views of tables that Restore has created. Existing ones are kept.
 type RestoreIndexes struct {
 	Stamp
 	From   *Schema
@@ -125,7 +125,7 @@ func (c *RestoreIndexes) apply(s *Schema) (*Schema, []Event, error) {
 	for _, r := range c.Tables {
 		from, ks := c.From.Table(r.Keyspace, r.Name), next.Keyspaces[r.AsKeyspace]
 		if from == nil || ks == nil || ks.Tables[r.As] == nil {
-			return nil, nil, dberr.Invalidf("Table %s.%s is not here: it was dropped while it was restored", r.AsKeyspace,
+			return nil, nil, dberr.Invalidf("Table %s.%s does not exist: it was dropped during the restore", r.AsKeyspace,
 				r.As)
 		}
 		t := ks.Tables[r.As].clone()
@@ -149,7 +149,7 @@ func (c *RestoreIndexes) apply(s *Schema) (*Schema, []Event, error) {
 			if like.Name = ix.Name; ix.Kind == UniqueKind || ix.Kind == DocumentKind {
 				like.Name = r.As + strings.TrimPrefix(ix.Name, r.Name)
 			} else if _, taken := ks.Index(ix.Name); taken != nil {
-				like.Name = freeIndexName(ks, r.As, ix.Column)
+				like.Name = unusedIndexName(ks, r.As, ix.Column)
 			}
 			like.ID, like.Lists = id|ix.ID&(keys.OrderedIndex|keys.HintSpace), nil
 			t.Indexes[like.Name] = &like
@@ -166,11 +166,11 @@ func (c *RestoreIndexes) apply(s *Schema) (*Schema, []Event, error) {
 	return next, events, nil
 }
 
-// RestoreView makes a view of a restored table, as it is in another schema.
+// RestoreView creates a view of a restored table, as in another schema.
 type RestoreView struct {
 	Stamp
 	From *Schema
-	// View is the view with its names here; Base is the name that its table has here.
+	// View is the view with its new names. Base is the new name of its base table.
 	View Restored
 	Base string
 }
@@ -178,7 +178,7 @@ type RestoreView struct {
 func (c *RestoreView) apply(s *Schema) (*Schema, []Event, error) {
 	v, ks := c.From.Table(c.View.Keyspace, c.View.Name), s.Keyspaces[c.View.AsKeyspace]
 	if v == nil || v.View == nil || ks == nil || ks.Tables[c.Base] == nil {
-		return nil, nil, dberr.Invalidf("View %s.%s cannot be made: its table is not here", c.View.AsKeyspace,
+		return nil, nil, dberr.Invalidf("View %s.%s cannot be created: its base table does not exist", c.View.AsKeyspace,
 			c.View.As)
 	}
 	if ks.Tables[c.View.As] != nil {
@@ -188,7 +188,7 @@ func (c *RestoreView) apply(s *Schema) (*Schema, []Event, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t := next.Table(c.View.AsKeyspace, c.View.As) // it is this change's own
+	t := next.Table(c.View.AsKeyspace, c.View.As) // created by this change, so it is not shared
 	t.View = &View{Base: c.Base, Where: v.View.Where, AllColumns: v.View.AllColumns}
 	base := ks.Tables[c.Base].clone()
 	base.Indexes = maps.Clone(base.Indexes)

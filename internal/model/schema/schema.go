@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schema holds the immutable descriptors of keyspaces, tables, types and indexes, and the DDL transitions
-// between them as pure functions: a Schema and a change give a new Schema or a dberr.
+// Package schema defines the immutable descriptors of keyspaces, tables, types, and indexes. DDL transitions are pure
+// functions: a Schema and a change produce a new Schema or a dberr.
 //
-// Guarantees: (SM1) a descriptor reachable from a Schema never changes; (SM2) a table id, index id or column id is
-// never used twice, so data of a dropped column can never surface under a new one, except that a column that was
-// dropped by a time, and is added again, has its later cells; (SM3) a transition reads no clock
-// and draws no random number: UUIDs and times come with the change, ids from counters in the Schema. Start at Schema,
-// then Change and Apply.
+// Guarantees:
+//
+//   - (SM1) A descriptor that is reachable from a Schema never changes.
+//   - (SM2) A table ID, index ID, or column ID is never reused, so data of a dropped column cannot reappear in a new
+//     one. The exception is a column that was dropped up to a timestamp and is added again: it has its later cells.
+//   - (SM3) A transition reads no clock and generates no random numbers. UUIDs and times are part of the change, and
+//     IDs come from counters in the Schema.
+//
+// Start reading at Schema, then Change and Apply.
 package schema
 
 import (
@@ -17,15 +21,15 @@ import (
 // UUID is a 16-byte RFC 4122 identifier in network order.
 type UUID [16]byte
 
-// Schema is one version of everything that DDL can change.
+// Schema is one version of all objects that DDL can change.
 type Schema struct {
-	// Version changes with every DDL and is what drivers poll for agreement.
+	// Version changes with every DDL statement. Drivers poll it for schema agreement.
 	Version UUID
-	// Revision counts DDL changes from 1; a command carries it as its schema version.
+	// Revision counts DDL changes from 1. A command contains it as its schema version.
 	Revision uint64
-	// NextID is the next table or index id.
+	// NextID is the next table or index ID.
 	NextID uint32
-	// Keyspaces by name.
+	// Keyspaces maps names to keyspaces.
 	Keyspaces map[string]*Keyspace
 
 	rest rest
@@ -34,19 +38,20 @@ type Schema struct {
 // Keyspace is a namespace of tables and types.
 type Keyspace struct {
 	Name string
-	// Replication is what CREATE KEYSPACE declared, "class" included; it is kept and shown, see blueprint D12.
+	// Replication is the replication declared by CREATE KEYSPACE, including "class". It is stored and shown, but does
+	// not affect placement.
 	Replication   map[string]string
 	DurableWrites bool
-	// Options holds further options that were given (cosmosdb_*), by name.
+	// Options holds additional options (cosmosdb_*), by name.
 	Options map[string]string
 	Tables  map[string]*Table
-	// Types holds the user-defined types, Frozen = false.
+	// Types holds the user-defined types, not frozen.
 	Types map[string]*cqltype.Type
-	// Functions are the user-defined functions and aggregates, by name and then by the types of their arguments.
+	// Functions holds the user-defined functions and aggregates, sorted by name and then by argument types.
 	Functions []*Function
-	// typeRest has what a later build has added to the types, by name.
+	// typeRest holds members of types that a later build has added, by type name.
 	typeRest map[string]rest
-	// Virtual is true for keyspaces whose rows are computed (system, system_schema, ...). Package catalog makes them;
+	// Virtual is true for keyspaces with computed rows (system, system_schema, ...). Package catalog creates them, and
 	// they are not encoded.
 	Virtual bool
 	// Database is not nil if the keyspace is a database of containers.
@@ -55,10 +60,10 @@ type Keyspace struct {
 	rest rest
 }
 
-// ColumnKind says which part of a row a column belongs to.
+// ColumnKind is the part of a row to which a column belongs.
 type ColumnKind uint8
 
-// The kinds, in the order in which `SELECT *` lists them.
+// These are the kinds, in the order of `SELECT *`.
 const (
 	PartitionKey ColumnKind = iota
 	Clustering
@@ -69,22 +74,22 @@ const (
 // Column is a column of a table.
 type Column struct {
 	Name string
-	// ID names the column inside stored rows; unique in its table for ever. Key columns have one too, though it is not
-	// stored.
+	// ID identifies the column in stored rows. It is never reused in its table. Key columns also have an ID, but it is
+	// not stored.
 	ID   uint32
 	Type *cqltype.Type
 	Kind ColumnKind
-	// Position is the place among the columns of the same kind for key columns, -1 for static and regular ones.
+	// Position is the index among the columns of the same kind for key columns, and -1 for static and regular columns.
 	Position int
 	// Desc is true for a clustering column in descending order.
 	Desc bool
-	// Mask hides the column's values from those who may not see them; nil if there is none.
+	// Mask hides the column's values from users without the permission to see them. It is nil if none exists.
 	Mask *Mask
 
 	rest rest
 }
 
-// DroppedColumn remembers a column that was removed.
+// DroppedColumn records a dropped column.
 type DroppedColumn struct {
 	Name string
 	ID   uint32
@@ -92,23 +97,23 @@ type DroppedColumn struct {
 	Kind ColumnKind
 	// DroppedAt is in microseconds since the epoch.
 	DroppedAt int64
-	// ByTime says that DroppedAt was given: cells with later timestamps are kept, for the column to be added again with
-	// its ID.
+	// ByTime means that DroppedAt was specified: cells with later timestamps are kept, so that the column can be added
+	// again with its ID.
 	ByTime bool
 
 	rest rest
 }
 
-// IndexTarget says what of a column's value is indexed.
+// IndexTarget is the indexed part of a column's value.
 type IndexTarget uint8
 
-// The targets; the plain one is written `CREATE INDEX ON t (c)` for non-collections.
+// These are the targets. `CREATE INDEX ON t (c)` uses the plain target for types other than collections.
 const (
 	IndexValue   IndexTarget = iota // the whole value of a single-cell column
 	IndexValues                     // each element of a list or set, each value of a map
 	IndexKeys                       // each key of a map
 	IndexEntries                    // each (key, value) of a map
-	IndexFull                       // the whole of a frozen collection
+	IndexFull                       // the whole value of a frozen collection
 )
 
 // Index is a local secondary index.
@@ -117,34 +122,34 @@ type Index struct {
 	ID     uint32
 	Column string
 	Target IndexTarget
-	// Kind is COMPOSITES or CUSTOM, as system_schema.indexes shows it, or one of those that are not shown.
+	// Kind is COMPOSITES or CUSTOM, as in system_schema.indexes, or a kind that is not shown.
 	Kind    string
 	Options map[string]string
-	// Lists are those of an index of vectors, the newest first. Where there are none its vectors have no entries.
+	// Lists holds the lists of a vector index, newest first. Without lists, its vectors have no entries.
 	Lists Lists
 
 	rest rest
 }
 
-// Table describes a table. Column slices are in storage order: keys by position, statics and regulars by name.
+// Table describes a table. Column slices are in storage order: keys by position, static and regular columns by name.
 type Table struct {
 	Keyspace, Name string
-	// ID is the first component of every key of the table; see package keys for the bits it carries.
+	// ID is the first component of every key of the table. Package keys defines its bits.
 	ID   uint32
 	UUID UUID
-	// Revision is Schema.Revision at the table's last change; plans made at another revision are void.
+	// Revision is the Schema.Revision at the table's last change. Plans made at another revision are invalid.
 	Revision uint64
 
 	PartitionKey []*Column
 	Clustering   []*Column
 	Statics      []*Column
 	Regulars     []*Column
-	// ByName holds all columns.
+	// ByName contains all columns.
 	ByName map[string]*Column
-	// NextColumn is the next column id.
+	// NextColumn is the next column ID.
 	NextColumn uint32
 	Dropped    []DroppedColumn
-	// Indexes by name.
+	// Indexes maps names to indexes.
 	Indexes map[string]*Index
 	// Counter is true if the non-key columns are counters.
 	Counter bool
@@ -152,8 +157,8 @@ type Table struct {
 	CompactStorage bool
 	Options        TableOptions
 	Virtual        bool
-	// Secret is what paging states are sealed with where key columns are masked, 32 bytes; nil in tables that never had
-	// a mask.
+	// Secret is the 32-byte key that encrypts paging states if key columns are masked. It is nil in tables that never
+	// had a mask.
 	Secret []byte
 	// Container is not nil if the table is a container of items.
 	Container *Container
@@ -165,10 +170,10 @@ type Table struct {
 	rest rest
 }
 
-// TableOptions are the options after WITH. Those without an effect here are kept to be shown.
+// TableOptions are the options in WITH. Options without an effect are stored to be shown.
 type TableOptions struct {
 	Comment               string
-	DefaultTTL            int32 // seconds, 0 = none
+	DefaultTTL            int32 // seconds, 0 for none
 	GCGrace               int32 // seconds
 	BloomFilterFPChance   float64
 	CRCCheckChance        float64
@@ -183,27 +188,27 @@ type TableOptions struct {
 	Compaction            map[string]string
 	Compression           map[string]string
 	Extensions            map[string][]byte
-	// Cosmos holds cosmosdb_* options as given, by name.
+	// Cosmos holds the cosmosdb_* options as specified, by name.
 	Cosmos map[string]string
-	// StorageCapGB is storage_cap_gb, 0 if it is not set; see StorageCap.
+	// StorageCapGB is storage_cap_gb, or 0 if it is not set. See StorageCap.
 	StorageCapGB float64 `json:",omitempty"`
-	// MergesOff says that small partitions are not merged by themselves (automatic_merges = false).
+	// MergesOff disables automatic merges of small partitions (automatic_merges = false).
 	MergesOff bool `json:",omitempty"`
 	// SnapshotsOff and BackupsOff are allow_auto_snapshot = false and incremental_backups = false of Cassandra 4.1 and
 	// 5.0.
 	SnapshotsOff bool `json:",omitempty"`
 	BackupsOff   bool `json:",omitempty"`
-	// CDCRetention is cdc_retention_seconds, 0 if it is the default; see Retention.
+	// CDCRetention is cdc_retention_seconds, or 0 for the default. See Retention.
 	CDCRetention int32 `json:",omitempty"`
 
 	rest rest
 }
 
-// FirstTableID is the first id that a Schema gives away; smaller ones belong to the store and to tables that are part
-// of every schema.
+// FirstTableID is the first ID that a Schema assigns. Lower IDs belong to the store and to tables that every schema
+// contains.
 const FirstTableID = 1024
 
-// New is the schema without any keyspace.
+// New returns a schema without keyspaces.
 func New() *Schema {
 	return &Schema{NextID: FirstTableID, Keyspaces: map[string]*Keyspace{}}
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// A type that has another one twice is twice as large where it is written out: for clients, in texts, for dropped
-// columns. Forty types, each with the one before it in two fields, would be a million million types. So what is within
-// a type, with all that is within that, has a bound, and so has a table.
+// A type that contains another type twice is twice as large when expanded: for clients, in texts, and for dropped
+// columns. Forty types, each with two fields of the previous type, would expand to a million million types. The number
+// of nested types in a type and in a table is therefore limited.
 const (
-	// NestedTypesMax is the greatest number of types within a user-defined type.
+	// NestedTypesMax is the maximum number of types nested in a user-defined type.
 	NestedTypesMax = 1 << 16
-	// TableTypesMax is the greatest number of types within the columns of a table together.
+	// TableTypesMax is the maximum total number of types in the columns of a table.
 	TableTypesMax = 1 << 18
 )
 
-// nested counts a type and all that is within it, up to limit and little beyond.
+// nested counts a type and all types nested in it. It stops soon after limit.
 func nested(t *cqltype.Type, limit int) int {
 	n := 1
 	for _, e := range t.Elems {
@@ -47,7 +47,7 @@ func checkTableSize(t *Table) error {
 	return nil
 }
 
-// checkSizes checks what follows when a type has changed: the types and tables of its keyspace.
+// checkSizes checks the types and tables of the keyspace after a type has changed.
 func (k *Keyspace) checkSizes(tables []string) error {
 	for _, t := range k.Types {
 		if err := checkTypeSize(t); err != nil {

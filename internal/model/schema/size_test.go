@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestTypesHaveABound proves that types which contain each other twice are refused before they are too large to be
-// written out, by every statement that could make them so, and that large types without that trick are not.
+// TestTypesHaveABound checks that types that repeatedly contain each other are rejected before they grow too large, in
+// every statement that could create them. Other large types are accepted.
 func TestTypesHaveABound(t *testing.T) {
 	s := New()
 	must := func(c Change) {
@@ -41,7 +41,7 @@ func TestTypesHaveABound(t *testing.T) {
 		must(twice(i))
 	}
 	refused(twice(15))
-	// t14 would be as large by one field more in each of its innermost types
+	// t14 would become as large with one more field in each of its innermost types
 	refused(&AlterType{Keyspace: "ks", Name: "t2", Op: AddColumns, Add: &FieldSpec{"c", frozen("t1")}})
 	table := &CreateTable{Keyspace: "ks", Name: "t", PartitionKey: []string{"k"},
 		Columns: []ColumnSpec{{Name: "k", Type: native(cqltype.Int)}}}

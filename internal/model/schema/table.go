@@ -31,7 +31,7 @@ type CreateTable struct {
 	Keyspace    string
 	Name        string
 	IfNotExists bool
-	// ID becomes the table's UUID, unless the property "id" gives one.
+	// ID becomes the table's UUID, unless the property "id" specifies one.
 	ID             UUID
 	Columns        []ColumnSpec
 	PartitionKey   []string
@@ -49,7 +49,7 @@ type DropTable struct {
 	Keyspace string
 	Name     string
 	IfExists bool
-	// Check, if not nil, refuses the change by the schema that it is made in.
+	// Check, if not nil, can reject the change, given the schema to which it is applied.
 	Check func(s *Schema) error
 }
 
@@ -119,7 +119,7 @@ func noTable(keyspace, name string) error {
 	return dberr.Invalidf("Table '%s.%s' doesn't exist", keyspace, name)
 }
 
-// build makes the table, all but its id.
+// build returns the table without its ID.
 func (c *CreateTable) build(ks *Keyspace) (*Table, error) {
 	options, err := applyProperties(c.release(), DefaultTableOptions(), c.Properties, true)
 	if err != nil {
@@ -183,7 +183,8 @@ func (c *CreateTable) uuid() (UUID, error) {
 	return c.ID, nil
 }
 
-// bindColumns resolves the types, in order of the names as Cassandra does: that decides which error comes first.
+// bindColumns resolves the types, in order of the names as in Cassandra. The order determines which error is returned
+// first.
 func (c *CreateTable) bindColumns(t *Table, ks *Keyspace) (map[string]*Column, error) {
 	sorted := slices.Clone(c.Columns)
 	slices.SortStableFunc(sorted, func(a, b ColumnSpec) int { return cmp.Compare(a.Name, b.Name) })
@@ -211,7 +212,7 @@ func (c *CreateTable) bindColumns(t *Table, ks *Keyspace) (map[string]*Column, e
 	return columns, nil
 }
 
-// checkColumnType refuses a UDT of several cells with something of several cells inside.
+// checkColumnType rejects a multi-cell UDT that contains a multi-cell type.
 func checkColumnType(t *cqltype.Type) error {
 	if t.Kind == cqltype.UDT && t.MultiCell() && slices.ContainsFunc(t.Elems, (*cqltype.Type).MultiCell) {
 		return dberr.Invalidf("Non-frozen UDTs with nested non-frozen collections are not supported")
@@ -219,7 +220,7 @@ func checkColumnType(t *cqltype.Type) error {
 	return nil
 }
 
-// splitColumns checks the primary key and puts every column in its place.
+// splitColumns checks the primary key and assigns every column to its part.
 func (c *CreateTable) splitColumns(t *Table, columns map[string]*Column) error {
 	if len(c.PartitionKey) == 0 {
 		return dberr.Invalidf("No PRIMARY KEY specifed for table '%s' (exactly one required)", c.Name)
@@ -381,7 +382,7 @@ func joinNames(columns []*Column) string {
 	return strings.Join(names, ", ")
 }
 
-// Flags are the flags of the table in system_schema.tables, sorted.
+// Flags returns the flags of the table in system_schema.tables, sorted.
 func (t *Table) Flags() []string {
 	var flags []string
 	if !t.CompactStorage || len(t.Clustering) > 1 {
@@ -399,9 +400,9 @@ func (t *Table) Flags() []string {
 // dense reports whether the table is a COMPACT STORAGE table with clustering columns.
 func (t *Table) dense() bool { return t.CompactStorage && len(t.Clustering) > 0 }
 
-// RowsAreCells reports whether a row of the table exists only as long as it has a cell: an INSERT leaves no row marker.
-// A compact table whose columns all belong to the primary key has rows without cells, so it has markers.
+// RowsAreCells reports whether a row of the table exists only while it has a cell, because an INSERT writes no row
+// marker. A compact table in which all columns belong to the primary key has rows without cells, so it has markers.
 func (t *Table) RowsAreCells() bool { return t.CompactStorage && len(t.Regulars) > 0 }
 
-// PrefixKeys reports whether an INSERT or UPDATE may leave out the last clustering columns, which are null then.
+// PrefixKeys reports whether an INSERT or UPDATE may omit the last clustering columns, which are then null.
 func (t *Table) PrefixKeys() bool { return t.CompactStorage && len(t.Clustering) > 1 }

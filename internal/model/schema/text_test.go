@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFormatDouble holds Java's texts of doubles, which error messages and DESCRIBE carry.
+// TestFormatDouble checks Java's formatting of doubles, which error messages and DESCRIBE contain.
 func TestFormatDouble(t *testing.T) {
 	for f, want := range map[float64]string{
 		0: "0.0", 1: "1.0", 0.01: "0.01", 0.001: "0.001", 1e-5: "1.0E-5", 6.71e-5: "6.71E-5", -0.1: "-0.1",
@@ -18,7 +18,7 @@ func TestFormatDouble(t *testing.T) {
 	}
 }
 
-// TestSpeculation holds the canonical forms of speculative retry policies.
+// TestSpeculation checks the canonical forms of speculative retry policies.
 func TestSpeculation(t *testing.T) {
 	for text, want := range map[string]string{
 		"99PERCENTILE": "99p", "99.5p": "99.5p", "50.00ms": "50ms", "always": "ALWAYS", "NONE": "NEVER",
@@ -33,7 +33,7 @@ func TestSpeculation(t *testing.T) {
 	}
 }
 
-// FuzzParseType proves that the text of a type is read back equal, and that no text makes the reader panic.
+// FuzzParseType checks that the text of a type can be parsed again, and that no text makes the parser panic.
 func FuzzParseType(f *testing.F) {
 	for _, seed := range []string{
 		"int", "frozen<list<int>>", `map<text, frozen<"a ""b">>`, "tuple<int, frozen<ks.u>>", "'a.b.C'", "'a''b'",

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The options of a throughput, as Azure Cosmos DB names them and as they are kept, and Ilion's own spelling of them,
-// which also takes 0: no throughput.
+// These are the throughput options: the names of Azure Cosmos DB, under which they are stored, and Ilion's own names,
+// which also accept 0 for no throughput.
 const (
 	cosmosThroughput = "cosmosdb_provisioned_throughput"
 	cosmosAutoscale  = "cosmosdb_autoscale_max_throughput"
@@ -17,10 +17,10 @@ const (
 	ownAutoscale     = "autoscale_max_throughput"
 )
 
-// throughputMax is the most that a table or a keyspace may have, in request units a second.
+// throughputMax is the maximum throughput of a table or a keyspace, in request units per second.
 const throughputMax = 1_000_000
 
-// throughputOf returns the option that a property sets, "" if it is none of a throughput.
+// throughputOf returns the option that a property sets, or "" if it is not a throughput.
 func throughputOf(name string) string {
 	switch name {
 	case cosmosThroughput, ownThroughput:
@@ -49,26 +49,26 @@ func checkThroughputs(properties []Property) error {
 	return nil
 }
 
-// throughput checks a throughput as Cosmos DB does.
+// throughput validates a throughput like Cosmos DB does.
 func (o *cosmosOption) throughput(p *Property, text string) error {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err == nil && n == 0 && p.Name != o.name {
 		return nil
 	}
 	if err != nil || n < o.least || n%o.step != 0 || n > throughputMax {
-		return dberr.Configf("%s must be at least %d request units a second, in steps of %d up to %d, not %s", p.Name,
+		return dberr.Configf("%s must be at least %d request units per second, in steps of %d up to %d, not %s", p.Name,
 			o.least, o.step, throughputMax, text)
 	}
 	return nil
 }
 
-// Throughput is what a table or a keyspace may take, in request units a second.
+// Throughput is the provisioned throughput of a table or a keyspace, in request units per second.
 type Throughput struct {
-	// Units is 0 where there is no bound.
+	// Units is 0 for no limit.
 	Units int64
-	// Autoscale says that Units is the most, of which a tenth is reserved.
+	// Autoscale means that Units is the maximum, of which a tenth is reserved.
 	Autoscale bool
-	// Shared says that all tables of the keyspace which have none of their own share it.
+	// Shared means that all tables of the keyspace without their own throughput share it.
 	Shared bool
 }
 
@@ -83,7 +83,8 @@ func throughputIn(options map[string]string) (t Throughput) {
 	return t
 }
 
-// Throughput is that of a table: its own, or the one that it shares with others of its keyspace.
+// Throughput returns the throughput of a table: its own, or the throughput that it shares with other tables of its
+// keyspace.
 func (ks *Keyspace) Throughput(t *Table) Throughput {
 	if own := throughputIn(t.Options.Cosmos); own.Units > 0 {
 		return own

@@ -4,8 +4,8 @@ package schema
 
 import "testing"
 
-// TestThroughput proves which throughput a table has: its own, else that of its keyspace, by the option that was given
-// last, in the spelling of Cosmos DB or in Ilion's own, which alone takes it back.
+// TestThroughput checks which throughput applies to a table: its own, or else the throughput of its keyspace, as set by
+// the last option. Both Cosmos DB's and Ilion's spellings are accepted, but only Ilion's can remove it.
 func TestThroughput(t *testing.T) {
 	s, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{{Name: "replication", IsMap: true,
 		Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}})

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 )
 
-// This file reads the options that tune Cassandra's storage. They have no effect here but are checked, kept and shown,
-// so that schemas move in both directions unchanged.
+// These constants name Cassandra's compaction strategies. This file parses the options that tune Cassandra's storage.
+// They have no effect, but are validated, stored, and shown, so that schemas can be moved in both directions unchanged.
 
 const (
 	compactionPackage  = "org.apache.cassandra.db.compaction."
@@ -32,7 +32,7 @@ var commonCompaction = []string{
 	"min_threshold", "max_threshold", "bucket_high", "bucket_low", "min_sstable_size",
 }
 
-// compactionOptions lists, by strategy, the options beyond the common ones.
+// compactionOptions maps strategies to their options beyond the common ones.
 var compactionOptions = map[string][]string{
 	sizeTiered: nil,
 	leveled:    {"fanout_size", "single_sstable_uplevel", "sstable_size_in_mb"},
@@ -48,10 +48,10 @@ var compactionOptions = map[string][]string{
 	},
 }
 
-// scalingParameter is one of the levels of UnifiedCompactionStrategy.
+// scalingParameter matches a level of UnifiedCompactionStrategy.
 var scalingParameter = regexp.MustCompile(`^(N|L[0-9]+|T[0-9]+|[+-]?[0-9]+)$`)
 
-func compaction(given map[string]string, r *release.Release) (map[string]string, error) {
+func compaction(given map[string]string, r *compat.Release) (map[string]string, error) {
 	class, ok := given["class"]
 	if !ok {
 		return nil, dberr.Configf("Missing sub-option 'class' for the 'compaction' option.")
@@ -85,7 +85,7 @@ func compaction(given map[string]string, r *release.Release) (map[string]string,
 	return m, nil
 }
 
-// checkSizes checks what strategies say about how many tables are compacted, and adds what they say by default.
+// checkSizes validates the strategies' options for the number of compacted tables, and adds their defaults.
 func checkSizes(strategy string, m map[string]string) error {
 	if strategy == unified {
 		for _, p := range strings.Split(m["scaling_parameters"], ",") {
@@ -126,7 +126,7 @@ func checkThresholds(m map[string]string) error {
 	return nil
 }
 
-// compressors lists the compressors and their own options.
+// compressors maps compressors to their own options.
 var compressors = map[string][]string{
 	"LZ4Compressor":     {"lz4_compressor_type", "lz4_high_compressor_level"},
 	"SnappyCompressor":  nil,
@@ -135,13 +135,13 @@ var compressors = map[string][]string{
 	"NoopCompressor":    nil,
 }
 
-// The levels of ZstdCompressor.
+// These are the limits of the level of ZstdCompressor.
 const zstdLevelMin, zstdLevelMax = -131072, 22
 
-// compressionOff is how disabled compression is kept.
+// compressionOff is the stored form of disabled compression.
 var compressionOff = map[string]string{"enabled": "false"}
 
-func compression(given map[string]string, r *release.Release) (map[string]string, error) {
+func compression(given map[string]string, r *compat.Release) (map[string]string, error) {
 	m := maps.Clone(given)
 	class, hasClass := m["class"]
 	old, hasOld := m["sstable_compression"]
@@ -253,7 +253,7 @@ var (
 	hybridPolicy     = regexp.MustCompile(`(?i)^(MIN|MAX)\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)$`)
 )
 
-// speculation reads a speculative retry policy and writes it in its canonical form: 99p, 50ms, ALWAYS, NEVER,
+// speculation parses a speculative retry policy and returns its canonical form: 99p, 50ms, ALWAYS, NEVER, or
 // MIN(99p,50ms).
 func speculation(p *Property) (string, error) {
 	text, err := p.simple()
@@ -282,7 +282,7 @@ func speculation(p *Property) (string, error) {
 	return "", dberr.Configf("Invalid value %s for option '%s'", text, p.Name)
 }
 
-// plainSpeculation reads a percentile or a time; at most four decimals are kept, as in Cassandra.
+// plainSpeculation parses a percentile or a time. At most four decimals are kept, as in Cassandra.
 func plainSpeculation(text string) (string, bool) {
 	short := func(number string) (float64, string) {
 		f, _ := strconv.ParseFloat(number, 64)

@@ -11,21 +11,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TypeSpec is a type as it was written: user-defined types are names that may or may not exist. Its text form
-// (MarshalText) is CQL, read back by ParseType.
+// TypeSpec is a type as written, in which user-defined types are names that may not exist. Its text form (MarshalText)
+// is CQL and can be parsed by ParseType.
 type TypeSpec struct {
-	// Kind is a native kind, List, Set, Map, Tuple, Vector, UDT or Custom.
+	// Kind is a native kind, List, Set, Map, Tuple, Vector, UDT, or Custom.
 	Kind cqltype.Kind
-	// Frozen is true if this very type was written inside frozen<>.
+	// Frozen is true if this type itself was written inside frozen<>.
 	Frozen bool
-	// Keyspace (empty if it was not written) and Name identify a UDT; Name is the class of a Custom.
+	// Keyspace (empty if unspecified) and Name identify a UDT. Name is the class of a Custom.
 	Keyspace, Name string
 	Params         []*TypeSpec
-	// Dimension is how many elements a vector has.
+	// Dimension is the number of elements of a vector.
 	Dimension int
 }
 
-// SpecOf is the spec of a type.
+// SpecOf returns the spec of a type.
 func SpecOf(t *cqltype.Type) *TypeSpec {
 	s := &TypeSpec{Kind: t.Kind, Frozen: t.Frozen, Keyspace: t.Keyspace, Name: t.Name, Dimension: t.Dimension}
 	if t.Kind != cqltype.UDT {
@@ -36,20 +36,20 @@ func SpecOf(t *cqltype.Type) *TypeSpec {
 	return s
 }
 
-// String is the type as Cassandra's messages have it: names are not quoted.
+// String returns the type as in Cassandra's messages, with unquoted names.
 func (t *TypeSpec) String() string {
 	return string(t.append(nil, func(name string) string { return name }))
 }
 
-// MarshalText is the type as CQL text that ParseType reads.
+// MarshalText returns the type as CQL text for ParseType.
 func (t *TypeSpec) MarshalText() ([]byte, error) {
 	return t.append(nil, func(name string) string {
-		// Always quoted: a user-defined type may have the name of a native one.
+		// Always quoted, because a user-defined type may have the name of a native type.
 		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 	}), nil
 }
 
-// UnmarshalText is ParseType.
+// UnmarshalText parses a text like ParseType.
 func (t *TypeSpec) UnmarshalText(b []byte) error {
 	spec, err := ParseType(string(b))
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *TypeSpec) append(dst []byte, quote func(string) string) []byte {
 	return append(dst, '>')
 }
 
-// isFrozen reports whether a value of the type is one cell wherever it stands; tuples always are.
+// isFrozen reports whether a value of the type is always one cell. Tuples always are.
 func (t *TypeSpec) isFrozen() bool {
 	return t.Frozen || t.Kind == cqltype.Tuple || !t.isCollection() && t.Kind != cqltype.UDT
 }
@@ -113,7 +113,7 @@ func (t *TypeSpec) Bind(keyspace string, types map[string]*cqltype.Type) (*cqlty
 	return t.bind(keyspace, types, false)
 }
 
-// bind is Bind; within is true inside something frozen, where nested collections need not be frozen themselves.
+// bind is Bind. within is true inside a frozen type, where nested collections need not be frozen.
 func (t *TypeSpec) bind(keyspace string, types map[string]*cqltype.Type, within bool) (*cqltype.Type, error) {
 	if t == nil {
 		return nil, dberr.Invalidf("no type given")
@@ -189,7 +189,7 @@ func (t *TypeSpec) bindUDT(keyspace string, types map[string]*cqltype.Type) (*cq
 	return udt, nil
 }
 
-// checkElements refuses what may not stand in a collection.
+// checkElements rejects types that are not allowed in a collection.
 func (t *TypeSpec) checkElements(frozen bool) error {
 	value := t.Params[len(t.Params)-1]
 	if err := t.checkNested(value, frozen); err != nil {
@@ -224,8 +224,8 @@ func (t *TypeSpec) checkNested(inner *TypeSpec, frozen bool) error {
 	return dberr.Invalidf("Non-frozen UDTs are not allowed inside collections: %s", t)
 }
 
-// ParseType reads the CQL text of a type, as MarshalText and cqltype.Type.String write it. It accepts no comments and
-// is meant for stored text; client statements go through the parser.
+// ParseType parses the CQL text of a type, as written by MarshalText and cqltype.Type.String. It accepts no comments
+// and is intended for stored texts. The parser handles client statements.
 func ParseType(text string) (*TypeSpec, error) {
 	p := typeParser{text: text}
 	t := p.parse(0)
@@ -236,7 +236,7 @@ func ParseType(text string) (*TypeSpec, error) {
 	return t, nil
 }
 
-// typeDepthMax bounds how deep types nest.
+// typeDepthMax is the maximum nesting depth of types.
 const typeDepthMax = 64
 
 type typeParser struct {
@@ -259,7 +259,7 @@ func (p *typeParser) take(c byte) bool {
 	return false
 }
 
-// word reads a name; quoted is true if it was in double quotes.
+// word parses a name. quoted is true if it was in double quotes.
 func (p *typeParser) word() (name string, quoted, ok bool) {
 	p.space()
 	if p.take('"') {
@@ -277,7 +277,7 @@ func isWordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// until reads up to a quote; a doubled one stands for itself.
+// until reads up to a quote. A doubled quote stands for itself.
 func (p *typeParser) until(quote byte) (string, bool) {
 	var b strings.Builder
 	for p.pos < len(p.text) {
@@ -297,7 +297,7 @@ func (p *typeParser) until(quote byte) (string, bool) {
 var composed = map[string]cqltype.Kind{"list": cqltype.List, "set": cqltype.Set, "map": cqltype.Map,
 	"tuple": cqltype.Tuple, "vector": cqltype.Vector}
 
-// parse reads a type, nil if there is none.
+// parse parses a type. It returns nil if none exists.
 func (p *typeParser) parse(depth int) *TypeSpec {
 	if depth > typeDepthMax {
 		return nil
@@ -331,7 +331,7 @@ func (p *typeParser) parse(depth int) *TypeSpec {
 	return udt
 }
 
-// params reads what follows "name<".
+// params parses the part after "name<".
 func (p *typeParser) params(name string, depth int) *TypeSpec {
 	var params []*TypeSpec
 	dimension := 0

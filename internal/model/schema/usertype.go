@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// FieldsMax is the greatest number of fields of a user-defined type: a field's index is a smallint in stored rows.
+// FieldsMax is the maximum number of fields of a user-defined type, because stored rows contain the index of a field as
+// a smallint.
 const FieldsMax = math.MaxInt16
 
 // FieldSpec declares a field.
@@ -30,7 +31,7 @@ type CreateType struct {
 	Fields      []FieldSpec
 }
 
-// AlterType is ALTER TYPE; Op is AddColumns, RenameColumns or AlterValueType.
+// AlterType is ALTER TYPE. Op is AddColumns, RenameColumns, or AlterValueType.
 type AlterType struct {
 	Stamp
 	Keyspace string
@@ -50,8 +51,8 @@ type DropType struct {
 	IfExists bool
 }
 
-// withType returns a keyspace in which t replaces the type of its name, and all types and tables that use it follow. It
-// also returns the names of those tables, sorted.
+// withType returns a keyspace with t, which replaces the type of the same name, and in which all types and tables use
+// the new type. It also returns the names of the changed tables, sorted.
 func (k *Keyspace) withType(t *cqltype.Type) (*Keyspace, []string) {
 	next := *k
 	r := rebinder{old: k.Types, done: map[string]*cqltype.Type{t.Name: t}}
@@ -73,7 +74,7 @@ func (k *Keyspace) withType(t *cqltype.Type) (*Keyspace, []string) {
 	return &next, changed
 }
 
-// rebinder replaces user-defined types by their present definitions. Types cannot refer to each other in a circle.
+// rebinder replaces user-defined types with their current definitions. Types cannot form a cycle.
 type rebinder struct {
 	old  map[string]*cqltype.Type
 	done map[string]*cqltype.Type
@@ -113,7 +114,7 @@ func (r *rebinder) rebind(t *cqltype.Type) *cqltype.Type {
 	return &rebound
 }
 
-// table returns the table with its columns rebound, nil if none uses the type.
+// table returns the table with its columns rebound, or nil if no column uses the type.
 func (r *rebinder) table(t *Table, keyspace, name string) *Table {
 	var next *Table
 	for _, part := range []func(*Table) []*Column{
@@ -226,7 +227,7 @@ func (c *AlterType) apply(s *Schema) (*Schema, []Event, error) {
 		}
 	default:
 		err = dberr.Invalidf("Altering field types is no longer supported")
-		if c.release().Misspells {
+		if c.release().MisspelledTexts {
 			err = dberr.Invalidf("Alterting field types is no longer supported")
 		}
 	}
@@ -283,8 +284,8 @@ func (c *AlterType) add(udt *cqltype.Type, ks *Keyspace) error {
 	return nil
 }
 
-// checkKeys refuses a field that the primary keys of tables that use the type could not stand: any field where the type
-// is in a partition key, as stored keys would get another token; a duration, which has no order, where it is a
+// checkKeys rejects a new field that primary keys cannot contain. No field can be added to a type in a partition key,
+// because stored keys would get different tokens. A duration, which has no order, cannot be added to a type in a
 // clustering column.
 func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 	uses := func(col *Column) bool { return col.Type.References(c.Keyspace, c.Name) }
@@ -307,7 +308,7 @@ func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 	return nil
 }
 
-// checkInitials refuses to rename fields of a type that INITCOND of an aggregate has.
+// checkInitials rejects renaming the fields of a type that the INITCOND of an aggregate uses.
 func (c *AlterType) checkInitials(ks *Keyspace) error {
 	var users []string
 	for f := range ks.Scalars(true) {
@@ -331,7 +332,7 @@ func (c *AlterType) rename(udt *cqltype.Type) error {
 				continue
 			}
 			of := c.Keyspace + "." + c.Name
-			if c.release().Misspells {
+			if c.release().MisspelledTexts {
 				of = c.Keyspace
 			}
 			return dberr.Invalidf("Unkown field %s in user type %s", r.From, of)

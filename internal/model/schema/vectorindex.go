@@ -10,21 +10,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// IsFloatVector reports whether the values of a column can be searched for by nearness.
+// IsFloatVector reports whether vector search supports the values of a column.
 func (c *Column) IsFloatVector() bool {
 	return c.Type.Kind == cqltype.Vector && c.Type.Elems[0].Kind == cqltype.Float
 }
 
-// Near reports whether an index of a column is one by which vectors that are near to another are found.
+// Near reports whether an index on a column supports vector search.
 func (ix *Index) Near(c *Column) bool { return c != nil && ix.Attached() && c.IsFloatVector() }
 
-// Nearness is by what an index finds vectors that are near.
+// Nearness returns the similarity function of a vector index.
 func (ix *Index) Nearness() vector.Similarity {
-	s, _ := vector.Parse(ix.Options[similarityOption]) // cosine if there is none
+	s, _ := vector.Parse(ix.Options[similarityOption]) // cosine is the default
 	return s
 }
 
-// NearIndex is the index that finds vectors near to another in a column, nil if there is none.
+// NearIndex returns the index for vector search in a column, or nil if none exists.
 func (t *Table) NearIndex(c *Column) *Index {
 	for _, ix := range t.SortedIndexes() {
 		if ix.Column == c.Name && ix.Near(c) {
@@ -34,7 +34,7 @@ func (t *Table) NearIndex(c *Column) *Index {
 	return nil
 }
 
-// Lists are the lists of an index of vectors.
+// Lists holds the lists of a vector index.
 type Lists []*vector.Lists
 
 // MarshalJSON implements json.Marshaler.
@@ -62,7 +62,7 @@ func (l *Lists) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// HasLists reports whether an index of vectors has lists.
+// HasLists reports whether a vector index of the schema has lists.
 func (s *Schema) HasLists() bool {
 	for ks := range s.All() {
 		for _, t := range ks.Tables {
@@ -76,9 +76,9 @@ func (s *Schema) HasLists() bool {
 	return false
 }
 
-// ListsOf are the lists of an index of a column of vectors: those that entries are made for, the newest first; at the
-// end those of Lists.None, while all rows are looked at. There are none at all where rows are not found by entries:
-// their vectors are static, or in their keys.
+// ListsOf returns the lists of a vector index for which entries are written, newest first. While searches examine all
+// rows, the last element is a Lists for which None is true. There are no lists if entries are not used to find rows,
+// because the vectors are static or key columns.
 func (ix *Index) ListsOf(c *Column) Lists {
 	switch {
 	case !ix.Near(c) || c.Kind != Regular:
@@ -89,11 +89,11 @@ func (ix *Index) ListsOf(c *Column) Lists {
 	return Lists{vector.NewLists(ix.Nearness(), c.Type.Dimension)}
 }
 
-// SetLists gives an index of vectors other lists: it is no statement. Where the newest are newer than before it has to
-// be built again, and those before stay until it is.
+// SetLists replaces the lists of a vector index. It is not the result of a statement. If the newest lists have a new
+// generation, the index must be rebuilt, and the previous lists stay until then.
 type SetLists struct {
 	Stamp
-	// Index is the id of the index, Before the generation that its newest lists had.
+	// Index is the ID of the index. Before is the previous generation of its newest lists.
 	Index  uint32
 	Before uint32
 	Lists  Lists
@@ -102,10 +102,10 @@ type SetLists struct {
 func (c *SetLists) apply(s *Schema) (*Schema, []Event, error) {
 	t, ix := s.IndexByID(c.Index)
 	if ix == nil {
-		return nil, nil, dberr.Invalidf("The index of vectors was dropped")
+		return nil, nil, dberr.Invalidf("The vector index was dropped")
 	}
 	if old := ix.ListsOf(t.ByName[ix.Column]); len(old) == 0 || old[0].Generation != c.Before || len(c.Lists) == 0 {
-		return nil, nil, dberr.Invalidf("The index '%s' has other lists", ix.Name)
+		return nil, nil, dberr.Invalidf("The lists of index '%s' have changed", ix.Name)
 	}
 	index := *ix
 	index.Lists = c.Lists

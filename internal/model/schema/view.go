@@ -11,39 +11,39 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// View makes a table a materialized view: a table of its own, whose rows follow those of a base table in its keyspace
-// (RFC 0030). Its columns have the names and types of the base's.
+// View makes a table a materialized view: a separate table whose rows follow the rows of a base table in its keyspace
+// (RFC 0030). Its columns have the names and types of the base columns.
 type View struct {
 	// Base is the name of the base table.
 	Base string `json:"base"`
-	// Where are the relations of its WHERE clause.
+	// Where holds the relations of its WHERE clause.
 	Where []ViewRelation `json:"where"`
-	// AllColumns says that it selects *: columns that the base table gets are its own, too.
+	// AllColumns means that the view selects *. Columns that are added to the base table are also added to the view.
 	AllColumns bool `json:"all_columns,omitempty"`
 }
 
 // ViewRelation is a relation of a view's WHERE clause.
 type ViewRelation struct {
-	// Columns are the names on the left side, several if Multi, which puts them in parentheses.
+	// Columns are the names on the left side. If Multi is set, they are a list in parentheses.
 	Columns []string `json:"columns"`
 	Multi   bool     `json:"multi,omitempty"`
-	// Rest is the operator and what follows it, as text.
+	// Rest is the operator and the right side, as text.
 	Rest string `json:"rest"`
-	// NotNull says that the relation is IS NOT NULL.
+	// NotNull means that the relation is IS NOT NULL.
 	NotNull bool `json:"not_null,omitempty"`
 }
 
-// ViewKind is the kind of the index of hints that a base table has for each of its views. It has the view's id as an
-// option.
+// ViewKind is the kind of the hint index that a base table has for each of its views. An option of the index names the
+// view.
 const ViewKind = "VIEW"
 
-// viewOption is the option of an index of hints that names its view.
+// viewOption is the option of a hint index that names its view.
 const viewOption = "view"
 
-// View is the name of the view that an index of hints is for.
+// View returns the name of the view to which a hint index belongs.
 func (ix *Index) View() string { return ix.Options[viewOption] }
 
-// WhereText is the WHERE clause, as system_schema.views has it.
+// WhereText returns the WHERE clause as in system_schema.views.
 func (v *View) WhereText() string {
 	texts := make([]string, len(v.Where))
 	for i, r := range v.Where {
@@ -60,7 +60,7 @@ func (v *View) WhereText() string {
 	return strings.Join(texts, " AND ")
 }
 
-// ViewsOf lists the materialized views of a table, by name.
+// ViewsOf returns the materialized views of a table, sorted by name.
 func (k *Keyspace) ViewsOf(table string) []*Table {
 	var out []*Table
 	for _, t := range k.SortedTables() {
@@ -71,7 +71,7 @@ func (k *Keyspace) ViewsOf(table string) []*Table {
 	return out
 }
 
-// Guarded is the name of the table whose permissions hold for the table: that of the base for a view.
+// Guarded returns the name of the table whose permissions apply to t: the base table for a view, else t itself.
 func (t *Table) Guarded() string {
 	if t.View != nil {
 		return t.View.Base
@@ -79,7 +79,7 @@ func (t *Table) Guarded() string {
 	return t.Name
 }
 
-// ViewKey is the column in the key of a view of the table that is no key column of the table; nil if there is none.
+// ViewKey returns the key column of a view that is not a key column of the table, or nil if none exists.
 func (t *Table) ViewKey(view *Table) *Column {
 	for c := range view.Columns() {
 		if from := t.ByName[c.Name]; c.Kind.IsKey() && from != nil && from.Kind == Regular {
@@ -89,10 +89,10 @@ func (t *Table) ViewKey(view *Table) *Column {
 	return nil
 }
 
-// Hints is the index of hints for a view of the table, nil if there is none.
+// Hints returns the hint index of a view of the table, or nil if none exists.
 func (t *Table) Hints(view string) *Index { return t.Indexes[hintsName(view)] }
 
-// hintsName cannot be the name of any other index.
+// hintsName returns a name that no other index can have.
 func hintsName(view string) string { return "view/" + view }
 
 // CreateView is CREATE MATERIALIZED VIEW.
@@ -101,19 +101,19 @@ type CreateView struct {
 	Keyspace    string
 	Name        string
 	IfNotExists bool
-	// ID becomes the view's UUID, unless the property "id" gives one.
+	// ID becomes the view's UUID, unless the property "id" specifies one.
 	ID                 UUID
 	BaseKeyspace, Base string
-	// Selected are the columns that were named, nil for *.
+	// Selected lists the selected columns, or is nil for *.
 	Selected                 []string
 	Where                    []ViewRelation
 	PartitionKey, Clustering []string
 	Order                    []OrderSpec
 	CompactStorage           bool
 	Properties               []Property
-	// Check checks the relations against the base table.
+	// Check validates the relations against the base table.
 	Check func(ks *Keyspace, base *Table) error
-	// CheckWhere, if not nil, is called when it is known that the restricted columns may be restricted.
+	// CheckWhere, if not nil, is called once the restricted columns have been validated.
 	CheckWhere func() error
 }
 
@@ -134,8 +134,8 @@ type DropView struct {
 	IfExists bool
 }
 
-// RenewViews gives the views of a table a new revision, and changes nothing else: what was planned before for a view is
-// refused once its partitions require the revision.
+// RenewViews gives the views of a table a new revision and changes nothing else. Operations that were planned earlier
+// are rejected once the views' partitions require the new revision.
 type RenewViews struct {
 	Stamp
 	Keyspace, Table string
@@ -180,7 +180,7 @@ func (c *CreateView) apply(s *Schema) (*Schema, []Event, error) {
 	if base == nil || base.View != nil {
 		return nil, nil, dberr.Invalidf("Base table '%s' doesn't exist", c.Base)
 	}
-	if err := notOfContainer(base, "making a materialized view of it"); err != nil {
+	if err := rejectContainer(base, "making a materialized view of it"); err != nil {
 		return nil, nil, err
 	}
 	if taken := ks.Tables[c.Name]; taken != nil {
@@ -214,7 +214,7 @@ func (c *CreateView) apply(s *Schema) (*Schema, []Event, error) {
 	}, nil
 }
 
-// build makes the view's table, all but its id.
+// build returns the view's table without its ID.
 func (c *CreateView) build(ks *Keyspace, base *Table) (*Table, error) {
 	switch {
 	case base.Counter:
@@ -267,7 +267,7 @@ func (c *CreateView) build(ks *Keyspace, base *Table) (*Table, error) {
 	return t, checkTableName(c.Keyspace, c.Name)
 }
 
-// columns are those of the base table that are selected, by name.
+// columns returns the selected columns of the base table, by name.
 func (c *CreateView) columns(base *Table) (map[string]*Column, error) {
 	out := map[string]*Column{}
 	if c.Selected == nil {
@@ -290,7 +290,7 @@ func (c *CreateView) columns(base *Table) (map[string]*Column, error) {
 	return out, nil
 }
 
-// key makes the primary key: all key columns of the base table and one other column at most.
+// key builds the primary key from all key columns of the base table and at most one other column.
 func (c *CreateView) key(t, base *Table, columns map[string]*Column) error {
 	t.ByName = map[string]*Column{}
 	names := slices.Concat(c.PartitionKey, c.Clustering)
@@ -340,7 +340,7 @@ func (c *CreateView) key(t, base *Table, columns map[string]*Column) error {
 	return nil
 }
 
-// restricted checks that key columns are restricted, and others by IS NOT NULL alone.
+// restricted checks that key columns are restricted, and that other columns are only restricted by IS NOT NULL.
 func (c *CreateView) restricted(t, base *Table) error {
 	have := map[string]bool{}
 	var illegal []string
@@ -369,7 +369,7 @@ func (c *CreateView) restricted(t, base *Table) error {
 	return nil
 }
 
-// order sets the directions of clustering columns: those of the base where none are given.
+// order sets the directions of the clustering columns. The default is the order of the base table.
 func (c *CreateView) order(t, base *Table) error {
 	if len(c.Order) == 0 {
 		for _, col := range t.Clustering {
@@ -404,7 +404,7 @@ func (c *CreateView) options(t *Table) error {
 	return err
 }
 
-// view finds the view that is to be altered or dropped; nil without an error if it need not be there.
+// view returns the view to alter or drop. It returns nil without an error if the view may be missing.
 func (s *Schema) view(keyspace, name string, ifExists bool) (*Table, error) {
 	if err := checkUserKeyspace(keyspace); err != nil {
 		return nil, err
@@ -459,7 +459,7 @@ func (c *DropView) apply(s *Schema) (*Schema, []Event, error) {
 	return s.withKeyspace(ks), events, nil
 }
 
-// withoutTable returns a keyspace that has no table of a name.
+// withoutTable returns a keyspace without the table of a name.
 func (k *Keyspace) withoutTable(name string) *Keyspace {
 	next := *k
 	next.Tables = make(map[string]*Table, len(k.Tables))
@@ -471,7 +471,7 @@ func (k *Keyspace) withoutTable(name string) *Keyspace {
 	return &next
 }
 
-// checkAlter refuses changes of a base table that its views do not survive.
+// checkAlter rejects changes of a base table that are incompatible with its views.
 func (c *AlterTable) checkAlter(ks *Keyspace, t *Table) error {
 	views := ks.ViewsOf(c.Name)
 	if len(views) == 0 {
@@ -493,7 +493,7 @@ func (c *AlterTable) checkAlter(ks *Keyspace, t *Table) error {
 	return nil
 }
 
-// alterViews has the views of a table follow a change that was made of it.
+// alterViews applies a change of a table to its views.
 func (c *AlterTable) alterViews(ks *Keyspace, t *Table) (*Keyspace, []Event, error) {
 	var events []Event
 	for _, old := range ks.ViewsOf(c.Name) {
@@ -532,7 +532,7 @@ func (c *AlterTable) alterViews(ks *Keyspace, t *Table) (*Keyspace, []Event, err
 	return ks, events, nil
 }
 
-// followMask gives a view, which is the caller's own, the mask that a column of its base has.
+// followMask gives a view the mask of a column of its base table. The view must not be shared.
 func (t *Table) followMask(from *Column) (changed bool) {
 	if from == nil {
 		return false
@@ -550,7 +550,7 @@ func (t *Table) followMask(from *Column) (changed bool) {
 	return changed
 }
 
-// renameKeys renames key columns of a view, which is the caller's own.
+// renameKeys renames key columns of a view. The view must not be shared.
 func (t *Table) renameKeys(renames []RenameSpec) (changed bool) {
 	view := *t.View
 	view.Where = slices.Clone(view.Where)

@@ -8,14 +8,15 @@ import (
 	"math/bits"
 )
 
-// The multipliers of MurmurHash3 x64 128.
+// These are the multipliers of MurmurHash3 x64 128.
 const (
 	c1 = 0x87c37b91114253d5
 	c2 = 0x4cf5ad432745937f
 )
 
-// Hash is Cassandra's Murmur3Partitioner: the first half of MurmurHash3 x64 128 with seed 0, but for two things.
-// Bytes of the tail are sign-extended, as Java's are, and MinInt64 becomes MaxInt64. The empty key hashes to Min.
+// Hash is the hash function of Cassandra's Murmur3Partitioner: the first half of MurmurHash3 x64 128 with seed 0, with
+// two differences. Bytes of the tail are sign-extended, as in Java, and MinInt64 becomes MaxInt64. The empty key hashes
+// to Min.
 func Hash(key []byte) Token {
 	if len(key) == 0 {
 		return Min
@@ -52,7 +53,7 @@ func Hash(key []byte) Token {
 	return Token(h1)
 }
 
-// signed folds up to 8 bytes, little-endian, each sign-extended before it is shifted into place.
+// signed combines up to 8 bytes, little-endian, each sign-extended before it is shifted into place.
 func signed(tail []byte) uint64 {
 	var k uint64
 	for i, b := range tail {
@@ -69,15 +70,16 @@ func mix(k uint64) uint64 {
 	return k ^ k>>33
 }
 
-// AppendComponent appends one component of a composite partition key. A key of a single column is its bare value
-// instead; see AppendKey. A component is at most 65535 bytes, the caller's bound.
+// AppendComponent appends one component of a composite partition key. A key with a single column is the bare value
+// instead, see AppendKey. The caller must limit a component to 65535 bytes.
 func AppendComponent(dst, component []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(component)))
 	dst = append(dst, component...)
 	return append(dst, 0)
 }
 
-// AppendKey appends the serialised partition key: the one component as it is, or each of several with its length.
+// AppendKey appends the serialized partition key: a single component unchanged, or several components with their
+// lengths.
 func AppendKey(dst []byte, components ...[]byte) []byte {
 	if len(components) == 1 {
 		return append(dst, components[0]...)
@@ -88,7 +90,7 @@ func AppendKey(dst []byte, components ...[]byte) []byte {
 	return dst
 }
 
-// SplitComponent takes the first component off a composite key; ok is false if it is not one.
+// SplitComponent splits off the first component of a composite key. ok is false if key is not a composite key.
 func SplitComponent(key []byte) (component, rest []byte, ok bool) {
 	if len(key) < 3 {
 		return nil, nil, false

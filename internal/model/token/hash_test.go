@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestHashRecorded holds Hash and AppendKey to what Cassandra 4.0 answered for keys of all lengths from 1 to 33 and
-// beyond, with bytes over 7F, and for composite keys.
+// TestHashRecorded compares Hash and AppendKey with recorded results of Cassandra 4.0, for composite keys and for keys
+// of all lengths from 1 to 33 and beyond, including bytes above 7F.
 func TestHashRecorded(t *testing.T) {
 	recorded, err := os.ReadFile("testdata/tokens.txt")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestHashRecorded(t *testing.T) {
 	}
 }
 
-// TestHashPublished holds Hash to the vectors of the requirements, and to Cassandra's rules for the ends of the ring.
+// TestHashPublished compares Hash with the published vectors, and checks Cassandra's rules for the ends of the ring.
 func TestHashPublished(t *testing.T) {
 	number := func(v uint32) []byte { return binary.BigEndian.AppendUint32(nil, v) }
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func TestHashPublished(t *testing.T) {
 	}
 }
 
-// TestSplitComponent takes composite keys apart again and refuses what is none.
+// TestSplitComponent checks that composite keys can be split and that invalid keys are rejected.
 func TestSplitComponent(t *testing.T) {
 	key := AppendKey(nil, []byte("a"), nil, []byte{0, 1})
 	var got []string
@@ -99,7 +99,7 @@ func TestHashAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkHash stresses one core with keys of common lengths.
+// BenchmarkHash measures the CPU time to hash keys of common lengths.
 func BenchmarkHash(b *testing.B) {
 	for _, n := range []int{4, 16, 36, 256} {
 		b.Run(fmt.Sprintf("bytes=%d", n), func(b *testing.B) {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Range is a half-open interval of positions [Begin, Limit), in unsigned ring order (Token.Position). It never wraps; a
-// Limit of 0 is the end of the ring. The zero Range is the whole ring. No Range is empty.
+// Range is a half-open interval of positions [Begin, Limit), in unsigned ring order (Token.Position). It never wraps
+// around. A Limit of 0 is the end of the ring, and the zero Range is the whole ring. A Range is never empty.
 type Range struct {
 	Begin, Limit uint64
 }
@@ -16,21 +16,21 @@ type Range struct {
 // Full is the whole ring.
 var Full = Range{}
 
-// Between is the range of the tokens from begin to last, both included.
+// Between returns the range of the tokens from begin to last, inclusive.
 func Between(begin, last Token) Range {
 	return Range{Begin: begin.Position(), Limit: last.Position() + 1}
 }
 
-// last is the greatest position in the range.
+// last returns the greatest position in the range.
 func (r Range) last() uint64 { return r.Limit - 1 }
 
-// Valid reports whether the range holds at least one position.
+// Valid reports whether the range contains at least one position.
 func (r Range) Valid() bool { return r.Limit == 0 || r.Begin < r.Limit }
 
-// First is the smallest token of the range.
+// First returns the smallest token of the range.
 func (r Range) First() Token { return AtPosition(r.Begin) }
 
-// Last is the greatest token of the range.
+// Last returns the greatest token of the range.
 func (r Range) Last() Token { return AtPosition(r.last()) }
 
 // Contains reports whether the token is in the range.
@@ -42,7 +42,7 @@ func (r Range) Contains(t Token) bool {
 // Covers reports whether all of o is in r.
 func (r Range) Covers(o Range) bool { return o.Begin >= r.Begin && o.last() <= r.last() }
 
-// Intersect is what the ranges have in common; ok is false if that is nothing.
+// Intersect returns the intersection of the ranges. ok is false if it is empty.
 func (r Range) Intersect(o Range) (common Range, ok bool) {
 	if r.Begin > o.last() || o.Begin > r.last() {
 		return Range{}, false
@@ -50,10 +50,10 @@ func (r Range) Intersect(o Range) (common Range, ok bool) {
 	return Range{Begin: max(r.Begin, o.Begin), Limit: min(r.last(), o.last()) + 1}, true
 }
 
-// Divide cuts the range into n pieces whose sizes differ by at most one position; fewer than n if it has fewer
-// positions. It is the range itself for n < 2.
+// Divide divides the range into n pieces whose sizes differ by at most one position, or fewer if the range has fewer
+// positions. It returns the range itself for n < 2.
 func (r Range) Divide(n int) []Range {
-	span := r.last() - r.Begin // one less than the number of positions, which need not fit in 64 bits
+	span := r.last() - r.Begin // one less than the number of positions, which may not fit in 64 bits
 	if n > 1 && uint64(n-1) > span {
 		n = int(span) + 1
 	}
@@ -73,7 +73,7 @@ func (r Range) Divide(n int) []Range {
 	return pieces
 }
 
-// share is (span+1) * i / n without overflow, for i < n.
+// share returns (span+1) * i / n without overflow, for i < n.
 func share(span, i, n uint64) uint64 {
 	hi, lo := bits.Mul64(span, i)
 	lo, carry := bits.Add64(lo, i, 0)
@@ -81,7 +81,7 @@ func share(span, i, n uint64) uint64 {
 	return q
 }
 
-// String shows the first and last token.
+// String returns the first and last token.
 func (r Range) String() string {
 	b := append(make([]byte, 0, 48), '[')
 	b = strconv.AppendInt(b, int64(r.First()), 10)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawRange favours the ends of the ring, where arithmetic overflows.
+// drawRange prefers the ends of the ring, where arithmetic can overflow.
 func drawRange(t *rapid.T, name string) Range {
 	position := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 3),
 		rapid.Uint64Range(math.MaxUint64-3, math.MaxUint64))
@@ -21,7 +21,7 @@ func drawRange(t *rapid.T, name string) Range {
 	return r
 }
 
-// TestDivide proves that the pieces of a range tile it, in order, and differ by at most one position in size.
+// TestDivide checks that the pieces of a range tile it in order, and that their sizes differ by at most one position.
 func TestDivide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRange(t, "range")
@@ -49,7 +49,7 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// TestRangeLaws compares the set operations with what they mean for a single token.
+// TestRangeLaws compares the set operations with their definition for a single token.
 func TestRangeLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawRange(t, "a"), drawRange(t, "b")

@@ -9,34 +9,34 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// Cause is why a partition is changed. Causes are stored: a new one gets a new number.
+// Cause is the reason category of a partition change. Causes are stored, so a new cause must get a new number.
 type Cause uint8
 
-// The causes.
+// These are the causes.
 const (
-	// UnknownCause is that of a build that did not note it.
+	// UnknownCause is the cause of a change that a build without causes recorded.
 	UnknownCause Cause = iota
-	// ByHand: an operator ordered it.
+	// ByHand means that an operator requested the change.
 	ByOperator
-	// BySize: the partition is too large, or two neighbours are small enough for one.
+	// BySize means that the partition is too large, or that two neighbors are small enough to be merged.
 	BySize
-	// ByLoad: the partition has more to do than one should, or two neighbours have little.
+	// ByLoad means that the partition's load is too high, or that the load of two neighbors is low.
 	ByLoad
-	// ByThroughput: the throughput that was provisioned asks for it.
+	// ByThroughput means that the provisioned throughput requires the change.
 	ByThroughput
-	// ToRepair: a change could not end as it was begun.
+	// ToRepair means that an earlier change could not be completed.
 	ToRepair
-	// ToHeal: a node has been dead for too long.
+	// ToHeal means that a node has been down for too long.
 	ToHeal
-	// ToGrow: there are nodes for more replicas.
+	// ToGrow means that nodes for additional replicas are available.
 	ToGrow
-	// ToLeave: a node was asked to leave.
+	// ToLeave means that a node is being decommissioned.
 	ToLeave
-	// ToBalance: the nodes are to have their fair shares.
+	// ToBalance means that replicas are being balanced across the nodes.
 	ToBalance
-	// ToMerge: the replicas of two neighbours are brought together to be merged.
+	// ToMerge means that the replicas of two neighbors are being colocated for a merge.
 	ToMerge
-	// ByKey: one logical partition has most of what the partition is asked for, and is to be apart from its siblings.
+	// ByKey means that one logical partition causes most of the load and is being isolated from its siblings.
 	ByKey
 )
 
@@ -44,7 +44,7 @@ var causes = [...]string{"unknown", "by hand", "size", "load", "throughput", "re
 	"more replicas",
 	"a node leaves", "balance", "merge", "hot key"}
 
-// String is the cause in words, lower case.
+// String returns the cause as a lowercase phrase.
 func (c Cause) String() string {
 	if int(c) < len(causes) {
 		return causes[c]
@@ -52,17 +52,17 @@ func (c Cause) String() string {
 	return fmt.Sprintf("cause %d", uint8(c))
 }
 
-// Reason is why a change of a partition was begun, and when, in milliseconds since the epoch.
+// Reason is the cause of a partition change and its start, in milliseconds since the epoch.
 type Reason struct {
 	Cause Cause
 	Began int64
 }
 
-// NewReason is that of a change that begins now.
+// NewReason returns the reason of a change that starts now.
 func NewReason(c Cause, now time.Time) *Reason { return &Reason{c, now.UnixMilli()} }
 
-// WithReason notes why the members of a partition are being changed; RecordVoters forgets it once they are at rest. A
-// partition that is not there changes nothing.
+// WithReason records why the members of a partition are being changed. RecordVoters removes the reason once the members
+// are at rest. It returns s unchanged if the partition does not exist.
 func (s *Snapshot) WithReason(id PartitionID, r *Reason) *Snapshot {
 	p := s.Partition(id)
 	if p == nil {
@@ -75,7 +75,7 @@ func (s *Snapshot) WithReason(id PartitionID, r *Reason) *Snapshot {
 	return out
 }
 
-// put takes the place of the partition of its id, which begins where it did.
+// put replaces the partition with the same ID, which has the same start.
 func (s *Snapshot) put(p *Partition) {
 	if p.ID == MetaPartition {
 		s.meta = p

@@ -13,16 +13,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// The map is stored in records: one header, and one record for every partition under its id. So a change of one among a
-// hundred thousand writes two small ones. A record begins with the version of its form. The header, every partition and
-// every replica set end in a list of fields (see codec): what a later build has added there is kept. The whole map in
-// one piece begins with the same version.
+// recordVersion is the version of the topology's encoding. The topology is stored as one header and one record per
+// partition, under the partition's ID. A change of one partition among a hundred thousand therefore writes two small
+// records. Each record starts with the version. The header, every partition, and every replica set end with a list of
+// fields (see codec); fields of a later build are preserved. The encoding of the whole topology starts with the same
+// version.
 const recordVersion = 3
 
-// ErrMalformed says that bytes are not an encoded map, or a part of one.
+// ErrMalformed reports that bytes are not an encoded topology or a part of one.
 var ErrMalformed = errors.New("malformed topology")
 
-// AppendHeader appends the record of the counters.
+// AppendHeader appends the header record, which holds the counters.
 func (s *Snapshot) AppendHeader(dst []byte) []byte {
 	w := codec.Writer(append(dst, recordVersion))
 	w.Uint(s.version)
@@ -34,7 +35,7 @@ func (s *Snapshot) AppendHeader(dst []byte) []byte {
 	return w
 }
 
-// AppendPartition appends the record of a partition. Equal ones have equal bytes.
+// AppendPartition appends the record of a partition. Equal partitions have equal bytes.
 func AppendPartition(dst []byte, p *Partition) []byte {
 	w := codec.Writer(append(dst, recordVersion))
 	w.Uint(uint64(p.Table))
@@ -56,8 +57,9 @@ func appendPosition(w *codec.Writer, table uint32, at Position) {
 	w.Bytes(at.Key)
 }
 
-// Assemble makes a map of a header and the records of partitions: those that are given, and those of base that are not.
-// A nil record removes the partition. Only what is new is decoded, and checked to be a valid part of the whole.
+// Assemble returns a topology from a header and partition records. Partitions of base without a record are kept, and a
+// nil record removes a partition. Only new records are decoded, and are checked for consistency with the whole
+// topology.
 func Assemble(base *Snapshot, header []byte, records map[PartitionID][]byte) (*Snapshot, error) {
 	s := base.next()
 	r, err := open(header)
@@ -112,7 +114,7 @@ func Assemble(base *Snapshot, header []byte, records map[PartitionID][]byte) (*S
 	return s, nil
 }
 
-// decodePartition reads what AppendPartition wrote.
+// decodePartition decodes the output of AppendPartition.
 func decodePartition(id PartitionID, record []byte) (*Partition, error) {
 	r, err := open(record)
 	if err != nil {
@@ -125,7 +127,7 @@ func decodePartition(id PartitionID, record []byte) (*Partition, error) {
 	return p, r.end()
 }
 
-// open checks the version of a record, or of the whole map.
+// open checks the version of a record, or of the whole topology.
 func open(record []byte) (*decoder, error) {
 	switch {
 	case len(record) == 0 || record[0] < recordVersion:
@@ -136,7 +138,7 @@ func open(record []byte) (*decoder, error) {
 	return newDecoder(record[1:]), nil
 }
 
-// Append appends the whole map in one piece: equal snapshots have equal bytes.
+// Append appends the whole topology. Equal snapshots have equal bytes.
 func (s *Snapshot) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, recordVersion))
 	w.Bytes(s.AppendHeader(nil))
@@ -168,7 +170,7 @@ func appendSets(w *codec.Writer, sets []ReplicaSet) {
 	}
 }
 
-// Decode reads what Append wrote, and validates it.
+// Decode decodes the output of Append, and validates it.
 func Decode(src []byte) (*Snapshot, error) {
 	r, err := open(src)
 	if err != nil {
@@ -196,7 +198,7 @@ func Decode(src []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-// decoder takes off what the Append functions wrote. Keys are copies.
+// decoder decodes the output of the Append functions. Keys are copies.
 type decoder struct {
 	codec.Reader
 	refused *feature.Newer
@@ -204,7 +206,7 @@ type decoder struct {
 
 func newDecoder(b []byte) *decoder { return &decoder{Reader: codec.NewReader(b, ErrMalformed)} }
 
-// newer ends the decoding: this build is too old for the bytes.
+// newer ends the decoding because a newer build wrote the bytes.
 func (r *decoder) newer(what, unit string, has, newest uint64) {
 	if r.Err() == nil {
 		r.refused = &feature.Newer{What: what, Unit: unit, Has: has, Newest: newest}
@@ -212,7 +214,7 @@ func (r *decoder) newer(what, unit string, has, newest uint64) {
 	r.Fail()
 }
 
-// end is Reader.End, but for what a newer build wrote.
+// end is Reader.End, except that it returns the error of newer.
 func (r *decoder) end() error {
 	err := r.End()
 	if r.refused != nil {
@@ -221,7 +223,7 @@ func (r *decoder) end() error {
 	return err
 }
 
-// fields reads a list of fields, of which this build knows none, and returns them as they came.
+// fields reads a list of fields, none of which this build knows, and returns them encoded.
 func (r *decoder) fields(what string) []byte {
 	kept, refused := r.KeepFields()
 	if refused != 0 {

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// edit is what records change in a table.
+// edit is the set of partitions of a table that records add and remove.
 type edit struct {
 	gone, come []*Partition
-	// touched are places of the changed table beside which something is new.
+	// touched holds the indexes in the changed table next to which a partition is new.
 	touched []int
 }
 
-// edit changes a table. Nothing is checked: a partition may come twice, or leave a gap.
+// edit changes a table without validation: partitions may be duplicated, or leave a gap.
 func (s *Snapshot) edit(table uint32, e *edit) {
 	byBegin := func(a, b *Partition) int {
 		return cmp.Or(a.Span.Begin.Compare(b.Span.Begin), cmp.Compare(a.ID, b.ID))
@@ -30,7 +30,7 @@ func (s *Snapshot) edit(table uint32, e *edit) {
 		return i
 	}
 	list := make([]*Partition, 0, len(old)+len(e.come))
-	at := 0 // old[:at] is done
+	at := 0 // old[:at] has been processed
 	for come, gone := e.come, e.gone; len(come)+len(gone) > 0; {
 		if len(gone) == 0 || len(come) > 0 && place(come[0]) <= place(gone[0]) {
 			to := place(come[0])
@@ -46,7 +46,7 @@ func (s *Snapshot) edit(table uint32, e *edit) {
 	s.register(e.gone, e.come)
 }
 
-// validateEdits checks what edits, and perhaps another meta partition, have made of a valid map.
+// validateEdits validates the result of applying edits, and possibly another meta partition, to a valid topology.
 func (s *Snapshot) validateEdits(tables map[uint32]*edit, meta bool) error {
 	replicas := map[ReplicaID]PartitionID{}
 	for table, e := range tables {
@@ -62,7 +62,8 @@ func (s *Snapshot) validateEdits(tables map[uint32]*edit, meta bool) error {
 	return nil
 }
 
-// validateEdit checks what an edit has made of a table that was valid: what came, and what is beside a change.
+// validateEdit validates the result of an edit of a valid table: the added partitions, and the partitions next to a
+// change.
 func (s *Snapshot) validateEdit(table uint32, e *edit, replicas map[ReplicaID]PartitionID) error {
 	ps := s.Partitions(table)
 	for _, at := range e.touched {

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// TestStoredBytes pins the bytes of the records of a map, and of the map in one piece: they are in stores.
+// TestStoredBytes pins the encoding of the topology's records, and of the whole topology, which are stored on disk.
 func TestStoredBytes(t *testing.T) {
 	s := New()
 	for _, change := range []func() (*Snapshot, error){
@@ -59,8 +59,8 @@ func TestStoredBytes(t *testing.T) {
 	}
 }
 
-// TestMapOfLaterBuilds: fields that a later build has added to the map, its partitions and their replica sets survive a
-// change by this one; another version of the form is refused as newer.
+// TestMapOfLaterBuilds checks that this build preserves fields of later builds in the topology, its partitions, and
+// their replica sets when it changes the topology. An unknown version of the encoding is rejected as newer.
 func TestMapOfLaterBuilds(t *testing.T) {
 	s, err := New().AddTable(2000, 1, places)
 	if err != nil {

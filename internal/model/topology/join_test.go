@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// merged orders a merge and carries it out.
+// merged requests a merge and completes it.
 func merged(s *Snapshot, left, right PartitionID) (*Snapshot, error) {
 	next, err := s.BeginMerge(left, right, ByOperator, time.UnixMilli(1))
 	if err != nil {
@@ -20,7 +20,7 @@ func merged(s *Snapshot, left, right PartitionID) (*Snapshot, error) {
 	return next.EndMerge(left, time.UnixMilli(1))
 }
 
-// allReady says of all replicas of a partition that they are frozen at an index.
+// allReady reports that all replicas of a partition are frozen at an index.
 func allReady(s *Snapshot, right PartitionID, frozen uint64) (*Snapshot, error) {
 	ids := []ReplicaID{0}
 	if p := s.Partition(right); len(p.Sets) > 0 {
@@ -38,9 +38,9 @@ func allReady(s *Snapshot, right PartitionID, frozen uint64) (*Snapshot, error) 
 	return s, nil
 }
 
-// TestJoin proves that a merge which was ordered is carried out or taken back, never both, that the members and spans
-// of both partitions stay meanwhile, that the record of it comes back as it was, and that the right partition's id is
-// not used again.
+// TestJoin checks that a requested merge is either completed or canceled, never both, and that the members and spans of
+// both partitions cannot change until then. It also checks that the merge survives its encoding, and that the right
+// partition's ID is not reused.
 func TestJoin(t *testing.T) {
 	now := time.UnixMilli(77)
 	places := []Place{{Region: "r", Nodes: []NodeID{{1}, {2}, {3}}}}
@@ -122,8 +122,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestJoinRefused proves that partitions which are no neighbours, are changing, or live on different nodes are not
-// merged.
+// TestJoinRefused checks that partitions cannot be merged if they are not neighbors, are changing, or are on different
+// nodes.
 func TestJoinRefused(t *testing.T) {
 	now := time.UnixMilli(77)
 	s, err := New().WithLevel(2).CutTable(600, []Piece{

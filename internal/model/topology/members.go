@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// The life of a member: AddMember makes it Joining or Learner; RecordVoters, once it votes, a Voter; MarkLeaving asks
-// for its end, and RecordVoters, if it does not vote or no more, removes it. Only RecordVoters removes a member,
-// because only the leader of a partition knows who votes. A member that is in a new table from the beginning is born a
-// Voter.
+// A member goes through these states. AddMember adds it as Joining or Learner. RecordVoters makes it a Voter once it
+// votes. MarkLeaving requests its removal, and RecordVoters removes it once it does not vote. Only RecordVoters removes
+// a member, because only the leader of a partition knows which members vote. The initial members of a new table are
+// Voters.
 
-// AddMember gives a node a new replica of a partition; state is Joining or Learner.
+// AddMember adds a new replica of a partition on a node. state is Joining or Learner.
 func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state MemberState) (*Snapshot, ReplicaID,
 	error) {
 	if state != Joining && state != Learner {
@@ -35,22 +35,22 @@ func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state M
 	return out, replica, nil
 }
 
-// MarkLeaving asks a member to go, whatever it is.
+// MarkLeaving requests the removal of a member in any state.
 func (s *Snapshot) MarkLeaving(id PartitionID, replica ReplicaID) (*Snapshot, error) {
 	return s.turn(id, replica, Leaving, Voter, Joining, Learner)
 }
 
-// MarkJoining asks a learner to become a voter, or one that is leaving to stay one.
+// MarkJoining requests that a learner become a voter, or that a leaving member remain one.
 func (s *Snapshot) MarkJoining(id PartitionID, replica ReplicaID) (*Snapshot, error) {
 	return s.turn(id, replica, Joining, Learner, Leaving)
 }
 
-// MarkLearner takes back that a replica is to become a voter.
+// MarkLearner cancels the promotion of a replica to a voter.
 func (s *Snapshot) MarkLearner(id PartitionID, replica ReplicaID) (*Snapshot, error) {
 	return s.turn(id, replica, Learner, Joining)
 }
 
-// turn changes the state of a member that is in one of the states from.
+// turn changes the state of a member that is in a state in from.
 func (s *Snapshot) turn(id PartitionID, replica ReplicaID, to MemberState, from ...MemberState) (*Snapshot, error) {
 	p := s.Partition(id)
 	if p != nil {
@@ -68,12 +68,12 @@ func (s *Snapshot) turn(id PartitionID, replica ReplicaID, to MemberState, from 
 	return nil, fmt.Errorf("partition %d has no replica %d", id, replica)
 }
 
-// RecordVoters records which replicas of a set vote: those that joined are voters now, and those that are leaving and
-// do not vote are gone. voters are those of the Raft configuration as a leader has it that has applied the log up to
-// its own term and is sure to lead. It returns s itself if nothing is new.
+// RecordVoters records which replicas of a set vote. Joining members that vote become voters, and leaving members that
+// do not vote are removed. voters are the voters of the Raft configuration of a confirmed leader that has applied the
+// log up to its own term. RecordVoters returns s itself if nothing changes.
 func (s *Snapshot) RecordVoters(id PartitionID, region string, voters []ReplicaID) (*Snapshot, error) {
 	if p := s.Partition(id); p != nil && p.pendingChange() != nil {
-		return s, nil // all that it has vote or learn, and they stay
+		return s, nil // all of its members vote or learn, and they cannot change
 	}
 	changed := false
 	out, err := s.changeSet(id, region, func(_ *Partition, set *ReplicaSet) error {
@@ -104,12 +104,12 @@ func (s *Snapshot) RecordVoters(id PartitionID, region string, voters []ReplicaI
 	return out, nil
 }
 
-// changeSet changes a copy of the replica set of a partition in a region.
+// changeSet calls f on a copy of the replica set of a partition in a region.
 func (s *Snapshot) changeSet(id PartitionID, region string, f func(p *Partition, set *ReplicaSet) error) (*Snapshot,
 	error) {
 	p := s.Partition(id)
 	if p == nil {
-		return nil, fmt.Errorf("there is no partition %d", id)
+		return nil, fmt.Errorf("partition %d does not exist", id)
 	}
 	if err := p.pendingChange(); err != nil {
 		return nil, err

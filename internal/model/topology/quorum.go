@@ -2,13 +2,13 @@
 
 package topology
 
-// Quorum is how many of some voters have to agree: more than half, so that any two quorums share one.
+// Quorum returns the number of voters that must agree: more than half, so that any two quorums overlap.
 func Quorum(voters int) int { return voters/2 + 1 }
 
-// Votes reports whether a replica in this state may vote: one that is leaving does until it is gone.
+// Votes reports whether a replica in this state may vote. A leaving replica votes until it is removed.
 func (s MemberState) Votes() bool { return s == Voter || s == Leaving }
 
-// Voters is how many of a set's replicas may vote.
+// Voters returns the number of replicas in the set that may vote.
 func (s *ReplicaSet) Voters() int {
 	n := 0
 	for i := range s.Replicas {

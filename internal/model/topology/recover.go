@@ -2,12 +2,12 @@
 
 package topology
 
-// NextReplica is above the ids of all replicas that the map has or had.
+// NextReplica returns an ID above all replica IDs that have been assigned.
 func (s *Snapshot) NextReplica() ReplicaID { return s.nextReplica }
 
-// Recovered is a map that was made anew out of what is left of a cluster: tables have other partitions, the meta
-// partition other members, and ids are given out from partition and replica on, unless the map has given out higher
-// ones. It is checked as a whole.
+// Recovered returns a topology that has been reconstructed from the remains of a cluster, with new partitions of tables
+// and new members of the meta partition. IDs are assigned from partition and replica on, unless the topology has
+// already assigned higher ones. The result is validated as a whole.
 func (s *Snapshot) Recovered(tables map[uint32][]*Partition, meta *Partition, partition PartitionID,
 	replica ReplicaID) (*Snapshot, error) {
 	out := s.next()

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology is the map of the house's data: which physical partition holds which part of which table, and which
-// replicas hold it.
+// Package topology maps data to replicas: which physical partition holds which part of a table, and which replicas the
+// partition has.
 //
-// Guarantees: (TP1) a Snapshot never changes; every transition makes a new one with a higher version; (TP2) the
-// partitions of a table tile its ring: every position belongs to exactly one; (TP3) partition ids and replica ids are
-// never used twice; (TP4) nothing on the way of a request allocates (Locate, At, Partitions), and a change copies
-// nothing of what it leaves alone but the list of its table; (TP5) no two replicas of a partition are on one node. The
-// package knows nothing of nodes' addresses, of loads or of decisions. Start at Snapshot, then transitions.go.
+// Guarantees:
+//
+//   - (TP1) A Snapshot is immutable. Every transition returns a new snapshot with a higher version.
+//   - (TP2) The partitions of a table tile its ring: every position belongs to exactly one partition.
+//   - (TP3) Partition IDs and replica IDs are never reused.
+//   - (TP4) Functions used by requests (Locate, At, Partitions) do not allocate. A change copies no unchanged data
+//     except the list of its table.
+//   - (TP5) No two replicas of a partition are on the same node.
+//
+// The package does not know node addresses or loads, and makes no decisions. Start reading at Snapshot, then
+// transitions.go.
 package topology
 
 import (
@@ -20,30 +26,30 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Position is a place of a table's ring; see keys.Position.
+// Position is a position on a table's ring, see keys.Position.
 type Position = keys.Position
 
-// At is the position of a key on the ring of tokens.
+// At returns the position of a key with a token.
 func At(t token.Token, key []byte) Position { return keys.At(t, key) }
 
 // Span is the half-open interval [Begin, Limit) of a table's ring. The zero Limit is the end of the ring, so the zero
-// Span is all of it.
+// Span is the whole ring.
 type Span struct{ Begin, Limit Position }
 
-// Valid reports whether the span holds any position.
+// Valid reports whether the span is not empty.
 func (s Span) Valid() bool { return s.Limit.IsZero() || s.Begin.Compare(s.Limit) < 0 }
 
-// Contains reports whether the key belongs to the span, on the ring of tokens.
+// Contains reports whether a key with a token is in the span.
 func (s *Span) Contains(t token.Token, key []byte) bool {
 	return s.Holds(keys.At(t, key))
 }
 
-// Holds reports whether the position belongs to the span.
+// Holds reports whether a position is in the span.
 func (s *Span) Holds(p Position) bool {
 	return s.Begin.Compare(p) <= 0 && (s.Limit.IsZero() || p.Compare(s.Limit) < 0)
 }
 
-// Covers reports whether all of o lies in s.
+// Covers reports whether s contains all of o.
 func (s Span) Covers(o Span) bool {
 	return s.Begin.Compare(o.Begin) <= 0 && (s.Limit.IsZero() || !o.Limit.IsZero() && o.Limit.Compare(s.Limit) <= 0)
 }
@@ -53,22 +59,22 @@ func (s Span) Overlaps(o Span) bool {
 	return (s.Limit.IsZero() || o.Begin.Compare(s.Limit) < 0) && (o.Limit.IsZero() || s.Begin.Compare(o.Limit) < 0)
 }
 
-// Tokens is the smallest range of tokens that holds the span. Neighbours share a token where a boundary lies between
-// two keys of it.
+// Tokens returns the smallest token range that contains the span. The token ranges of neighbors overlap if their
+// boundary is between two keys of the same token.
 func (s Span) Tokens() token.Range {
 	limit := s.Limit.Ring
 	if s.Limit.Low != 0 || len(s.Limit.Key) > 0 {
-		limit++ // 0 again after the last token: the end of the ring
+		limit++ // 0 after the last token, which is the end of the ring
 	}
 	return token.Range{Begin: s.Begin.Ring, Limit: limit}
 }
 
-// Keys is the span of a table as the store knows it.
+// Keys returns the span in the form that the store uses.
 func (s Span) Keys(table uint32) keys.Span {
 	return keys.Span{Table: table, Begin: s.Begin.Boundary(table), End: s.Limit.Boundary(table)}
 }
 
-// String shows the ends.
+// String returns the ends of the span.
 func (s Span) String() string {
 	if s.Limit.IsZero() {
 		return "[" + s.Begin.String() + ", end)"
@@ -76,29 +82,31 @@ func (s Span) String() string {
 	return "[" + s.Begin.String() + ", " + s.Limit.String() + ")"
 }
 
-// PartitionID names a physical partition; 0 is none.
+// PartitionID identifies a physical partition; 0 is invalid.
 type PartitionID uint64
 
-// ReplicaID names a replica of a physical partition; it is never used again, also not on the same node.
+// ReplicaID identifies a replica of a physical partition. It is never reused, not even on the same node.
 type ReplicaID uint64
 
-// NodeID is the identity in a node's data directory.
+// NodeID is the ID stored in a node's data directory.
 type NodeID [16]byte
 
-// Short is how a node is named where people read: the first eight hex digits of its id.
+// Short returns the node name shown to users: the first eight hexadecimal digits of the ID.
 func (id NodeID) Short() string { return hex.EncodeToString(id[:4]) }
 
-// MetaPartition is the physical partition of the cluster's own records: schema, map, nodes. It is in no table's ring.
+// MetaPartition is the physical partition with the cluster metadata: schema, topology, and nodes. It does not belong to
+// a table's ring.
 const MetaPartition PartitionID = 1 << 62
 
-// MetaTable stands for the table of the meta partition; its keys are in no table's order.
+// MetaTable stands for the table of the meta partition. Its keys are not ordered like the keys of a table.
 const MetaTable = keys.MetaID
 
-// MemberState is what a replica is to its replica set.
+// MemberState is the state of a replica in its replica set.
 type MemberState uint8
 
-// The states of a replica: a Voter is counted; one that is Joining becomes one as soon as it has caught up; one that is
-// Leaving is there until enough others are; a Learner has all data and is not counted, until it is told to join.
+// These are the states of a replica. A Voter counts toward quorums. A Joining replica becomes a voter once it has
+// caught up. A Leaving replica remains until enough other voters exist. A Learner has all data but does not count,
+// until its promotion is requested.
 const (
 	Voter MemberState = iota
 	Joining
@@ -106,7 +114,7 @@ const (
 	Learner
 )
 
-// String is the state's name, lower case.
+// String returns the state's name in lower case.
 func (s MemberState) String() string {
 	if int(s) < len(memberStates) {
 		return memberStates[s]
@@ -123,14 +131,15 @@ type Replica struct {
 	State MemberState
 }
 
-// ReplicaSet is the replicas of a physical partition in one region.
+// ReplicaSet is the set of replicas of a physical partition in one region.
 type ReplicaSet struct {
 	Region   string
 	Replicas []Replica
-	// Leader is the replica that led when this was written, 0 if not known. A hint: replicas know better.
+	// Leader is the leader at the time of the write, or 0 if it was not known. It is a hint; replicas have newer
+	// information.
 	Leader ReplicaID
 
-	rest []byte // the fields that a later build has added, as they came
+	rest []byte // encoded fields that a later build has added
 }
 
 // Partition is a physical partition.
@@ -138,37 +147,39 @@ type Partition struct {
 	ID    PartitionID
 	Table uint32
 	Span  Span
-	// Epoch counts the changes of Span, from 1. A command carries the epoch its sender believed in.
+	// Epoch counts the changes of Span, from 1. A command contains the epoch that its sender expects.
 	Epoch uint64
-	// Level is the feature level of the partition at its birth, 0 in the map of a node that stands alone. Its log may
-	// have raised it.
+	// Level is the partition's feature level when it was created, or 0 in the topology of a stand-alone node. Its log
+	// may have raised the level.
 	Level feature.Level
-	// Moves counts the changes of the members since the partition was born with them.
+	// Moves counts the changes of the members since the partition was created.
 	Moves uint64
-	// Sets holds one replica set per region; a single region today.
+	// Sets holds one replica set per region. There is currently one region.
 	Sets []ReplicaSet
-	// Split is a split that was ordered and is not in the map yet, nil if there is none.
+	// Split is a pending split, or nil.
 	Split *PendingSplit
-	// Merge is a merge with a neighbour that was ordered and is not in the map yet, nil if there is none.
+	// Merge is a pending merge with a neighbor, or nil.
 	Merge *PendingMerge
-	// Parent is the partition that this one has split off from, 0 if it was born with its table. The replicas of such a
-	// partition are not born by the map: they come with an entry of the parent's log, or by a snapshot.
+	// Parent is the partition from which this partition was split off, or 0 if it was created with its table. The
+	// replicas of a split-off partition are not created from the topology. An entry of the parent's log or a snapshot
+	// creates them.
 	Parent PartitionID
-	// Since is when the span changed last, in milliseconds since 1970; 0 if it never did.
+	// Since is the time of the last change of the span, in milliseconds since 1970, or 0 if it has never changed.
 	Since int64
-	// Reason is why the partition is being split or its members are being changed, nil if it is at rest or nobody said
-	// why.
+	// Reason is the reason for a pending split or change of members. It is nil if the partition is at rest or no reason
+	// was recorded.
 	Reason *Reason
-	// Pin is where its replicas are to be for a time, nil if balance alone says that. Both halves of a split have it.
+	// Pin is a temporary placement of the replicas, or nil if only balancing determines it. Both halves of a split
+	// have it.
 	Pin *PlacementPin
-	// Lead is the node that is to lead it if that has a voter, before those that placement prefers, which is for the
-	// sake of the load; zero if there is none. Both halves of a split have it.
+	// Lead is the node that should lead the partition if it has a voter there. It takes precedence over the nodes that
+	// placement prefers, and serves to balance load. It is zero if none exists. Both halves of a split have it.
 	Lead NodeID
 
 	rest []byte // as in ReplicaSet
 }
 
-// Set returns the replica set of a region, nil if it has none.
+// Set returns the replica set of a region, or nil if none exists.
 func (p *Partition) Set(region string) *ReplicaSet {
 	for i := range p.Sets {
 		if p.Sets[i].Region == region {
@@ -178,7 +189,7 @@ func (p *Partition) Set(region string) *ReplicaSet {
 	return nil
 }
 
-// On returns the member on a node, nil if there is none.
+// On returns the member on a node, or nil if none exists.
 func (s *ReplicaSet) On(node NodeID) *Replica {
 	for i := range s.Replicas {
 		if s.Replicas[i].Node == node {
@@ -188,7 +199,7 @@ func (s *ReplicaSet) On(node NodeID) *Replica {
 	return nil
 }
 
-// Member returns a member by its id, nil if there is none.
+// Member returns the member with an ID, or nil if none exists.
 func (s *ReplicaSet) Member(id ReplicaID) *Replica {
 	for i := range s.Replicas {
 		if s.Replicas[i].ID == id {
@@ -198,7 +209,7 @@ func (s *ReplicaSet) Member(id ReplicaID) *Replica {
 	return nil
 }
 
-// Count is the number of members in a state.
+// Count returns the number of members in a state.
 func (s *ReplicaSet) Count(state MemberState) int {
 	n := 0
 	for i := range s.Replicas {
@@ -209,32 +220,32 @@ func (s *ReplicaSet) Count(state MemberState) int {
 	return n
 }
 
-// Snapshot is one version of the map. The next one shares with it all but a few nodes of its trees, and the list of the
-// table that changes: 8 bytes for each partition of that.
+// Snapshot is one version of the topology. The next version shares everything with it except a few nodes of its trees
+// and the list of the changed table, which has 8 bytes per partition.
 type Snapshot struct {
 	version       uint64
 	nextPartition PartitionID
 	nextReplica   ReplicaID
-	tables        tree[[]*Partition] // in ring order; tiles the ring (TP2)
+	tables        tree[[]*Partition] // in ring order; the partitions tile the ring (TP2)
 	byID          tree[Partition]
-	moving        tree[Partition] // of byID, those of InMotion
-	meta          *Partition      // nil while there is none
+	moving        tree[Partition] // the partitions of InMotion
+	meta          *Partition      // nil if absent
 	level         feature.Level
 	rest          []byte // as in ReplicaSet
 }
 
-// New is the empty map, version 1.
+// New returns the empty topology, with version 1.
 func New() *Snapshot { return &Snapshot{version: 1, nextPartition: 1, nextReplica: 1} }
 
-// Version grows with every change.
+// Version returns the version, which increases with every change.
 func (s *Snapshot) Version() uint64 { return s.version }
 
-// Level is the feature level of the cluster, which all its nodes understand; 0 in the map of a node that stands alone.
-// New partitions are born with it, those that are there raise theirs by their logs.
+// Level returns the feature level of the cluster, which all its nodes understand, or 0 in the topology of a stand-alone
+// node. New partitions start with it. Existing partitions raise their levels through their logs.
 func (s *Snapshot) Level() feature.Level { return s.level }
 
-// Partitions returns the partitions of a table in ring order, nil if the table is not there. The caller must not change
-// them.
+// Partitions returns the partitions of a table in ring order, or nil if the table does not exist. The caller must not
+// change them.
 func (s *Snapshot) Partitions(table uint32) []*Partition {
 	if ps := s.tables.get(uint64(table)); ps != nil {
 		return *ps
@@ -242,7 +253,7 @@ func (s *Snapshot) Partitions(table uint32) []*Partition {
 	return nil
 }
 
-// Partition returns a partition by its id, nil if it is not there. The meta partition is one of them.
+// Partition returns the partition with an ID, or nil if it does not exist. The meta partition is included.
 func (s *Snapshot) Partition(id PartitionID) *Partition {
 	if id == MetaPartition {
 		return s.meta
@@ -250,10 +261,10 @@ func (s *Snapshot) Partition(id PartitionID) *Partition {
 	return s.byID.get(uint64(id))
 }
 
-// Meta is the meta partition, nil in a map that was made without one.
+// Meta returns the meta partition, or nil in a topology without one.
 func (s *Snapshot) Meta() *Partition { return s.meta }
 
-// All yields every partition: the meta partition, if there is one, then those of the tables in order.
+// All yields every partition: the meta partition, if there is one, followed by the partitions of the tables in order.
 func (s *Snapshot) All() iter.Seq[*Partition] {
 	return func(yield func(*Partition) bool) {
 		if s.meta != nil && !yield(s.meta) {
@@ -270,8 +281,8 @@ func (s *Snapshot) All() iter.Seq[*Partition] {
 	}
 }
 
-// InMotion yields the partitions that something is to happen to: an order is open, or a member is on its way in or out.
-// Their number is bounded by those who order, so this costs little however large the map is.
+// InMotion yields the partitions with a pending split, merge, or change of members. Their number is limited by the
+// components that request changes, so iterating is cheap even in a large topology.
 func (s *Snapshot) InMotion() iter.Seq[*Partition] {
 	return func(yield func(*Partition) bool) {
 		if s.meta != nil && s.meta.inMotion() && !yield(s.meta) {
@@ -285,8 +296,8 @@ func (p *Partition) inMotion() bool {
 	return p.Split != nil || p.Merge != nil || p.Pin != nil || !p.AtRest()
 }
 
-// Changes yields the partitions that are not the same in both maps, as they were in old and are now; nil where there is
-// none. It costs what has changed, not what there is.
+// Changes yields the partitions that differ between the two topologies, with their states in old and in s; nil if
+// missing. The cost is proportional to the number of changes.
 func (s *Snapshot) Changes(old *Snapshot) iter.Seq2[*Partition, *Partition] {
 	return func(yield func(was, is *Partition) bool) {
 		if s.meta != old.meta && !yield(old.meta, s.meta) {
@@ -296,7 +307,7 @@ func (s *Snapshot) Changes(old *Snapshot) iter.Seq2[*Partition, *Partition] {
 	}
 }
 
-// Dropped lists the tables of old that are not in s.
+// Dropped returns the tables of old that are not in s.
 func (s *Snapshot) Dropped(old *Snapshot) (tables []uint32) {
 	changes(old.tables, s.tables, func(table uint64, _, is *[]*Partition) bool {
 		if is == nil {
@@ -307,10 +318,10 @@ func (s *Snapshot) Dropped(old *Snapshot) (tables []uint32) {
 	return tables
 }
 
-// Len is the number of partitions of all tables, without the meta partition.
+// Len returns the number of partitions of all tables, excluding the meta partition.
 func (s *Snapshot) Len() int { return s.byID.count }
 
-// Tables returns the tables of the map, ascending.
+// Tables returns the tables of the topology, ascending.
 func (s *Snapshot) Tables() []uint32 {
 	out := make([]uint32, 0, s.tables.count)
 	s.tables.all(func(table uint64, _ *[]*Partition) bool {
@@ -320,7 +331,7 @@ func (s *Snapshot) Tables() []uint32 {
 	return out
 }
 
-// Locate returns the partition that holds a key of a table, nil if the table is not there.
+// Locate returns the partition that contains a key of a table, or nil if the table does not exist.
 func (s *Snapshot) Locate(table uint32, t token.Token, key []byte) *Partition {
 	ps := s.Partitions(table)
 	if len(ps) == 0 {
@@ -329,7 +340,8 @@ func (s *Snapshot) Locate(table uint32, t token.Token, key []byte) *Partition {
 	return ps[find(ps, keys.At(t, key))]
 }
 
-// Find returns the index in Partitions(table) of the partition that holds a position, -1 if the table is not there.
+// Find returns the index in Partitions(table) of the partition that contains a position, or -1 if the table does not
+// exist.
 func (s *Snapshot) Find(table uint32, p Position) int {
 	ps := s.Partitions(table)
 	if len(ps) == 0 {
@@ -338,9 +350,10 @@ func (s *Snapshot) Find(table uint32, p Position) int {
 	return find(ps, p)
 }
 
-// find returns the last partition that begins at or before p. The first one begins at zero (TP2), so there is one.
+// find returns the index of the last partition that starts at or before p. It exists because the first partition starts
+// at zero (TP2).
 func find(ps []*Partition, p Position) int {
-	lo, hi := 0, len(ps) // ps[lo] begins at or before p; ps[hi] after it
+	lo, hi := 0, len(ps) // ps[lo] starts at or before p, and ps[hi] after it
 	for hi-lo > 1 {
 		mid := int(uint(lo+hi) / 2)
 		if ps[mid].Span.Begin.Compare(p) <= 0 {

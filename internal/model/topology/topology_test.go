@@ -20,12 +20,13 @@ var places = []Place{{Region: "here", Nodes: []NodeID{{1}, {2}, {3}}}}
 
 func genKey(t *rapid.T, label string) (token.Token, []byte) {
 	key := rapid.SliceOfN(rapid.Byte(), 1, 3).Draw(t, label)
-	// Few tokens, so that several keys share one and boundaries fall between them.
+	// With few tokens, several keys share a token and boundaries are often between them.
 	return token.Token(rapid.Int64Range(-3, 3).Draw(t, label+" token") * (1 << 61)), key
 }
 
-// Whatever is split and merged, the partitions of a table tile its ring, ids are used once, the map survives its
-// encoding, and Locate agrees with looking at each span; the snapshot before stays as it was.
+// TestPartitionsTileTheRing checks random splits and merges. The partitions of a table must tile its ring, IDs must be
+// used once, the topology must survive its encoding, and Locate must agree with a search of all spans. The previous
+// snapshot must not change.
 func TestPartitionsTileTheRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := New().AddTable(table, rapid.IntRange(1, 9).Draw(t, "n"), places)
@@ -105,8 +106,8 @@ func TestPartitionsTileTheRing(t *testing.T) {
 	})
 }
 
-// TestWideRing: a table on the wide ring is split between two places that share their first half, and its map and spans
-// come back from the store as they were.
+// TestWideRing checks a split of a table on the wide ring between two positions with the same first half, and that its
+// topology and spans survive their encoding.
 func TestWideRing(t *testing.T) {
 	const wide = table | keys.WideRing
 	s, err := New().AddTable(wide, 2, places)
@@ -137,8 +138,8 @@ func TestWideRing(t *testing.T) {
 	}
 }
 
-// A new table is cut into equal shares; a split keeps the left id and the nodes, raises both epochs and draws new
-// replica ids.
+// TestTransitions checks that a new table is divided into equal shares. A split must keep the left ID and the nodes,
+// raise both epochs, and assign new replica IDs.
 func TestTransitions(t *testing.T) {
 	s, err := New().AddTable(table, 4, places)
 	if err != nil {
@@ -184,7 +185,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Looking up allocates nothing.
+// TestLocateAllocations checks that lookups allocate nothing.
 func TestLocateAllocations(t *testing.T) {
 	s, err := New().AddTable(table, 64, places)
 	if err != nil {
@@ -201,7 +202,7 @@ func TestLocateAllocations(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is decoded is a valid map, and survives another round.
+// FuzzDecode checks that every decoded topology is valid and survives a second round trip.
 func FuzzDecode(f *testing.F) {
 	s, err := New().AddTable(table, 3, places)
 	if err != nil {
@@ -226,7 +227,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkLocate finds a key among the partitions of a table: CPU.
+// BenchmarkLocate measures the CPU time to find a key among the partitions of a table.
 func BenchmarkLocate(b *testing.B) {
 	s, err := New().AddTable(table, 256, places)
 	if err != nil {
@@ -242,7 +243,7 @@ func BenchmarkLocate(b *testing.B) {
 	}
 }
 
-// split cuts a partition in two, as its log does it.
+// split splits a partition like its log does.
 func split(s *Snapshot, id PartitionID, at Position) (*Snapshot, error) {
 	s, err := s.BeginSplit(id, at, ByOperator, time.UnixMilli(1e12))
 	if err != nil {

@@ -10,23 +10,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// PartitionsMax bounds the physical partitions of one table.
+// PartitionsMax is the maximum number of physical partitions of a table.
 const PartitionsMax = 1 << 16
 
-// Place says where a new partition lives: the nodes of its replica set in a region, the first of them leading.
+// Place is the placement of a new partition in a region: the nodes of its replica set. The first node leads.
 type Place struct {
 	Region string
 	Nodes  []NodeID
 }
 
-// next copies the snapshot as the basis of a change. Partitions are shared: they never change.
+// next returns a copy of the snapshot as the basis of a change. Partitions are shared because they are immutable.
 func (s *Snapshot) next() *Snapshot {
 	out := *s
 	out.version++
 	return &out
 }
 
-// WithLevel returns a map with a higher feature level; s itself if it has that already. A level never falls.
+// WithLevel returns a topology with a higher feature level, or s itself if it already has the level. The level never
+// decreases.
 func (s *Snapshot) WithLevel(level feature.Level) *Snapshot {
 	if level <= s.level {
 		return s
@@ -36,7 +37,7 @@ func (s *Snapshot) WithLevel(level feature.Level) *Snapshot {
 	return out
 }
 
-// sets gives every node of the places a new replica.
+// sets returns replica sets with a new replica on every node of the places.
 func (s *Snapshot) sets(places []Place) []ReplicaSet {
 	out := make([]ReplicaSet, len(places))
 	for i, pl := range places {
@@ -52,13 +53,13 @@ func (s *Snapshot) sets(places []Place) []ReplicaSet {
 	return out
 }
 
-// Piece is a part of a new table: it begins at Begin, ends where the next one begins, and lives at Places.
+// Piece is a part of a new table. It starts at Begin, ends at the start of the next piece, and is placed at Places.
 type Piece struct {
 	Begin  Position
 	Places []Place
 }
 
-// Equal cuts the ring into n pieces of equal shares of the tokens, all at the same places.
+// Equal divides the ring into n pieces with equal shares of the tokens, all with the same places.
 func Equal(n int, places []Place) []Piece {
 	pieces := make([]Piece, 0, max(n, 0))
 	if n < 1 || n > PartitionsMax {
@@ -70,7 +71,7 @@ func Equal(n int, places []Place) []Piece {
 	return pieces
 }
 
-// AddTable cuts a new table into n partitions of equal shares of the tokens, each with replicas at the places.
+// AddTable adds a table with n partitions that have equal shares of the tokens, each with replicas at the places.
 func (s *Snapshot) AddTable(table uint32, n int, places []Place) (*Snapshot, error) {
 	if n < 1 || n > PartitionsMax {
 		return nil, fmt.Errorf("a table cannot have %d partitions", n)
@@ -78,7 +79,7 @@ func (s *Snapshot) AddTable(table uint32, n int, places []Place) (*Snapshot, err
 	return s.CutTable(table, Equal(n, places))
 }
 
-// CutTable adds a table in pieces, which are in ring order; the first begins where the ring does.
+// CutTable adds a table with the given pieces, which must be in ring order and start at the start of the ring.
 func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
 	if len(pieces) < 1 || len(pieces) > PartitionsMax {
 		return nil, fmt.Errorf("a table cannot have %d partitions", len(pieces))
@@ -123,14 +124,14 @@ func (s *Snapshot) AddMeta(places []Place) (*Snapshot, error) {
 	return out, nil
 }
 
-// DropTable removes a table and its partitions; it changes nothing but the version if the table is not there.
+// DropTable removes a table and its partitions. If the table does not exist, only the version changes.
 func (s *Snapshot) DropTable(table uint32) *Snapshot {
 	out := s.next()
 	out.setTable(table, s.Partitions(table), nil)
 	return out
 }
 
-// replace puts ps in the place of the partitions [from, to) of a table.
+// replace replaces the partitions [from, to) of a table with ps.
 func (s *Snapshot) replace(table uint32, from, to int, ps ...*Partition) {
 	old := s.Partitions(table)
 	list := make([]*Partition, 0, len(old)-(to-from)+len(ps))
@@ -139,7 +140,7 @@ func (s *Snapshot) replace(table uint32, from, to int, ps ...*Partition) {
 	s.register(old[from:to], ps)
 }
 
-// setTable puts a table of partitions in the place of another; an empty one is none.
+// setTable replaces the partitions of a table. An empty list removes the table.
 func (s *Snapshot) setTable(table uint32, old, ps []*Partition) {
 	s.setList(table, ps)
 	s.register(old, ps)
@@ -153,7 +154,7 @@ func (s *Snapshot) setList(table uint32, list []*Partition) {
 	s.tables = s.tables.with(uint64(table), &list)
 }
 
-// register takes partitions out of what goes by their ids, and puts others in.
+// register removes partitions from the indexes by ID and adds others.
 func (s *Snapshot) register(gone, come []*Partition) {
 	for _, p := range gone {
 		s.byID, s.moving = s.byID.with(uint64(p.ID), nil), s.moving.with(uint64(p.ID), nil)

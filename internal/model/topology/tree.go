@@ -4,11 +4,11 @@ package topology
 
 import "math/bits"
 
-// tree maps numbers to values and never changes: a change makes another tree that shares with this one all but a path
-// of nodes, 512 bytes each: four up to a million numbers that were given out in order. The zero tree is empty.
+// tree is an immutable map from numbers to values. A change returns another tree that shares everything with it except
+// a path of nodes of 512 bytes each: four for up to a million consecutive numbers. The zero tree is empty.
 type tree[V any] struct {
 	root   *treeNode[V]
-	height uint // of levels above the lowest
+	height uint // number of levels above the lowest
 	count  int
 }
 
@@ -17,9 +17,9 @@ const (
 	treeFan  = 1 << treeBits
 )
 
-// treeNode has children, or on the lowest level values.
+// treeNode has children, or values on the lowest level.
 type treeNode[V any] struct {
-	used     uint32 // a bit for each place that is taken
+	used     uint32 // one bit per occupied slot
 	children *[treeFan]*treeNode[V]
 	values   *[treeFan]*V
 }
@@ -43,7 +43,7 @@ func (n *treeNode[V]) clone(level uint) *treeNode[V] {
 	return next
 }
 
-// get returns the value of a number, nil if it has none.
+// get returns the value of a number, or nil if none exists.
 func (t *tree[V]) get(id uint64) *V {
 	if t.root == nil || id>>(treeBits*(t.height+1)) != 0 {
 		return nil
@@ -57,7 +57,7 @@ func (t *tree[V]) get(id uint64) *V {
 	return n.values[id%treeFan]
 }
 
-// with returns a tree in which a number has a value; nil removes it.
+// with returns a tree in which a number has a value. nil removes the value.
 func (t tree[V]) with(id uint64, v *V) tree[V] {
 	old := t.get(id)
 	if old == v {
@@ -80,7 +80,7 @@ func (t tree[V]) with(id uint64, v *V) tree[V] {
 	return t
 }
 
-// set returns a copy of a node with a value below it, nil if it would be empty.
+// set returns a copy of a node with a value set below it, or nil if the copy would be empty.
 func (n *treeNode[V]) set(level uint, id uint64, v *V) *treeNode[V] {
 	next := n.clone(level)
 	i := id >> (treeBits * level) % treeFan
@@ -100,13 +100,13 @@ func (n *treeNode[V]) set(level uint, id uint64, v *V) *treeNode[V] {
 	return next
 }
 
-// all yields the numbers that have values, ascending.
+// all yields the numbers with values, ascending.
 func (t *tree[V]) all(yield func(uint64, *V) bool) {
 	changes(tree[V]{}, *t, func(id uint64, _, v *V) bool { return yield(id, v) })
 }
 
-// changes yields the numbers whose values differ in two trees, with both, ascending; nil is none. What the trees share
-// is not looked at.
+// changes yields the numbers whose values differ between two trees, ascending, with both values; nil if missing. Shared
+// nodes are skipped.
 func changes[V any](a, b tree[V], yield func(id uint64, was, is *V) bool) {
 	for a.root != nil && a.height < b.height {
 		a.root, a.height = &treeNode[V]{used: 1, children: &[treeFan]*treeNode[V]{a.root}}, a.height+1

@@ -4,8 +4,8 @@ package topology
 
 import "fmt"
 
-// Validate checks (TP2), (TP3) and (TP5) and returns the first violation. Transitions keep them, so only what comes
-// from outside is checked.
+// Validate checks (TP2), (TP3), and (TP5), and returns the first violation. Transitions preserve them, so only external
+// data must be validated.
 func (s *Snapshot) Validate() error {
 	if s.nextPartition > MetaPartition {
 		return fmt.Errorf("the next partition would have the id %d", s.nextPartition)
@@ -27,7 +27,8 @@ func (s *Snapshot) Validate() error {
 	return s.validateMembers(s.meta, replicas)
 }
 
-// validateTable checks a table; replicas has those of the tables before it, and gets those of this one.
+// validateTable validates a table. replicas holds the replicas of the previous tables; the replicas of this table are
+// added.
 func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionID) error {
 	ps := s.Partitions(table)
 	if len(ps) == 0 {
@@ -50,7 +51,7 @@ func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionI
 	return nil
 }
 
-// validatePartition checks a partition of a table, and that it begins where the one before it ends.
+// validatePartition validates a partition of a table, and that it starts where the previous one ends.
 func (s *Snapshot) validatePartition(table uint32, ps []*Partition, i int) error {
 	p, begin := ps[i], Position{}
 	if i > 0 {

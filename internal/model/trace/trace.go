@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trace carries the trace of one request down its path: each hop adds an event, and the owner of the trace
-// stores them where clients look (system_traces). A request that is not traced pays one nil check per hop.
+// Package trace collects the trace of one request: each step adds an event. The owner of the trace stores the events
+// where clients read them (system_traces). A request that is not traced costs one nil check per step.
 package trace
 
 import (
@@ -25,16 +25,16 @@ type Trace struct {
 	events  []Event
 }
 
-// EventsMax bounds the events kept of one request; later ones are dropped.
+// EventsMax is the maximum number of events per request. Later events are dropped.
 const EventsMax = 1000
 
-// New begins a trace.
+// New starts a trace.
 func New(id [16]byte, started time.Time) *Trace {
 	return &Trace{ID: id, Started: started, max: EventsMax}
 }
 
-// Add records a step. It does nothing on a nil Trace, so callers need no test; callers that format text test for nil
-// first.
+// Add records a step. It does nothing on a nil Trace, so callers need no nil check. Callers that format text check for
+// nil first to avoid the cost.
 func (t *Trace) Add(activity string) {
 	if t == nil {
 		return
@@ -46,7 +46,7 @@ func (t *Trace) Add(activity string) {
 	t.mu.Unlock()
 }
 
-// Events returns a copy of what was recorded.
+// Events returns a copy of the recorded events.
 func (t *Trace) Events() []Event {
 	if t == nil {
 		return nil
@@ -58,12 +58,12 @@ func (t *Trace) Events() []Event {
 
 type contextKey struct{}
 
-// With returns a context that carries t.
+// With returns a context that contains t.
 func With(ctx context.Context, t *Trace) context.Context {
 	return context.WithValue(ctx, contextKey{}, t)
 }
 
-// From returns the context's trace, or nil.
+// From returns the trace in ctx, or nil if none exists.
 func From(ctx context.Context) *Trace {
 	t, _ := ctx.Value(contextKey{}).(*Trace)
 	return t

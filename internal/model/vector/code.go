@@ -7,21 +7,22 @@ import (
 	"math"
 )
 
-// A code is a vector in short, as entries of indexes have it: a byte for each element, and what the bytes leave out. It
-// has no zero byte. What a code is of is the image of the vector: for the cosine that of length 1.
+// codeHead is the length of a code before the elements. A code is a compressed vector in an index entry: a byte for
+// each element, and the size of the compression error. It contains no zero byte. The code represents the image of the
+// vector, which for the cosine similarity is the vector scaled to length 1.
 //
-//	scale  of an element's unit, a float of 5 bytes
+//	scale  of one unit of the elements, a float of 5 bytes
 //	lost   the distance between image and code, rounded up
 //	square of the code's length
 //	128 + element / scale, a byte each
 const codeHead = 3 * floatLen
 
-// CodeLen is the length of the code of a vector, in bytes.
+// CodeLen returns the length of the code of a vector, in bytes.
 func CodeLen(dimension int) int { return codeHead + dimension }
 
 const floatLen = 5
 
-// appendFloat appends the bits of a float, seven in a byte.
+// appendFloat appends the bits of a float, seven bits per byte.
 func appendFloat(dst []byte, f float32) []byte {
 	b := math.Float32bits(f)
 	return append(dst, byte(b>>28)|0x80, byte(b>>21)|0x80, byte(b>>14)|0x80, byte(b>>7)|0x80, byte(b)|0x80)
@@ -34,7 +35,7 @@ func readFloat(b []byte) float32 {
 		uint32(b[3]&low)<<7 | uint32(b[4]&low))
 }
 
-// image appends what a code is of. The length of a vector is a sum of products that have no rounding.
+// image appends the image that a code represents. The length of a vector is computed from products that are exact.
 func (s Similarity) image(dst, v []float32) []float32 {
 	if s != Cosine {
 		return append(dst, v...)
@@ -46,7 +47,7 @@ func (s Similarity) image(dst, v []float32) []float32 {
 	return dst
 }
 
-// length is that of a vector.
+// length returns the length of a vector.
 func length(v []float32) float64 {
 	sum := 0.0
 	for _, x := range v {
@@ -62,7 +63,7 @@ func largest(v []float32) (most float32) {
 	return most
 }
 
-// codeMax is the largest element of a code.
+// codeMax is the maximum element of a code.
 const codeMax = 127
 
 // appendCode appends the code of an image.
@@ -89,7 +90,7 @@ func appendCode(dst []byte, image []float32) []byte {
 	return dst
 }
 
-// roundUp is added to what must not be too small for the rounding of floats.
+// roundUp is added to values that rounding errors of floats must not make too small.
 const roundUp = 1e-5
 
 // AppendVector appends the wire form of a vector.
@@ -108,19 +109,19 @@ func ReadVector(dst []float32, wire []byte) []float32 {
 	return dst
 }
 
-// weights are an image that many codes are multiplied with, as whole numbers of a unit.
+// weights is an image that is multiplied with many codes. Its elements are integers of a common unit.
 type weights struct {
 	n    []int16
 	sum  int64
 	unit float64
-	// lost is the distance between the image and the weights, length that of the image.
+	// lost is the distance between the image and the weights. length is the length of the image.
 	lost, length float64
 }
 
-// weightMax is the largest weight.
+// weightMax is the maximum weight.
 const weightMax = 1<<15 - 1
 
-func weigh(image []float32) weights {
+func newWeights(image []float32) weights {
 	w := weights{n: make([]int16, len(image)), unit: float64(largest(image)) / weightMax, length: length(image)}
 	if w.unit == 0 {
 		return w
@@ -137,7 +138,7 @@ func weigh(image []float32) weights {
 	return w
 }
 
-// dot is the product with the elements of a code, in units of both. It is exact.
+// dot returns the product with the elements of a code, in units of both. It is exact.
 func (w *weights) dot(code []byte) int64 {
 	code = code[:len(w.n)]
 	sum, rest := dotWhole(w.n, code)
@@ -145,8 +146,7 @@ func (w *weights) dot(code []byte) int64 {
 	return sum + dotPlain(w.n[from:], code[from:]) - 128*w.sum
 }
 
-// dots sets each of dst to the product with one of the codes that stand one behind another, without what is before
-// their elements.
+// dots sets each element of dst to the product with a concatenated code, which consist only of their elements.
 func (w *weights) dots(dst []int64, codes []byte) {
 	each := len(w.n)
 	for ; len(dst) >= 4; dst, codes = dst[4:], codes[4*each:] {

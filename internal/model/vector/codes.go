@@ -4,23 +4,23 @@ package vector
 
 import "math"
 
-// Codes are codes of vectors that stand together, so that all are compared at once with what is looked for.
+// Codes holds codes in a layout that allows to compare many of them with a search target at the same time.
 type Codes struct {
 	heads []head
-	// elements are those of all codes, one behind another.
+	// elements holds the concatenated elements of all codes.
 	elements []byte
-	// lost and size are the largest of what codes leave out, and of their lengths.
+	// lost and size are the maximum compression error and the maximum length of all codes.
 	lost, size float64
 }
 
-// head is what a code has before its elements.
+// head is the part of a code before its elements.
 type head struct{ scale, lost, square float32 }
 
 func readHead(code []byte) head {
 	return head{readFloat(code), readFloat(code[floatLen:]), readFloat(code[2*floatLen:])}
 }
 
-// Add adds the code in the value of an entry. All are of one dimension.
+// Add adds the code in the value of an index entry. All codes must have the same dimension.
 func (c *Codes) Add(entry []byte) {
 	code := entry[entryHead:]
 	h := readHead(code)
@@ -28,13 +28,13 @@ func (c *Codes) Add(entry []byte) {
 	c.lost, c.size = max(c.lost, float64(h.lost)), max(c.size, math.Sqrt(float64(h.square)))
 }
 
-// Len is how many codes there are.
+// Len returns the number of codes.
 func (c *Codes) Len() int { return len(c.heads) }
 
-// Size is what they take, in bytes.
+// Size returns the memory of the codes, in bytes.
 func (c *Codes) Size() int64 { return int64(12*cap(c.heads) + cap(c.elements)) }
 
-// Clone copies codes to where they take no more than they need.
+// Clone returns a copy without unused capacity.
 func (c *Codes) Clone() Codes {
 	out := *c
 	out.heads = append(make([]head, 0, len(c.heads)), c.heads...)
@@ -42,23 +42,23 @@ func (c *Codes) Clone() Codes {
 	return out
 }
 
-// Reset leaves none, and keeps the room.
+// Reset removes all codes and keeps the capacity.
 func (c *Codes) Reset() { *c = Codes{heads: c.heads[:0], elements: c.elements[:0]} }
 
-// AppendCode appends a code as entries have it.
+// AppendCode appends a code in the format of index entries.
 func (c *Codes) AppendCode(dst []byte, i int) []byte {
 	h, each := c.heads[i], len(c.elements)/len(c.heads)
 	dst = appendFloat(appendFloat(appendFloat(dst, h.scale), h.lost), h.square)
 	return append(dst, c.elements[i*each:(i+1)*each]...)
 }
 
-// Hit is a code of Codes by its number, and its bound.
+// Hit is the index of a code in Codes, with its bound.
 type Hit struct {
 	At    int
 	Bound float32
 }
 
-// Hits appends those of the codes between two numbers whose bounds are not below least, in order.
+// Hits appends the codes with indexes from first to limit whose bounds are at least least, in order.
 func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hit {
 	var dots [distancesAtOnce]int64
 	cut, half := s.cut(c, least)
@@ -70,7 +70,7 @@ func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hi
 			if s.w.unit*float64(h.scale)*float64(dots[i])-half*float64(h.square) < cut {
 				continue
 			}
-			if b := s.boundBy(dots[i], h); b >= least {
+			if b := s.boundOfProduct(dots[i], h); b >= least {
 				dst = append(dst, Hit{from + i, b})
 			}
 		}
@@ -78,8 +78,9 @@ func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hi
 	return dst
 }
 
-// cut is what the product with a code, less half of the square of the code's length, is below only if its bound is
-// below least: boundBy, solved for the product, with the largest slack that any code has.
+// cut returns a threshold for the product with a code, reduced by half of the square of the code's length. If the
+// product is below it, the code's bound is below least. The threshold inverts boundOfProduct, with the maximum slack of
+// all codes.
 func (s *Search) cut(c *Codes, least float32) (cut, half float64) {
 	const rounding = 1e-6
 	if s.lists.Similarity != Euclidean {

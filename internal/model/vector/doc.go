@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vector knows what is near to what among vectors of floats: the three similarities, codes
-// of vectors that tell how near they may be at most, and lists of vectors around centres.
+// Package vector implements similarity search among vectors of floats: three similarities, codes that bound the
+// similarity of a vector, and lists that partition vectors by their nearest center.
 //
-// Guarantee: (VE1) everything that is stored, or compared with what is stored, is computed alike on all machines.
+// Guarantee: (VE1) Everything that is stored, or compared with stored data, is computed identically on all machines.
 //
-// It knows nothing of rows or stores. Start at Lists.AppendEntry and Search.
+// The package does not depend on rows or stores. Start reading at Lists.AppendEntry and Search.
 package vector

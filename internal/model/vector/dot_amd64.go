@@ -9,16 +9,16 @@ import "golang.org/x/sys/cpu"
 //go:noescape
 func dotAVX2(w *int16, code *byte, n int) int32
 
-// dotFourAVX2 is dotPlain of n elements of each of four codes, which stand at a distance of stride from each other. n
-// is a multiple of 16, and not more than chunk.
+// dotFourAVX2 is dotPlain of n elements of each of four codes, which are stride bytes apart. n is a multiple of 16, and
+// not more than chunk.
 //
 //go:noescape
 func dotFourAVX2(w *int16, codes *byte, stride, n int, out *[4]int32)
 
-// chunk is of how many elements the sum fits into 32 bits.
+// chunk is the number of elements whose sum fits into 32 bits.
 const chunk = 256
 
-// dotWhole multiplies most elements, and returns of how many there was no product.
+// dotWhole multiplies most elements, and returns the number of the remaining elements.
 func dotWhole(w []int16, code []byte) (sum int64, rest int) {
 	if !cpu.X86.HasAVX2 {
 		return 0, len(w)
@@ -32,8 +32,8 @@ func dotWhole(w []int16, code []byte) (sum int64, rest int) {
 	return sum, len(w)
 }
 
-// dotFour multiplies most elements of four codes that stand one behind another, adds to their products, and returns of
-// how many there was no product.
+// dotFour multiplies most elements of four concatenated codes, adds to their products, and returns the number of the
+// remaining elements.
 func dotFour(w []int16, codes []byte, sums []int64) (rest int) {
 	if !cpu.X86.HasAVX2 {
 		return len(w)

@@ -12,92 +12,92 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// Lists divide vectors into lists of those that are near to each other: each belongs to the list whose centre is the
-// nearest to its image. Centres that are near to each other stand together, in groups. A value of Lists is immutable.
+// Lists partition vectors into lists of similar vectors. Each vector belongs to the list whose center is nearest to the
+// vector's image. Centers are grouped with nearby centers. Lists is immutable.
 //
-// Without centres all vectors belong to one list.
+// Without centers, all vectors belong to one list.
 type Lists struct {
-	// Generation numbers the lists that an index has had. Entries of different generations are apart. Generation 0 is
-	// that of an index without lists: no vector has an entry.
+	// Generation is the number of the lists in the history of an index. Entries of different generations are stored
+	// separately. Generation 0 means that the index has no lists and its vectors have no entries.
 	Generation uint32
 	Similarity Similarity
 	Dimension  int
-	// Rows is of how many vectors the table was thought to have when the centres were found.
+	// Rows is the estimated number of vectors in the table when the centers were computed.
 	Rows int64
-	// Most is the length that no vector is longer than, nearly, where the similarity is the dot product: a vector is
-	// found by its direction and by what its length lacks.
-	Most float32
+	// MaxLength is the approximate maximum length of a vector for the dot product similarity. A vector is found by its
+	// direction and by the difference between its length and MaxLength.
+	MaxLength float32
 
-	// unit is that of the elements of all centres. centres are as codes have them, without what is before.
-	unit   float32
-	places centres
-	// ends are those of the groups, as numbers of lists; middles are of their centres.
-	ends    []int
-	middles centres
-	once    sync.Once
+	// unit is the unit of the elements of all centers. The centers have the format of codes without their heads.
+	unit    float32
+	centers centers
+	// ends holds the ends of the groups, as list numbers. groupCenters holds their centers.
+	ends         []int
+	groupCenters centers
+	once         sync.Once
 }
 
-// centres are places: the elements of all, one behind another as codes have them, without what is before; what their
-// lengths lack, and the squares of their lengths with that.
-type centres struct {
+// centers holds centers: their concatenated elements in the format of codes without heads, the difference between their
+// lengths and MaxLength, and the squares of their lengths including that difference.
+type centers struct {
 	codes   []byte
-	lacks   []float32
+	missing []float32
 	squares []float64
 }
 
-// NewLists are those that an index begins with: none.
+// NewLists returns the initial lists of an index, which has none.
 func NewLists(s Similarity, dimension int) *Lists { return &Lists{Similarity: s, Dimension: dimension} }
 
-// None reports whether vectors have no entries, so that a search looks at the rows themselves.
+// None reports whether vectors have no entries, so that a search must examine the rows themselves.
 func (l *Lists) None() bool { return l.Generation == 0 }
 
-// Len is the number of lists.
-func (l *Lists) Len() int { return max(1, len(l.places.lacks)) }
+// Len returns the number of lists.
+func (l *Lists) Len() int { return max(1, len(l.centers.missing)) }
 
-// lack is what the length of an image lacks to Most. It is 0 but for dot products.
-func (l *Lists) lack(image []float32) float64 {
+// missingLength returns the difference between MaxLength and the length of an image. It is 0 except for dot products.
+func (l *Lists) missingLength(image []float32) float64 {
 	if l.Similarity != DotProduct {
 		return 0
 	}
 	n := length(image)
-	return math.Sqrt(max(0, float64(float64(l.Most)*float64(l.Most))-float64(n*n)))
+	return math.Sqrt(max(0, float64(float64(l.MaxLength)*float64(l.MaxLength))-float64(n*n)))
 }
 
-// groupsLooked is in how many groups the nearest centre is looked for.
-const groupsLooked = 8
+// groupsSearched is the number of groups that are searched for the nearest center.
+const groupsSearched = 8
 
-// Assign is the list that a vector belongs to.
+// Assign returns the list of a vector.
 func (l *Lists) Assign(v []float32) int {
-	if len(l.places.lacks) == 0 {
+	if len(l.centers.missing) == 0 {
 		return 0
 	}
 	image := l.Similarity.image(nil, v)
 	return l.assign(image)
 }
 
-// assign is the list of an image: the nearest centre of those in the groups that are the nearest.
+// assign returns the list of an image: the nearest center in the nearest groups.
 func (l *Lists) assign(image []float32) int {
 	l.prepare()
-	w, lack := weigh(image), l.lack(image)
+	w, lack := newWeights(image), l.missingLength(image)
 	var room [distancesAtOnce]float64
-	var near [groupsLooked + 1]ranked
+	var near [groupsSearched + 1]ranked
 	best := near[:0]
 	for i := 0; i < len(l.ends); i += len(room) {
-		for j, d := range l.distances(&room, &w, lack, &l.middles, i, len(l.ends)) {
-			if len(best) == groupsLooked && d > best[groupsLooked-1].distance {
+		for j, d := range l.distances(&room, &w, lack, &l.groupCenters, i, len(l.ends)) {
+			if len(best) == groupsSearched && d > best[groupsSearched-1].distance {
 				continue
 			}
 			n := ranked{i + j, d}
 			at, _ := slices.BinarySearchFunc(best, n, compareRanked)
-			if best = slices.Insert(best, at, n); len(best) > groupsLooked {
-				best = best[:groupsLooked]
+			if best = slices.Insert(best, at, n); len(best) > groupsSearched {
+				best = best[:groupsSearched]
 			}
 		}
 	}
 	list, least := 0, math.Inf(1)
 	for _, n := range best {
 		for i := l.begin(n.list); i < l.ends[n.list]; i += len(room) {
-			for j, d := range l.distances(&room, &w, lack, &l.places, i, l.ends[n.list]) {
+			for j, d := range l.distances(&room, &w, lack, &l.centers, i, l.ends[n.list]) {
 				if d < least {
 					list, least = i+j, d
 				}
@@ -114,14 +114,14 @@ func (l *Lists) begin(group int) int {
 	return l.ends[group-1]
 }
 
-func (l *Lists) centre(i int) []byte { return l.places.codes[i*l.Dimension : (i+1)*l.Dimension] }
+func (l *Lists) center(i int) []byte { return l.centers.codes[i*l.Dimension : (i+1)*l.Dimension] }
 
-// distancesAtOnce is how many distances are computed at once.
+// distancesAtOnce is the number of distances computed per call.
 const distancesAtOnce = 128
 
-// distances are those to the centres from one on, as many as there is room for below a limit: their squares, less the
-// square of the image's length.
-func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float64, of *centres, from,
+// distances returns the distances to consecutive centers from from on, up to limit and the capacity of room. They are
+// squares, reduced by the square of the image's length.
+func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float64, of *centers, from,
 	limit int) []float64 {
 	var dots [distancesAtOnce]int64
 	out := room[:min(len(room), limit-from)]
@@ -129,31 +129,31 @@ func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float
 	unit := float64(w.unit * float64(l.unit))
 	for i := range out {
 		product := float64(unit * float64(dots[i]))
-		out[i] = of.squares[from+i] - 2*float64(product+float64(lack*float64(of.lacks[from+i])))
+		out[i] = of.squares[from+i] - 2*float64(product+float64(lack*float64(of.missing[from+i])))
 	}
 	return out
 }
 
-// prepare computes what is not stored.
+// prepare computes derived data that is not stored.
 func (l *Lists) prepare() {
 	l.once.Do(func() {
-		for i := range l.places.lacks {
-			l.places.squares = append(l.places.squares, l.square(l.centre(i), l.places.lacks[i]))
+		for i := range l.centers.missing {
+			l.centers.squares = append(l.centers.squares, l.square(l.center(i), l.centers.missing[i]))
 		}
 		for i, end := range l.ends {
 			sums, lack, first := make([]int, l.Dimension), 0.0, l.begin(i)
 			for j := first; j < end; j++ {
-				for k, b := range l.centre(j) {
+				for k, b := range l.center(j) {
 					sums[k] += int(b) - 128
 				}
-				lack += float64(l.places.lacks[j])
+				lack += float64(l.centers.missing[j])
 			}
-			n, m := max(1, end-first), &l.middles
+			n, m := max(1, end-first), &l.groupCenters
 			for _, sum := range sums {
 				m.codes = append(m.codes, byte(sum/n+128))
 			}
-			m.lacks = append(m.lacks, float32(lack/float64(n)))
-			m.squares = append(m.squares, l.square(m.codes[i*l.Dimension:], m.lacks[i]))
+			m.missing = append(m.missing, float32(lack/float64(n)))
+			m.squares = append(m.squares, l.square(m.codes[i*l.Dimension:], m.missing[i]))
 		}
 	})
 }
@@ -167,7 +167,7 @@ func (l *Lists) square(centre []byte, lack float32) float64 {
 	return float64(float64(l.unit)*float64(l.unit)*float64(sum)) + float64(float64(lack)*float64(lack))
 }
 
-// ranked is a list, or a group, and how far its centre is from what is looked for, as distances has it.
+// ranked is a list or a group, with the distance of its center from the target as computed by distances.
 type ranked struct {
 	list     int
 	distance float64
@@ -175,22 +175,22 @@ type ranked struct {
 
 func compareRanked(a, b ranked) int { return cmp.Compare(a.distance, b.distance) }
 
-// rank lists all lists: of those whose centres are nearest to what is looked for the first ones, in order, and behind
-// them the others in any order.
+// rank returns all lists. The first lists, whose centers are nearest to the target, are sorted. The others follow in
+// any order.
 func (l *Lists) rank(w *weights, first int) []ranked {
-	if len(l.places.lacks) == 0 {
+	if len(l.centers.missing) == 0 {
 		return []ranked{{}}
 	}
 	l.prepare()
-	if l.Similarity == DotProduct && w.length > 0 { // its length makes no difference to what is the nearest
+	if l.Similarity == DotProduct && w.length > 0 { // the length of the target does not affect the order
 		longer := *w
-		longer.unit *= float64(l.Most) / w.length
+		longer.unit *= float64(l.MaxLength) / w.length
 		w = &longer
 	}
 	var room [distancesAtOnce]float64
-	all := make([]ranked, 0, len(l.places.lacks))
+	all := make([]ranked, 0, len(l.centers.missing))
 	for i := 0; i < cap(all); i += len(room) {
-		for j, d := range l.distances(&room, w, 0, &l.places, i, cap(all)) {
+		for j, d := range l.distances(&room, w, 0, &l.centers, i, cap(all)) {
 			all = append(all, ranked{i + j, d})
 		}
 	}
@@ -198,7 +198,7 @@ func (l *Lists) rank(w *weights, first int) []ranked {
 	for i := first/2 - 1; i >= 0; i-- {
 		sinkRanked(all[:first], i)
 	}
-	for i := first; i < len(all); i++ { // the furthest of the first stands in front
+	for i := first; i < len(all); i++ { // the farthest of the first lists is at index 0
 		if all[i].distance < all[0].distance {
 			all[0], all[i] = all[i], all[0]
 			sinkRanked(all[:first], 0)
@@ -212,7 +212,7 @@ func sortRanked(list []ranked) {
 	slices.SortFunc(list, func(a, b ranked) int { return cmp.Or(compareRanked(a, b), cmp.Compare(a.list, b.list)) })
 }
 
-// sinkRanked moves a list behind those that are further: each is further than the two behind it, as in a heap.
+// sinkRanked moves a list down in a heap in which each list is farther away than its two children.
 func sinkRanked(heap []ranked, i int) {
 	for {
 		furthest := i
@@ -229,43 +229,43 @@ func sinkRanked(heap []ranked, i int) {
 	}
 }
 
-// The bounds of lists: of how many there are, and of how many bytes their centres have.
+// These are the limits of lists: their number, and the total size of their centers in bytes.
 const (
 	ListsMax     = 8192
-	CentresBytes = 1 << 20
+	CentersBytes = 1 << 20
 )
 
-// errLists says that bytes are no lists.
+// errLists reports that bytes are not encoded lists.
 var errLists = errors.New("lists of vectors do not decode")
 
-// Append appends the encoded form.
+// Append appends the encoded form of the lists.
 func (l *Lists) Append(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(uint64(l.Generation))
 	w.Byte(byte(l.Similarity))
 	w.Uint(uint64(l.Dimension))
 	w.Uint(uint64(l.Rows))
-	w.Uint(uint64(math.Float32bits(l.Most)))
+	w.Uint(uint64(math.Float32bits(l.MaxLength)))
 	w.Uint(uint64(math.Float32bits(l.unit)))
 	w.Uint(uint64(len(l.ends)))
 	for _, end := range l.ends {
 		w.Uint(uint64(end))
 	}
-	for _, f := range l.places.lacks {
+	for _, f := range l.centers.missing {
 		w.Uint(uint64(math.Float32bits(f)))
 	}
-	w.Bytes(l.places.codes)
+	w.Bytes(l.centers.codes)
 	w.EndFields()
 	return w
 }
 
-// DecodeLists reads what Append wrote.
+// DecodeLists decodes the output of Append.
 func DecodeLists(b []byte) (*Lists, error) {
 	r := codec.NewReader(b, errLists)
 	l := &Lists{Generation: uint32(r.UpTo(math.MaxUint32)), Similarity: Similarity(r.Byte()),
 		Dimension: int(r.UpTo(math.MaxUint16)), Rows: int64(r.UpTo(math.MaxInt64)),
-		Most: math.Float32frombits(uint32(r.UpTo(math.MaxUint32))),
-		unit: math.Float32frombits(uint32(r.UpTo(math.MaxUint32)))}
+		MaxLength: math.Float32frombits(uint32(r.UpTo(math.MaxUint32))),
+		unit:      math.Float32frombits(uint32(r.UpTo(math.MaxUint32)))}
 	for range r.Count(1) {
 		end := int(r.UpTo(ListsMax))
 		if end < l.begin(len(l.ends)) {
@@ -274,16 +274,16 @@ func DecodeLists(b []byte) (*Lists, error) {
 		l.ends = append(l.ends, end)
 	}
 	for range l.begin(len(l.ends)) {
-		l.places.lacks = append(l.places.lacks, math.Float32frombits(uint32(r.UpTo(math.MaxUint32))))
+		l.centers.missing = append(l.centers.missing, math.Float32frombits(uint32(r.UpTo(math.MaxUint32))))
 	}
-	l.places.codes = slices.Clone(r.Bytes())
+	l.centers.codes = slices.Clone(r.Bytes())
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		return nil, errLists
 	}
 	if err := r.End(); err != nil {
 		return nil, err
 	}
-	if l.Similarity > Euclidean || len(l.places.codes) != len(l.places.lacks)*l.Dimension {
+	if l.Similarity > Euclidean || len(l.centers.codes) != len(l.centers.missing)*l.Dimension {
 		return nil, errLists
 	}
 	return l, nil

@@ -21,16 +21,16 @@ var vectorsFile = flag.String("vectors-file", "", "little-endian floats, 128 a v
 
 var vectors = flag.Int("vectors", 0, "how many vectors of 128 dimensions TestMany measures with, 0: it is skipped")
 
-// used is what the process has used of its processors.
+// used returns the processor time that the process has used.
 func used() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestMany measures what lists cost and find among very many vectors, in processor time: to find the centres, to assign
-// a vector, to rank the lists and to look at packed ones as a search does; and the recall by the number of lists that
-// are looked at, and by as many as a search chooses.
+// TestMany measures the costs and recall of lists among very many vectors, in processor time: computing the centers,
+// assigning a vector, ranking the lists, and comparing packed codes. It reports the recall by the number of searched
+// lists, and for the number that a search chooses.
 func TestMany(t *testing.T) {
 	if *vectors == 0 {
 		t.Skip("measures for minutes: -vectors 1000000")
@@ -62,7 +62,7 @@ func TestMany(t *testing.T) {
 	for i := range codes {
 		codes[i] = codes[i].Clone()
 	}
-	hits, seen := make([]int, l.firstMost()+1), make([]int, l.firstMost()+1)
+	hits, seen := make([]int, l.firstSetMax()+1), make([]int, l.firstSetMax()+1)
 	chosenHits, chosenSeen, chosenLists := 0, 0, 0
 	order, nearest := make([][]int, searches), make([]map[int32]bool, searches)
 	exact := make([]float32, len(all))
@@ -102,7 +102,7 @@ func TestMany(t *testing.T) {
 		s := l.NewSearch(target)
 		bound, best := float32(0), []float32{}
 		for j, list := range s.Next() {
-			if s.Far(j, bound) {
+			if s.TooFar(j, bound) {
 				break
 			}
 			looked[i]++

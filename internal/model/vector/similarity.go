@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Similarity says how near two vectors are to each other.
+// Similarity is a measure of the similarity of two vectors.
 type Similarity uint8
 
-// The similarities, as the option similarity_function names them.
+// These are the similarities, as named by the option similarity_function.
 const (
 	Cosine Similarity = iota
 	DotProduct
@@ -20,10 +20,10 @@ const (
 
 var similarityNames = [...]string{"cosine", "dot_product", "euclidean"}
 
-// String is the name in lower case.
+// String returns the name in lower case.
 func (s Similarity) String() string { return similarityNames[s] }
 
-// Parse finds a similarity by its name, in letters of either case; ok is false if there is none.
+// Parse returns the similarity with a name, in any case. ok is false if none exists.
 func Parse(name string) (s Similarity, ok bool) {
 	for i, known := range similarityNames {
 		if strings.EqualFold(name, known) {
@@ -33,8 +33,8 @@ func Parse(name string) (s Similarity, ok bool) {
 	return 0, false
 }
 
-// Of is how near two vectors of one length are: at most 1, but for dot products of vectors that are longer than 1, and
-// at least 0, but for those again. The cosine with a vector of zeros is no number.
+// Of returns the similarity of two vectors of the same dimension. It is between 0 and 1, except for dot products of
+// vectors longer than 1. The cosine with a zero vector is NaN.
 func (s Similarity) Of(a, b []float32) float32 {
 	switch s {
 	case DotProduct:
@@ -46,13 +46,13 @@ func (s Similarity) Of(a, b []float32) float32 {
 	return (1 + c) / 2
 }
 
-// What Check finds wrong with a vector.
+// These are the errors of Check.
 var (
 	ErrInfinite = errors.New("a vector with an element that is not a finite number cannot be indexed or searched for")
 	ErrZero     = errors.New("a vector of zeros has no cosine: it cannot be indexed or searched for")
 )
 
-// Check returns why a vector cannot be indexed by the similarity, or be searched for, nil if it can.
+// Check returns an error if a vector cannot be indexed by the similarity or be searched for.
 func (s Similarity) Check(v []float32) error {
 	for _, x := range v {
 		if x-x != 0 {

@@ -11,24 +11,25 @@ import (
 )
 
 const (
-	// listRows is how many vectors a list is to have.
+	// listRows is the desired number of vectors per list.
 	listRows = 120
-	// SampleRows is of how many vectors the centre of a list is made, about.
+	// SampleRows is the approximate number of sample vectors per list.
 	SampleRows = 32
-	// rounds is how often centres are moved to the middle of what is nearest to them.
+	// rounds is the number of k-means iterations.
 	rounds = 6
-	// settleRounds is how often those of all lists are moved to the middle of what is assigned to them.
-	settleRounds = 4
+	// refineRounds is the number of iterations that move the centers of all lists to the mean of their assigned
+	// vectors.
+	refineRounds = 4
 )
 
-// ListsFor is how many lists a number of vectors is to have, 1 if they need none.
+// ListsFor returns the desired number of lists for a number of vectors. It is 1 if they need no lists.
 func ListsFor(rows int64, dimension int) int {
-	n := min(rows/listRows, ListsMax, int64(CentresBytes/max(1, dimension)))
+	n := min(rows/listRows, ListsMax, int64(CentersBytes/max(1, dimension)))
 	return int(max(1, n))
 }
 
-// Train finds lists for a number of vectors, by a sample of them, none of which Similarity.Check refuses. They are the
-// generation after l.
+// Train computes lists for a number of vectors from a sample of them. Similarity.Check must accept every sample vector.
+// The result is the generation after l.
 func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
 	out := &Lists{Generation: l.Generation + 1, Similarity: l.Similarity, Dimension: l.Dimension, Rows: rows}
 	n := min(ListsFor(rows, l.Dimension), len(sample)/4)
@@ -39,23 +40,23 @@ func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
 	for i, v := range sample {
 		lengths[i] = length(v)
 	}
-	out.Most = float32(slices.Max(lengths))
+	out.MaxLength = float32(slices.Max(lengths))
 	points := make([][]float32, len(sample))
 	for i, v := range sample {
 		points[i] = l.Similarity.image(make([]float32, 0, l.Dimension+1), v)
-		points[i] = append(points[i], float32(out.lack(points[i])))
+		points[i] = append(points[i], float32(out.missingLength(points[i])))
 	}
 	t := trainer{rnd: rand.New(rand.NewPCG(uint64(rows), uint64(out.Generation)))}
 	t.lists(out, points, n)
 	return out
 }
 
-// trainer finds centres by k-means. It is deterministic.
+// trainer computes centers by k-means. It is deterministic.
 type trainer struct{ rnd *rand.Rand }
 
-// lists finds n centres: a few first, by some of the points, and then centres among the points of each.
+// lists computes n centers: first a few from some of the points, then centers among the points of each.
 func (t *trainer) lists(out *Lists, points [][]float32, n int) {
-	coarse := t.centres(t.some(points, 200*isqrt(n)), isqrt(n))
+	coarse := t.computeCenters(t.sample(points, 200*isqrt(n)), isqrt(n))
 	parts := make([][][]float32, len(coarse))
 	squares := squaresOf(coarse)
 	for _, p := range points {
@@ -68,21 +69,21 @@ func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 		given += len(part)
 		k := min(n*given/len(points)-len(fine), len(part))
 		if k > 0 {
-			fine = append(fine, t.centres(t.some(part, 200*k), k)...)
+			fine = append(fine, t.computeCenters(t.sample(part, 200*k), k)...)
 		}
 		if i == len(parts)-1 || len(fine) > out.begin(len(out.ends)) {
 			out.ends = append(out.ends, len(fine))
 		}
 	}
-	out.keep(fine)
-	for range settleRounds {
-		out.settle(points, fine)
+	out.store(fine)
+	for range refineRounds {
+		out.refine(points, fine)
 	}
 }
 
-// settle moves centres to the middles of the points that are assigned to them, over the borders of those groups that
-// they were found in. Each stays in its group.
-func (l *Lists) settle(points, fine [][]float32) {
+// refine moves centers to the mean of the points assigned to them, across the boundaries of the groups in which they
+// were computed. Each center remains in its group.
+func (l *Lists) refine(points, fine [][]float32) {
 	sums, counts := make([][]float64, len(fine)), make([]int, len(fine))
 	for _, p := range points {
 		c := l.assign(p[:l.Dimension])
@@ -98,14 +99,14 @@ func (l *Lists) settle(points, fine [][]float32) {
 			fine[c][j] = float32(x / float64(counts[c]))
 		}
 	}
-	l.unit, l.places, l.middles, l.once = 0, centres{}, centres{}, sync.Once{}
-	l.keep(fine)
+	l.unit, l.centers, l.groupCenters, l.once = 0, centers{}, centers{}, sync.Once{}
+	l.store(fine)
 }
 
 func isqrt(n int) int { return max(1, int(math.Sqrt(float64(n)))) }
 
-// keep stores centres as codes with one unit.
-func (l *Lists) keep(centres [][]float32) {
+// store stores centers as codes with a common unit.
+func (l *Lists) store(centres [][]float32) {
 	for _, c := range centres {
 		l.unit = max(l.unit, largest(c[:l.Dimension])/codeMax)
 	}
@@ -115,14 +116,14 @@ func (l *Lists) keep(centres [][]float32) {
 			if l.unit > 0 {
 				b = math.RoundToEven(float64(x) / float64(l.unit))
 			}
-			l.places.codes = append(l.places.codes, byte(int(max(-codeMax, min(codeMax, b)))+128))
+			l.centers.codes = append(l.centers.codes, byte(int(max(-codeMax, min(codeMax, b)))+128))
 		}
-		l.places.lacks = append(l.places.lacks, c[l.Dimension])
+		l.centers.missing = append(l.centers.missing, c[l.Dimension])
 	}
 }
 
-// some chooses points.
-func (t *trainer) some(points [][]float32, most int) [][]float32 {
+// sample returns a random subset of points.
+func (t *trainer) sample(points [][]float32, most int) [][]float32 {
 	if len(points) <= most {
 		return points
 	}
@@ -133,8 +134,8 @@ func (t *trainer) some(points [][]float32, most int) [][]float32 {
 	return out
 }
 
-// centres finds k centres of points.
-func (t *trainer) centres(points [][]float32, k int) [][]float32 {
+// computeCenters computes k centers of points.
+func (t *trainer) computeCenters(points [][]float32, k int) [][]float32 {
 	dimension := len(points[0])
 	out := make([][]float32, k)
 	for i, p := range t.rnd.Perm(len(points))[:min(k, len(points))] {
@@ -156,7 +157,7 @@ func (t *trainer) centres(points [][]float32, k int) [][]float32 {
 			}
 		}
 		for c, sum := range sums {
-			if counts[c] == 0 { // nobody is near: it helps where most are
+			if counts[c] == 0 { // an empty cluster: move its center to the largest cluster
 				most := slices.MaxFunc(near, func(a, b int) int { return cmp.Compare(counts[a], counts[b]) })
 				i := slices.Index(near, most)
 				copy(out[c], points[i])
@@ -189,7 +190,7 @@ func closest(p []float32, centres [][]float32, squares []float32) int {
 	return best
 }
 
-// fastDot is dot, in an order that processors like.
+// fastDot is dot with an order of operations that allows instruction-level parallelism.
 func fastDot(a, b []float32) float32 {
 	var s, t, u, v float32
 	for len(a) >= 4 && len(b) >= 4 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// clouds draws vectors around some middles, as those of texts and pictures are.
+// clouds draws vectors around a few centers, like the embeddings of texts and images.
 func clouds(rnd *rand.Rand, n, dimension, middles int, spread float32) [][]float32 {
 	at := make([][]float32, middles)
 	for i := range at {
@@ -32,8 +32,8 @@ func clouds(rnd *rand.Rand, n, dimension, middles int, spread float32) [][]float
 	return out
 }
 
-// found is what a search finds by entries: rows by their bounds, until no entry can lead to a nearer one. looked is how
-// many entries it looked at, read how many rows.
+// found returns the result of a search by entries: it reads rows in the order of their bounds, until no entry can lead
+// to a nearer row. looked is the number of examined entries, and read the number of rows.
 func found(l *Lists, entries map[int][]int, codes [][]byte, all [][]float32, target []float32, limit int) (
 	best []float32, looked, read int) {
 	s := l.NewSearch(target)
@@ -44,7 +44,7 @@ func found(l *Lists, entries map[int][]int, codes [][]byte, all [][]float32, tar
 	var hints []hint
 	var bounds []float32
 	for i, list := range s.Next() {
-		if len(bounds) >= limit && s.Far(i, bounds[limit-1]) {
+		if len(bounds) >= limit && s.TooFar(i, bounds[limit-1]) {
 			break
 		}
 		for _, row := range entries[list] {
@@ -67,7 +67,7 @@ func found(l *Lists, entries map[int][]int, codes [][]byte, all [][]float32, tar
 	return best, len(hints), read
 }
 
-// TestDot compares the product by the processor's vectors with the plain one, for all lengths and the largest numbers.
+// TestDot compares the vectorized product with the plain one, for all lengths and the largest numbers.
 func TestDot(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for n := range 2200 {
@@ -85,7 +85,7 @@ func TestDot(t *testing.T) {
 	}
 }
 
-// TestDots compares the products with many codes with those with each, for all numbers of them.
+// TestDots compares the products with many codes with the individual products, for all numbers of codes.
 func TestDots(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for n := 1; n < 700; n++ {
@@ -114,8 +114,7 @@ func TestDots(t *testing.T) {
 	}
 }
 
-// TestEntriesStay proves that vectors have the entries that they had when formats were frozen: nodes of all builds must
-// find the same ones.
+// TestEntriesStay pins the entries of vectors. Nodes of all builds must compute the same entries.
 func TestEntriesStay(t *testing.T) {
 	const dimension, lists, each = 33, 700, 31
 	for similarity, want := range []uint32{0xb4cde299, 0x799fba3c, 0x48c86d7d} {
@@ -127,7 +126,7 @@ func TestEntriesStay(t *testing.T) {
 			}
 			return v
 		}
-		l := &Lists{Generation: 7, Similarity: Similarity(similarity), Dimension: dimension, Most: 30}
+		l := &Lists{Generation: 7, Similarity: Similarity(similarity), Dimension: dimension, MaxLength: 30}
 		var centres [][]float32
 		for i := range lists {
 			centres = append(centres, draw())
@@ -135,7 +134,7 @@ func TestEntriesStay(t *testing.T) {
 				l.ends = append(l.ends, i+1)
 			}
 		}
-		l.keep(centres)
+		l.store(centres)
 		sum := crc32.NewIEEE()
 		for i := range 2000 {
 			sum.Write(l.AppendEntry(nil, draw()[:dimension], uint64(i)<<50))
@@ -146,8 +145,8 @@ func TestEntriesStay(t *testing.T) {
 	}
 }
 
-// TestHits proves that comparing many codes at once finds all whose bounds are high enough, with the bounds that each
-// has by itself, and no other; also of vectors of very different lengths, and of such as have no numbers for distances.
+// TestHits checks that comparing many codes at the same time finds exactly the codes whose bounds are high enough, with
+// their individual bounds. It includes vectors of very different lengths, and vectors without numeric distances.
 func TestHits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 4))
 	for round := range 300 {
@@ -193,8 +192,8 @@ func TestHits(t *testing.T) {
 	}
 }
 
-// TestRecall compares what searches find by entries with what looking at all vectors finds, for each similarity: at
-// least 95 of 100, reading few rows. Without centres it is all of them.
+// TestRecall compares searches by entries with a search of all vectors, for each similarity. The recall must be at
+// least 95 %, reading few rows. Without centers it must be 100 %.
 func TestRecall(t *testing.T) {
 	const rows, dimension, limit, searches = 20_000, 32, 10, 50
 	for similarity := range Euclidean + 1 {
@@ -242,7 +241,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// TestNewer proves that only entries of later generations count as newer, across the cycle of stored generations.
+// TestNewer checks that only entries of later generations count as newer, across the cycle of stored generations.
 func TestNewer(t *testing.T) {
 	v := []float32{1, 2, 3, 4}
 	of := func(generation uint32) *Lists {

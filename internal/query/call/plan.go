@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -37,7 +37,7 @@ type Column struct {
 }
 
 // Prepare binds a CALL. keyspace is the session's keyspace, and markers is the number of bind markers.
-func Prepare(rel *release.Release, stmt *parser.Call, snapshot *schema.Schema, keyspace string, markers int) (*Plan,
+func Prepare(rel *compat.Release, stmt *parser.Call, snapshot *schema.Schema, keyspace string, markers int) (*Plan,
 	error) {
 	if stmt.Keyspace.Name != "" {
 		keyspace = stmt.Keyspace.Name

@@ -9,8 +9,8 @@ import (
 	"math"
 	"net/netip"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -28,7 +28,7 @@ type builder struct {
 }
 
 // release returns the Cassandra release that the node reports.
-func (b *builder) release() *release.Release { return cmp.Or(b.info.Release, release.Cassandra40) }
+func (b *builder) release() *compat.Release { return cmp.Or(b.info.Release, compat.Cassandra40) }
 
 type values map[string][]byte
 

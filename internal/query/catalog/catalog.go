@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -34,11 +34,11 @@ type Catalog struct {
 // similar tables. It is called once for every query of them and must be fast: it should copy data that is prepared when
 // it changes.
 func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
-	return NewForRelease(release.Cassandra40, initial, info)
+	return NewForRelease(compat.Cassandra40, initial, info)
 }
 
 // NewForRelease is like New, with the system keyspaces of a Cassandra release.
-func NewForRelease(r *release.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
+func NewForRelease(r *compat.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
 	c := &Catalog{info: info, addSystem: System(r), listeners: map[int]func(Publication){}}
 	c.snapshot.Store(c.addSystem(initial))
 	return c

@@ -19,9 +19,9 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -169,11 +169,11 @@ func testSchema(t *testing.T) *schema.Schema {
 // type, and so are the keys.
 func TestRowsAreOfTheDeclaredTypes(t *testing.T) {
 	// no column_masks and no sai_column_indexes
-	t.Run("4.0", func(t *testing.T) { testRows(t, release.Cassandra40, len(fillers)-2) })
-	t.Run("5.0", func(t *testing.T) { testRows(t, release.Cassandra50, len(fillers)) })
+	t.Run("4.0", func(t *testing.T) { testRows(t, compat.Cassandra40, len(fillers)-2) })
+	t.Run("5.0", func(t *testing.T) { testRows(t, compat.Cassandra50, len(fillers)) })
 }
 
-func testRows(t *testing.T, r *release.Release, want int) {
+func testRows(t *testing.T, r *compat.Release, want int) {
 	s, _, err := schema.Apply(testSchema(t), &schema.CreateIndex{Keyspace: "ks", Table: "t",
 		Targets: []schema.TargetSpec{{Column: "c"}}, Custom: true, Class: "sai", HasClass: true})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/advise"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -105,7 +105,7 @@ type Replica struct {
 // NodeInfo is the node's information about itself and its peers. A function that is nil provides no data.
 type NodeInfo struct {
 	// Release is the Cassandra release that the node reports. The default is 4.0.
-	Release *release.Release
+	Release *compat.Release
 	Endpoint
 	ClusterName string
 	// Generation increases with every start of the node. It is in seconds since the Unix epoch.

@@ -7,18 +7,18 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
 // TestClients checks that system_views.clients shows a client's role, its keyspace, and the options of its STARTUP.
 func TestClients(t *testing.T) {
-	s := System(release.Cassandra50)(schema.New())
+	s := System(compat.Cassandra50)(schema.New())
 	table := s.Table("system_views", "clients")
 	shown := func(c Client) map[string]string {
 		c.Remote = netip.MustParseAddrPort("10.0.0.1:5000")
 		info := testInfo()
-		info.Release, info.Clients = release.Cassandra50, func() []Client { return []Client{c} }
+		info.Release, info.Clients = compat.Cassandra50, func() []Client { return []Client{c} }
 		out := map[string]string{}
 		for _, r := range Rows(context.Background(), table, s, &info, nil) {
 			for _, cell := range r.Cells {
@@ -46,7 +46,7 @@ func TestClients(t *testing.T) {
 
 // TestScyllaKeyspaces checks that user keyspaces are listed as keyspaces with tablets only in a cluster.
 func TestScyllaKeyspaces(t *testing.T) {
-	s := System(release.Cassandra50)(testSchema(t))
+	s := System(compat.Cassandra50)(testSchema(t))
 	table := s.Table("system_schema", "scylla_keyspaces")
 	info := testInfo()
 	if rows := Rows(context.Background(), table, s, &info, nil); len(rows) > 0 {

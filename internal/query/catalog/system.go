@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -393,9 +393,9 @@ func WithSystem(s *schema.Schema) *schema.Schema { return withSystem(s, systemKe
 
 // System returns a function that adds the system keyspaces of a release to a schema. If the schema contains a system
 // keyspace, its replication is kept, because some replications can be altered.
-func System(r *release.Release) func(*schema.Schema) *schema.Schema {
+func System(r *compat.Release) func(*schema.Schema) *schema.Schema {
 	keyspaces := systemKeyspaces
-	if r.LaterTables {
+	if r.Tables50 {
 		keyspaces = systemKeyspaces50
 	}
 	return func(s *schema.Schema) *schema.Schema { return withSystem(s, keyspaces) }

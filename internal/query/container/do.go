@@ -188,7 +188,7 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 		q.table, q.revision, q.now = c.table.ID, c.table.Revision, e.opts.Now().Unix()
 		cond := &command.Conditional{
 			Mutation: command.Mutation{Table: c.table.ID, Token: at, Key: keyBytes, SchemaVersion: c.table.Revision,
-				Claimant: o.Claimant},
+				Principal: o.Claimant},
 			Serial: dberr.Serial, Now: q.now, Program: q.append(nil), MaxCharge: int64(o.MaxCharge),
 		}
 		done := make(decisions, 1)
@@ -326,8 +326,8 @@ func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o Req
 	done := make(decisions, 1)
 	e.opts.Coordinator.ConditionalWrite(ctx, &command.Conditional{Now: now, MaxCharge: int64(o.MaxCharge),
 		Mutation: command.Mutation{Table: c.table.ID, Token: at, Key: keyBytes, SchemaVersion: c.table.Revision,
-			Claimant: o.Claimant,
-			Ops:      []command.Op{{Kind: command.OpHeader, Operand: b.Append(nil)}}}},
+			Principal: o.Claimant,
+			Ops:       []command.Op{{Kind: command.OpHeader, Operand: b.Append(nil)}}}},
 		coordinator.WriteOptions{Level: dberr.Quorum, Type: "SIMPLE"}, done)
 	d := e.await(done)
 	where := Where{Range: e.rangeOf(c, at, keyBytes)}

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -43,7 +43,7 @@ func (d *deaf) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coo
 
 func (d *deaf) Topology() *topology.Snapshot { return d.topology }
 
-func (d *deaf) Spend(uint32, token.Token, []byte, share.Claimant, ru.Units) {}
+func (d *deaf) Spend(uint32, token.Token, []byte, fairshare.Principal, ru.Units) {}
 
 // TestWhatIsDoneIsNotRefused proves that a client whose operations were carried out is not told an error that would
 // have it send them again, when the answer of a repeated request has no bodies and they cannot be read.

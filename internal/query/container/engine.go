@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -27,7 +27,7 @@ type Coordinator interface {
 	ConditionalWrite(ctx context.Context, cond *command.Conditional, o coordinator.WriteOptions,
 		done command.CASCompletion)
 	Topology() *topology.Snapshot
-	Spend(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
+	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
 // Store makes changes of the schema durable and known; *schemachange.Changer is one. See ddl.Store.
@@ -69,7 +69,7 @@ type Options struct {
 	PageBytesMax int
 	// Memory is what evaluations share, nil for no bound. Slots bound how many run at the same time; nil: any number.
 	Memory *meter.Pool
-	Slots  *share.Slots
+	Slots  *fairshare.Slots
 	// FoldsNever has queries evaluated by the node that is asked alone, over items that the replicas pass on.
 	FoldsNever bool
 	// SortFreely allows queries to sort by several properties without a composite index of them.

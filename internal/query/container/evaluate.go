@@ -6,9 +6,9 @@ import (
 	"context"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -22,7 +22,7 @@ const (
 )
 
 // Evaluation returns the meter of an evaluation for a client; the caller closes it. It has no deadline.
-func (e *Engine) Evaluation(ctx context.Context, who share.Claimant) *meter.Meter {
+func (e *Engine) Evaluation(ctx context.Context, who fairshare.Principal) *meter.Meter {
 	return meter.New(ctx, e.evaluation(who))
 }
 
@@ -48,7 +48,7 @@ func (e *Engine) Compiling(text string) (release func(), err error) {
 	return func() { pool.Give(n) }, nil
 }
 
-func (e *Engine) evaluation(who share.Claimant) meter.Limits {
+func (e *Engine) evaluation(who fairshare.Principal) meter.Limits {
 	l := meter.Limits{Pool: e.opts.Memory, Slots: e.opts.Slots, Who: who}
 	if l.Pool != nil {
 		l.Bytes = l.Pool.Max() / evaluationParts
@@ -71,7 +71,7 @@ func (x *pageScan) evaluate(ctx context.Context) *meter.Meter {
 
 // latched is the meter of an evaluation under the latch of a logical partition: it never waits for a slot.
 func (e *Engine) latched(ctx context.Context, steps int64) *meter.Meter {
-	l := e.evaluation(share.Claimant{})
+	l := e.evaluation(fairshare.Principal{})
 	l.Slots, l.Steps = nil, steps
 	return meter.New(ctx, l)
 }

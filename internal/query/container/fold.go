@@ -66,7 +66,7 @@ func newFolder(c *Container, q *sql.Query, r *QueryRequest, run *sql.Run) *folde
 	for _, p := range r.Parameters {
 		size += len(p.Name) + len(p.Value)
 	}
-	if !q.Parts() || size > min(foldTextMax, command.FoldBytesMax/2) {
+	if !q.Parts() || size > min(foldTextMax, command.PushdownBytesMax/2) {
 		return nil
 	}
 	return &folder{q: q, r: r, run: run, c: c, rows: foldRowsFirst}
@@ -74,7 +74,7 @@ func newFolder(c *Container, q *sql.Query, r *QueryRequest, run *sql.Run) *folde
 
 // offer is the fold of the next read of a scan, which goes on with a page, nil for none. What streams has to have shown
 // first that it leaves most of the items out.
-func (f *folder) offer(w *within, page *Page) *command.Fold {
+func (f *folder) offer(w *within, page *Page) *command.Pushdown {
 	if f == nil || f.off {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (f *folder) offer(w *within, page *Page) *command.Fold {
 	out.Uint(uint64(most))
 	out.Int(f.run.Now.UnixNano())
 	w.append(&out, f.c.table.ID)
-	return &command.Fold{Program: out, Rows: f.rows}
+	return &command.Pushdown{Program: out, Rows: f.rows}
 }
 
 // foldRequest is what travels to a replica.
@@ -149,8 +149,8 @@ func appendFolded(items, bytes int64, part []byte) []byte {
 	return w
 }
 
-// Folded implements command.Folder.
-func (x *scan) Folded(f *command.Folded) (command.Step, error) {
+// PushedDown implements command.PushdownVisitor.
+func (x *scan) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	if f.Failed {
 		x.failed = true
 		return command.Stop, nil
@@ -180,15 +180,15 @@ func (x *scan) Folded(f *command.Folded) (command.Step, error) {
 
 // offered sets the fold of the next read.
 func (x *scan) offered() {
-	x.q.Fold = nil
+	x.q.Pushdown = nil
 	if x.folder != nil {
-		x.q.Fold = x.folder.offer(&x.within, x.page)
+		x.q.Pushdown = x.folder.offer(&x.within, x.page)
 	}
 }
 
 // heed learns of a read with a fold whether more of them pay. It returns false if the read has to be sent without.
 func (x *scan) heed() bool {
-	if x.q.Fold == nil {
+	if x.q.Pushdown == nil {
 		return true
 	}
 	if x.failed {

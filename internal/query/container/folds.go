@@ -75,7 +75,7 @@ type fold struct {
 
 // Fold implements partition.Folds.
 func (e *Engine) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
-	r, err := decodeFold(c.Fold.Program)
+	r, err := decodeFold(c.Pushdown.Program)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (e *Engine) Fold(ctx context.Context, c *command.Read) (partition.Fold, err
 			return nil, err
 		}
 	}
-	limits := e.evaluation(c.Claimant)
+	limits := e.evaluation(c.Principal)
 	limits.Steps = foldSteps
 	run.Meter = meter.New(ctx, limits)
 	f.meter = run.Meter

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 // Kind is what an operation does.
@@ -50,7 +50,7 @@ type RequestOptions struct {
 	// MaxCharge, if not 0, is what a request may cost: if it would cost more nothing is done.
 	MaxCharge ru.Units
 	// Claimant is who asks, where what the partition may take is bounded.
-	Claimant share.Claimant
+	Claimant fairshare.Principal
 	// NoBodies says that the bodies of what was written are of no interest to the client.
 	NoBodies bool
 }

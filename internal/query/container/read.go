@@ -28,10 +28,10 @@ func (v charged) Passed(t token.Token, key []byte, looked int) (command.Step, er
 	return command.Passed(v.Visitor, t, key, looked)
 }
 
-// Folded implements command.Folder.
-func (v charged) Folded(f *command.Folded) (command.Step, error) {
-	if to, ok := v.Visitor.(command.Folder); ok {
-		return to.Folded(f)
+// PushedDown implements command.PushdownVisitor.
+func (v charged) PushedDown(f *command.PushdownResult) (command.Step, error) {
+	if to, ok := v.Visitor.(command.PushdownVisitor); ok {
+		return to.PushedDown(f)
 	}
 	return command.Stop, errMalformed
 }
@@ -64,7 +64,7 @@ func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNone
 	where := Where{Range: e.rangeOf(c, at, keyBytes)}
 	where.LSN = e.LSN(where.Range)
 	q := c.pointRead(keyBytes, at, id)
-	q.Now, q.Claimant = e.opts.Now().Unix(), o.Claimant
+	q.Now, q.Principal = e.opts.Now().Unix(), o.Claimant
 	var l *collector
 	err := e.read(ctx, q, &where.Charge, func() command.Visitor {
 		l = &collector{c: c, max: 1}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 )
 
 // TestCompactStorage checks the changes of a table WITH COMPACT STORAGE. With 5.0 columns cannot be added, and COMPACT
@@ -15,14 +15,14 @@ import (
 func TestCompactStorage(t *testing.T) {
 	const kept = "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use."
 	for _, c := range []struct {
-		rel             *release.Release
+		rel             *compat.Release
 		kept            bool
 		add, drop, last string
 	}{
-		{release.Cassandra50, true, "Cannot add new column to a COMPACT STORAGE table", kept, kept},
-		{release.Cassandra50, false, "Cannot add new column to a COMPACT STORAGE table", "UPDATED TABLE ks s",
+		{compat.Cassandra50, true, "Cannot add new column to a COMPACT STORAGE table", kept, kept},
+		{compat.Cassandra50, false, "Cannot add new column to a COMPACT STORAGE table", "UPDATED TABLE ks s",
 			"Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"},
-		{release.Cassandra40, false, "UPDATED TABLE ks s", "UPDATED TABLE ks s",
+		{compat.Cassandra40, false, "UPDATED TABLE ks s", "UPDATED TABLE ks s",
 			"Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"},
 	} {
 		e := newTestExecutor()

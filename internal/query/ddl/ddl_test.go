@@ -12,8 +12,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
@@ -82,12 +82,12 @@ func run(b *strings.Builder, e *Executor, cql, keyspace string) {
 // TestDescribeRecreates checks (DD2): the output of DESCRIBE KEYSPACE .. WITH INTERNALS creates an equal keyspace, with
 // each release.
 func TestDescribeRecreates(t *testing.T) {
-	for _, rel := range []*release.Release{release.Cassandra40, release.Cassandra50} {
+	for _, rel := range []*compat.Release{compat.Cassandra40, compat.Cassandra50} {
 		t.Run(rel.Name, func(t *testing.T) { describeRecreates(t, rel) })
 	}
 }
 
-func describeRecreates(t *testing.T, rel *release.Release) {
+func describeRecreates(t *testing.T, rel *compat.Release) {
 	e := newTestExecutor()
 	e.opts.Release = rel
 	var b strings.Builder

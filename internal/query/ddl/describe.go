@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -53,7 +53,7 @@ func (r *Rows) add(texts ...string) {
 // describer collects the rows of one DESCRIBE.
 type describer struct {
 	Rows
-	release   *release.Release
+	release   *compat.Release
 	schema    *schema.Schema
 	session   string
 	internals bool

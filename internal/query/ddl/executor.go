@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/access"
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -44,7 +44,7 @@ type Actor struct {
 // Options configures an Executor. The zero value uses the clock and random UUIDs.
 type Options struct {
 	// Release selects the Cassandra release whose behavior is reproduced. The default is Cassandra 4.0.
-	Release *release.Release
+	Release *compat.Release
 	Now     func() time.Time
 	UUID    func() schema.UUID
 	// MaskingOff rejects masks on columns.
@@ -66,7 +66,7 @@ type Functions interface {
 }
 
 func (o Options) withDefaults() Options {
-	o.Release = cmp.Or(o.Release, release.Cassandra40)
+	o.Release = cmp.Or(o.Release, compat.Cassandra40)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

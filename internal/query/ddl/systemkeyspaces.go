@@ -3,14 +3,14 @@
 package ddl
 
 import (
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
 // checkSystemKeyspace rejects changes of system keyspaces like Cassandra's permission check, which precedes the check
 // of the schema. Changes that it does not reject may be rejected with different texts when they are applied.
-func checkSystemKeyspace(change schema.Change, r *release.Release) error {
+func checkSystemKeyspace(change schema.Change, r *compat.Release) error {
 	switch c := change.(type) {
 	case *schema.AlterKeyspace:
 		return checkLocalSystem(c.Name)
@@ -43,7 +43,7 @@ func checkLocalSystem(keyspace string) error {
 	return nil
 }
 
-func checkProtected(r *release.Release, keyspace, permission, resource string) error {
+func checkProtected(r *compat.Release, keyspace, permission, resource string) error {
 	if schema.IsVirtualSystem(keyspace) && !r.VirtualTexts {
 		return dberr.Unauthorizedf("%s keyspace is not user-modifiable.", keyspace)
 	}

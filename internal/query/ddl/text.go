@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
@@ -89,7 +89,7 @@ func tableName(t *schema.Table) string { return quote(t.Keyspace) + "." + quote(
 
 // createTable formats a table. With internals, executing the statement creates an equal table, including dropped
 // columns.
-func createTable(ks *schema.Keyspace, t *schema.Table, internals bool, rel *release.Release) string {
+func createTable(ks *schema.Keyspace, t *schema.Table, internals bool, rel *compat.Release) string {
 	var b strings.Builder
 	keyword := "CREATE"
 	virtual := schema.IsVirtualSystem(t.Keyspace)
@@ -242,7 +242,7 @@ func writeDropped(b *strings.Builder, ks *schema.Keyspace, t *schema.Table) {
 
 // optionTexts returns the options as name = value, sorted by name. memtable has Cassandra's position. Options of
 // Cassandra 5.0 are also shown in older releases if they differ from the default.
-func optionTexts(o *schema.TableOptions, rel *release.Release) []string {
+func optionTexts(o *schema.TableOptions, rel *compat.Release) []string {
 	extensions := make([]string, 0, len(o.Extensions))
 	for _, k := range slices.Sorted(maps.Keys(o.Extensions)) {
 		extensions = append(extensions, schema.FormatString(k)+": 0x"+hex.EncodeToString(o.Extensions[k]))

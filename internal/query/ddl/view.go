@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -67,7 +67,7 @@ func where(relations []parser.Relation) (out []schema.ViewRelation) {
 }
 
 // createView formats a view.
-func createView(t *schema.Table, internals bool, rel *release.Release) string {
+func createView(t *schema.Table, internals bool, rel *compat.Release) string {
 	var b strings.Builder
 	columns := "*"
 	if !t.View.AllColumns {

@@ -178,7 +178,7 @@ func (p *pricer) notAppliedCost(ctx context.Context, c *command.Conditional) (ru
 	}
 	m := &c.Mutation
 	q := command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped,
-		Level: dberr.Quorum, Peek: true, Claimant: m.Claimant}
+		Level: dberr.Quorum, Peek: true, Principal: m.Principal}
 	v := firstRow{pricer: p, marked: c.First == command.FirstMarked}
 	if err := p.source.Read(ctx, &q, &v); err != nil {
 		return 0, err

@@ -7,14 +7,14 @@ import (
 	"math/big"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
 // castName is the name of the function behind CAST(x AS t), such as castAsInt or cast_as_int.
-func castName(rel *release.Release, t *cqltype.Type) string {
+func castName(rel *compat.Release, t *cqltype.Type) string {
 	s := t.String()
 	if !rel.CamelCasts {
 		return "cast_as_" + s
@@ -29,7 +29,7 @@ func castFunctions() []*function {
 		if from == to {
 			return
 		}
-		for _, rel := range []*release.Release{release.Cassandra40, release.Cassandra50} {
+		for _, rel := range []*compat.Release{compat.Cassandra40, compat.Cassandra50} {
 			fs = append(fs, scalar(true, to, types(from), func(_ *Bindings, args [][]byte) ([]byte, error) {
 				return call(args[0])
 			}, castName(rel, to))...)

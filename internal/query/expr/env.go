@@ -3,9 +3,9 @@
 package expr
 
 import (
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -69,7 +69,7 @@ func (r Receiver) Field(i int) Receiver {
 // Env is where the terms of one statement are bound. It is used by one goroutine while the statement is prepared.
 type Env struct {
 	// Release is whose answers are given.
-	Release *release.Release
+	Release *compat.Release
 	// Keyspace is that of the statement's table: user-defined types are looked up in it. Nil if there is none.
 	Keyspace *schema.Keyspace
 	// Table is the statement's table, for token() and the texts; nil if there is none.
@@ -86,7 +86,7 @@ type Env struct {
 }
 
 // NewEnv makes an environment for a statement with that many bind markers.
-func NewEnv(rel *release.Release, ks *schema.Keyspace, table *schema.Table, markers int) *Env {
+func NewEnv(rel *compat.Release, ks *schema.Keyspace, table *schema.Table, markers int) *Env {
 	vars := make([]Variable, markers)
 	return &Env{Release: rel, Keyspace: ks, Table: table, vars: &vars, calls: &Calls{}}
 }

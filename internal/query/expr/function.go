@@ -5,9 +5,9 @@ package expr
 import (
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -121,7 +121,7 @@ func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, 
 		}
 		return natives[name], nil
 	case "min", "max":
-		if len(t.Args) == 1 && !b.env.Release.BlobExtremes {
+		if len(t.Args) == 1 && !b.env.Release.MinMaxAsBlob {
 			if arg := b.exactType(t.Args[0]); arg != nil && !arg.IsNative() {
 				return []*function{extremeFunction(name, arg)}, nil
 			}
@@ -234,7 +234,7 @@ func (c *callee) noMatch() error {
 		Text(c.args[1]))
 }
 
-func (c *callee) ambiguous(compatible []*function, rel *release.Release) error {
+func (c *callee) ambiguous(compatible []*function, rel *compat.Release) error {
 	switch c.op {
 	case 0:
 		return dberr.Invalidf("Ambiguous call to function %s (can be matched by following signatures: %s): use type casts to disambiguate",

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -230,7 +230,7 @@ func toJSONFunction(name string, arg *cqltype.Type) *function {
 // jsonMax is from how many bytes on it does not matter how long a JSON text is: it is refused.
 const jsonMax = 1 << 30
 
-func fromJSONFunction(name string, result *cqltype.Type, r *release.Release) *function {
+func fromJSONFunction(name string, result *cqltype.Type, r *compat.Release) *function {
 	return &function{name: name, args: types(tText), result: result, pure: true,
 		weigh: func(args [][]byte) int { return JSONMemory(args[0]) },
 		call: func(_ *Bindings, args [][]byte) ([]byte, error) {

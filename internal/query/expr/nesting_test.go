@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
 func nestingEnv(markers int) *Env {
-	return NewEnv(release.Cassandra50, testKeyspace, testTable, markers)
+	return NewEnv(compat.Cassandra50, testKeyspace, testTable, markers)
 }
 
 // valueBinder binds a term outside a SELECT clause, for a type.

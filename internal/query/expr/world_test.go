@@ -11,9 +11,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
@@ -155,4 +155,4 @@ func formatError(err error) string {
 }
 
 // testEnv is where the terms of a statement with so many markers are bound, as Cassandra 4.0 does.
-func testEnv(markers int) *Env { return NewEnv(release.Cassandra40, testKeyspace, testTable, markers) }
+func testEnv(markers int) *Env { return NewEnv(compat.Cassandra40, testKeyspace, testTable, markers) }

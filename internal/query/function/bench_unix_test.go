@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ilion-db/ilion/internal/model/release"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/query/script"
 )
 
@@ -23,7 +23,7 @@ func processor() int64 {
 
 // BenchmarkCall measures one call and its processor time in all threads.
 func BenchmarkCall(b *testing.B) {
-	f := New(script.New(script.Bounds{}), release.Cassandra50, true)
+	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	for _, c := range []struct{ language, body string }{{Java, "return x == null ? -1 : x + 1;"},
 		{JavaScript, "x + 1"}} {
 		b.Run(c.language, func(b *testing.B) {

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/meter"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/java"
@@ -25,14 +25,14 @@ const (
 // Functions runs functions. It is safe for concurrent use.
 type Functions struct {
 	engine  *script.Engine
-	release *release.Release
+	release *compat.Release
 	enabled bool
 	cache   cache
 }
 
 // New returns a runner of functions. Functions in JavaScript run in engine. If enabled is false, functions can be
 // neither created nor called.
-func New(engine *script.Engine, rel *release.Release, enabled bool) *Functions {
+func New(engine *script.Engine, rel *compat.Release, enabled bool) *Functions {
 	return &Functions{engine: engine, release: rel, enabled: enabled}
 }
 
@@ -100,7 +100,7 @@ func (f *Functions) callError(fn *schema.Function, err error) error {
 		return &dberr.Overloaded{Message: failure.Message}
 	}
 	message := err.Error()
-	if f.release.ExecutionOf {
+	if f.release.NamesFailedFunction {
 		message = "execution of '" + fn.Qualified() + "[" + strings.Join(fn.ArgTypes(), ", ") + "]' failed: " + message
 	}
 	return &dberr.FunctionFailure{Keyspace: fn.Keyspace, Function: fn.Name, ArgTypes: fn.ArgTypes(), Message: message}

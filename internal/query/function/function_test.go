@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/test/poll"
@@ -33,7 +33,7 @@ func intOf(n byte) []byte { return []byte{0, 0, 0, n} }
 // TestJavaScriptBodies checks the results of JavaScript functions. As in Cassandra 4.0, a function returns the value of
 // the last executed statement, or the value of a return statement.
 func TestJavaScriptBodies(t *testing.T) {
-	f := New(script.New(script.Bounds{}), release.Cassandra50, true)
+	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	list, maps := cqltype.ListOf(tInt), cqltype.MapOf(tText, tInt)
 	udt := cqltype.UDTOf("ks", "u", []string{"a", "size"}, []*cqltype.Type{tInt, tText})
 	numbers := list.AppendCollection(nil, intOf(1), intOf(2), intOf(3))
@@ -85,7 +85,7 @@ func TestJavaScriptBodies(t *testing.T) {
 
 // TestRefused checks the rejections of CREATE FUNCTION.
 func TestRefused(t *testing.T) {
-	f := New(script.New(script.Bounds{}), release.Cassandra50, true)
+	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	for body, want := range map[string]string{
 		"x +":                             "cannot be compiled",
 		"}); (function(x, udfContext) {":  "cannot be compiled",
@@ -105,7 +105,7 @@ func TestRefused(t *testing.T) {
 	if err := f.Enabled("lua"); err == nil {
 		t.Error("lua is taken")
 	}
-	if err := New(nil, release.Cassandra50, false).Enabled(Java); err == nil {
+	if err := New(nil, compat.Cassandra50, false).Enabled(Java); err == nil {
 		t.Error("functions are made although they are switched off")
 	}
 }
@@ -113,7 +113,7 @@ func TestRefused(t *testing.T) {
 // TestHostile checks FN2 for JavaScript: the caller receives an error of the function, and other functions are not
 // affected.
 func TestHostile(t *testing.T) {
-	f := New(script.New(script.Bounds{}), release.Cassandra50, true)
+	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	for _, body := range []string{
 		"while (true) { }",
 		"var s = 'ab'; while (true) s += s;",
@@ -154,7 +154,7 @@ func TestHostile(t *testing.T) {
 // TestVersions checks FN1: a replaced function is a different function, concurrent calls are possible, and the texts
 // match the release.
 func TestVersions(t *testing.T) {
-	f := New(script.New(script.Bounds{}), release.Cassandra40, true)
+	f := New(script.New(script.Bounds{}), compat.Cassandra40, true)
 	for i, body := range []string{"return 1;", "return 2;"} {
 		call, err := f.Compile(fn(Java, body, tInt, tInt))
 		if err != nil {

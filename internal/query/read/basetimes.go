@@ -65,7 +65,7 @@ func (o *baseTimes) read(of *command.Read, key, clustering []byte) (*command.Rea
 		values[c.Name] = v
 	}
 	out := &command.Read{Table: o.base.ID, Now: of.Now, Dropped: o.dropped, Level: of.Level, Limit: 1,
-		Claimant: of.Claimant, NoWait: of.NoWait}
+		Principal: of.Principal, NoWait: of.NoWait}
 	var parts [][]byte
 	for _, c := range o.base.PartitionKey {
 		parts = append(parts, values[c.Name])

@@ -131,7 +131,7 @@ func (s *scan) runFeed(ctx context.Context, r Reader) error {
 		Query: command.Read{Table: s.plan.table.ID,
 			Statics: len(s.plan.table.Statics) > 0 && !s.plan.where.allVersions,
 			Now:     s.options.Now, Dropped: s.plan.dropped, Range: token.Full,
-			Level: s.options.Level, Claimant: s.options.Claimant, NoWait: s.options.NoWait, Deadline: s.deadline},
+			Level: s.options.Level, Principal: s.options.Claimant, NoWait: s.options.NoWait, Deadline: s.deadline},
 		Read: func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error {
 			return r.Read(ctx, q, &chargingVisitor{visitor(), s})
 		}}

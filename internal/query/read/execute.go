@@ -11,9 +11,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/relation"
@@ -69,7 +69,7 @@ func (s *scan) evaluate(ctx context.Context) {
 // Spender deducts the price of evaluating rows from the balance of the partition from which they were read. The Reader
 // of stored tables implements it.
 type Spender interface {
-	Spend(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
+	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
 // spend charges the work beyond the allowance. The price is deducted from the balance of the partition read last.
@@ -228,7 +228,7 @@ func (s *scan) bounds() (none bool, err error) {
 		Table: p.table.ID, Reversed: p.reversed, NoRows: p.distinct, Now: s.options.Now, Dropped: p.dropped,
 		Level:    s.options.Level,
 		Deadline: s.deadline,
-		Statics:  p.statics, Claimant: s.options.Claimant, NoWait: s.options.NoWait,
+		Statics:  p.statics, Principal: s.options.Claimant, NoWait: s.options.NoWait,
 	}
 	s.slices = s.slices[:0]
 	if p.simple {

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -136,7 +136,7 @@ func (w *fixture) qualify(n parser.QualifiedName) string {
 }
 
 func (w *fixture) spec(ks string, t *parser.TypeName) (*schema.TypeSpec, error) {
-	typ, err := expr.NewEnv(release.Cassandra40, w.schema.Keyspace(ks), nil, 0).ResolveType(t)
+	typ, err := expr.NewEnv(compat.Cassandra40, w.schema.Keyspace(ks), nil, 0).ResolveType(t)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (w *fixture) scene(name parser.QualifiedName, using parser.Using, markers i
 	}
 	w.clock++
 	s := &rowBuilder{
-		w: w, table: t, env: expr.NewEnv(release.Cassandra40, ks, t, markers), values: map[string][]byte{},
+		w: w, table: t, env: expr.NewEnv(compat.Cassandra40, ks, t, markers), values: map[string][]byte{},
 		timestamp: w.clock,
 		bind:      &expr.Bindings{Values: b.values, Unset: b.unset, Now: time.Unix(w.now, 0), UUIDs: w.uuids},
 	}
@@ -513,7 +513,7 @@ func (w *fixture) prepare(text string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Prepare(release.Cassandra40, sel, ks, t, len(markers))
+	return Prepare(compat.Cassandra40, sel, ks, t, len(markers))
 }
 
 // execute executes a plan, at LOCAL_QUORUM unless a different level is given.

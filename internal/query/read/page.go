@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
 
@@ -42,9 +42,9 @@ type Memory interface {
 type Evaluation struct {
 	Pool  *meter.Pool
 	Bytes int64
-	Slots *share.Slots
+	Slots *fairshare.Slots
 	// Who is the principal that occupies a slot.
-	Who share.Claimant
+	Who fairshare.Principal
 	// Deadline ends the evaluation. If it is zero, Options.Deadline applies.
 	Deadline time.Time
 }
@@ -94,7 +94,7 @@ type Options struct {
 	// Evaluation limits the evaluation of expressions.
 	Evaluation Evaluation
 	// Claimant identifies the client for fair sharing. NoWait reports whether the read must not wait. See command.Read.
-	Claimant share.Claimant
+	Claimant fairshare.Principal
 	NoWait   bool
 	// Clear disables masking: the client has permission, or masking is off.
 	Clear bool

@@ -3,9 +3,9 @@
 package read
 
 import (
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -71,7 +71,7 @@ type Plan struct {
 }
 
 // Prepare binds a SELECT on a table of a keyspace. markers is the number of bind markers of the whole statement.
-func Prepare(rel *release.Release, stmt *parser.Select, ks *schema.Keyspace, table *schema.Table, markers int) (*Plan,
+func Prepare(rel *compat.Release, stmt *parser.Select, ks *schema.Keyspace, table *schema.Table, markers int) (*Plan,
 	error) {
 	return Bind(stmt, expr.NewEnv(rel, ks, table, markers))
 }

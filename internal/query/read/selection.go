@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -50,7 +50,7 @@ type output struct {
 
 // selection is a SELECT clause. During binding it is the expr.Scope of its selectors.
 type selection struct {
-	release *release.Release
+	release *compat.Release
 	table   *schema.Table
 	outputs []output
 	slots   []slot
@@ -98,9 +98,9 @@ func (s *selection) CellMeta(kind parser.CellMetaKind, name parser.Ident) (int, 
 	}
 	switch {
 	case kind == parser.MaxWriteTime:
-	case s.release.OneCellMeta && c.Type.IsCollection():
+	case s.release.SingleCellMeta && c.Type.IsCollection():
 		return 0, nil, dberr.Invalidf("Cannot use selection function %s on collections", s.metaName(kind))
-	case !s.release.OneCellMeta && c.Type.MultiCell():
+	case !s.release.SingleCellMeta && c.Type.MultiCell():
 		typ = cqltype.ListOf(typ)
 		if part = cellWriteTimes; kind == parser.TTL {
 			part = cellTTLs

@@ -5,9 +5,9 @@ package relation
 import (
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -117,10 +117,10 @@ func (b binder) singleIn(out *Restriction, r *parser.Relation, receiver expr.Rec
 }
 
 // checkColumn rejects operators that the column's type does not support.
-func checkColumn(r *parser.Relation, c *schema.Column, rel *release.Release) error {
+func checkColumn(r *parser.Relation, c *schema.Column, rel *compat.Release) error {
 	key := c.Kind == schema.PartitionKey || c.Kind == schema.Clustering
 	switch {
-	case r.Op == parser.In && !key && len(r.Values) != 1 && rel.RefusesIn:
+	case r.Op == parser.In && !key && len(r.Values) != 1 && rel.RejectsIn:
 		return dberr.Invalidf("IN predicates on non-primary-key columns (%s) is not yet supported", c.Name)
 	case r.Op == parser.ContainsKey && c.Type.Kind != cqltype.Map:
 		return dberr.Invalidf("Cannot use CONTAINS KEY on non-map column %s", c.Name)

@@ -12,7 +12,7 @@ import (
 	"github.com/dop251/goja/token"
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
 // Body is the compiled body of a user-defined function of CQL. It is immutable, and safe for concurrent use.
@@ -47,7 +47,7 @@ func (e *Engine) Body(ctx context.Context, name string, params []string, args []
 }
 
 // Call calls a function for a claimant, with values of the types of its arguments, nil for null. Errors are *Failure.
-func (e *Engine) Call(ctx context.Context, b *Body, who share.Claimant, args [][]byte) ([]byte, error) {
+func (e *Engine) Call(ctx context.Context, b *Body, who fairshare.Principal, args [][]byte) ([]byte, error) {
 	out, err := e.do(ctx, cqlFunction, &Call{Program: b.program, Who: who, cql: b, wire: args})
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/dlclark/regexp2/v2"
 
 	"github.com/ilion-db/ilion/internal/model/document"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
 // patternTime is how long one match of a regular expression may take that backtracks: longer than a script may run, as
@@ -27,7 +27,7 @@ var boundPatterns = sync.OnceFunc(func() { regexp2.DefaultMatchTimeout = pattern
 type Engine struct {
 	bounds Bounds
 	// places has room for the scripts that run.
-	places *share.Slots
+	places *fairshare.Slots
 	// abandoned counts the scripts that were given up on.
 	abandoned atomic.Int64
 
@@ -49,7 +49,7 @@ func New(b Bounds) *Engine {
 	boundPatterns()
 	b = b.withDefaults()
 	began := time.Now()
-	places := share.NewSlots(b.Scripts, func() time.Duration { return time.Since(began) })
+	places := fairshare.NewSlots(b.Scripts, func() time.Duration { return time.Since(began) })
 	return &Engine{bounds: b, places: places,
 		programs: programs{of: map[string]*list.Element{}, compiling: make(chan struct{}, 1)}}
 }
@@ -72,7 +72,7 @@ type Call struct {
 	// Log keeps what the script writes to the console.
 	Log bool
 	// Who asks for a place: claimants share the places evenly. The zero value stands for all clients of containers.
-	Who share.Claimant
+	Who fairshare.Principal
 
 	// cql is the function of CQL that is called with wire values, nil for scripts of containers.
 	cql  *Body
@@ -141,7 +141,7 @@ func placeOf(ctx context.Context) *sync.WaitGroup {
 
 // enter waits for a place among the scripts that run, which goes to the claimant that has had least. of is whose place
 // it is, for leave.
-func (e *Engine) enter(ctx context.Context, who share.Claimant) (of *sync.WaitGroup, err error) {
+func (e *Engine) enter(ctx context.Context, who fairshare.Principal) (of *sync.WaitGroup, err error) {
 	if of = placeOf(ctx); of != nil {
 		of.Add(1)
 		return of, nil
@@ -152,7 +152,7 @@ func (e *Engine) enter(ctx context.Context, who share.Claimant) (of *sync.WaitGr
 	if e.places.Enter(ctx, who, e.bounds.Time) == nil {
 		return nil, nil
 	}
-	if err := ctx.Err(); err != nil && who != (share.Claimant{}) {
+	if err := ctx.Err(); err != nil && who != (fairshare.Principal{}) {
 		return nil, err
 	}
 	return nil, &Failure{Status: 429, Fatal: true, Message: fmt.Sprintf(
@@ -160,7 +160,7 @@ func (e *Engine) enter(ctx context.Context, who share.Claimant) (of *sync.WaitGr
 }
 
 // leave is the inverse of enter. It asks no context: the request may have ended, and its context be another one's.
-func (e *Engine) leave(of *sync.WaitGroup, who share.Claimant, held time.Duration) {
+func (e *Engine) leave(of *sync.WaitGroup, who fairshare.Principal, held time.Duration) {
 	if of != nil {
 		of.Done()
 		return

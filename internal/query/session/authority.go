@@ -51,8 +51,8 @@ func (a *Authority) State() *access.State { return a.current.Load().state }
 // Subject returns a role in the current state.
 func (a *Authority) Subject(name string) *access.Subject { return a.subject(a.current.Load(), name) }
 
-// Ended reports whether the sessions of a login must end. See access.Login.Ends.
-func (a *Authority) Ended(l *access.Login) bool { return l.Ends(a.Subject(l.Role), a.strict) }
+// Ended reports whether the sessions of a login must end. See access.Login.HasEnded.
+func (a *Authority) Ended(l *access.Login) bool { return l.HasEnded(a.Subject(l.Role), a.strict) }
 
 // Datacenter returns the data center of the node.
 func (a *Authority) Datacenter() string { return a.datacenter }
@@ -92,7 +92,7 @@ func (s *Session) subject() (*access.Subject, error) {
 	have := s.access.Load()
 	if have == nil || have.cache != present {
 		have = &sessionAccess{cache: present, subject: a.subject(present, s.client.User)}
-		if login := s.client.Login(); login.Ends(have.subject, a.strict) {
+		if login := s.client.Login(); login.HasEnded(have.subject, a.strict) {
 			have.subject = access.Ended(s.client.User)
 		}
 		if have.err = have.subject.Admit(a.datacenter, s.client.Remote.Addr()); s.client.User == "" {

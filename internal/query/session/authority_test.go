@@ -32,7 +32,7 @@ func (w *authFixture) audited(a *AuditEntry) {
 func (w *authFixture) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	next, warnings, err := access.Apply(w.authority.State(), c, &access.World{
+	next, warnings, err := access.Apply(w.authority.State(), c, &access.Environment{
 		Actor: actor, Datacenters: []string{"dc1"}, Configured: func(name string) bool { return name == "boss" },
 		Exists: func(r access.Resource) bool {
 			s := w.catalog.Snapshot()

@@ -13,9 +13,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -257,7 +257,7 @@ func TestAnnounceReplication(t *testing.T) {
 // TestNear checks that a read that requires another node is not executed on the goroutine of a connection.
 func TestNear(t *testing.T) {
 	w := newFixture(t, Options{ServesLocally: func(_ uint32, tok token.Token, level dberr.Consistency,
-		_ share.Claimant) bool {
+		_ fairshare.Principal) bool {
 		return tok == token.Hash(i32(1)) || level == dberr.LocalOne
 	}})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -23,7 +23,7 @@ func BenchmarkExecuteInCluster(b *testing.B) {
 	var w *fixture
 	routing := &TopologyRouting{Topology: func() *topology.Snapshot { return w.coordinator.Topology() }}
 	benchmarkExecute(b, Options{StaleAfterReturn: true, Routing: routing,
-		ServesLocally: func(uint32, token.Token, dberr.Consistency, share.Claimant) bool {
+		ServesLocally: func(uint32, token.Token, dberr.Consistency, fairshare.Principal) bool {
 			return true
 		}}, &w)
 }

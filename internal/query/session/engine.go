@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/call"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -36,7 +36,7 @@ import (
 // Options configures an Engine.
 type Options struct {
 	// Release selects the Cassandra release whose behavior is reproduced. The default is Cassandra 4.0.
-	Release *release.Release
+	Release *compat.Release
 	// MaskingOff disables dynamic data masking.
 	MaskingOff bool
 	// PreparedMax limits the number of prepared statements of all clients. The default is 10000. PreparedBytesMax
@@ -51,7 +51,7 @@ type Options struct {
 	// Memory replaces ResultsBytesMax: it is the memory pool of results, shared with the evaluations of the node. Slots
 	// limits the number of concurrent evaluations. If it is nil, the number is not limited.
 	Memory *meter.Pool
-	Slots  *share.Slots
+	Slots  *fairshare.Slots
 	// MemoryPressure reports whether clients have so many unread responses that pages must end early. The default
 	// always returns false.
 	MemoryPressure func() bool
@@ -88,7 +88,7 @@ type Options struct {
 	// ServesLocally reports whether this node can serve a read of a partition immediately, without another node. Other
 	// reads are not executed on the goroutine of a connection. It is called for each read of one partition and must be
 	// fast. If it is nil, this node serves all reads.
-	ServesLocally func(table uint32, t token.Token, level dberr.Consistency, who share.Claimant) bool
+	ServesLocally func(table uint32, t token.Token, level dberr.Consistency, who fairshare.Principal) bool
 	// StaleAfterReturn reports whether the coordinator may reject a write with ErrStaleSchema after its method has
 	// returned, as replica sets do. In this case the request is copied, so that the write can be bound and sent again.
 	StaleAfterReturn bool
@@ -151,7 +151,7 @@ type Engine struct {
 
 // New returns an engine. Close it before the owner of the catalog closes.
 func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
-	o.Release = cmp.Or(o.Release, release.Cassandra40)
+	o.Release = cmp.Or(o.Release, compat.Cassandra40)
 	o.PreparedMax = cmp.Or(o.PreparedMax, 10_000)
 	o.PreparedBytesMax = cmp.Or(o.PreparedBytesMax, 128<<20)
 	o.ResultBytesMax = cmp.Or(o.ResultBytesMax, 255<<20)
@@ -213,7 +213,7 @@ func (e *Engine) NewSession(c Client) *Session {
 	s := &Session{engine: e, client: c, claimant: c.Claimant()}
 	switch a := e.opts.Authority; {
 	case c.Account:
-		s.account = access.OfKey(c.User)
+		s.account = access.AccountKeySubject(c.User)
 	case a != nil && c.Record == access.RoleVersion{}:
 		s.client.Record = a.Subject(c.User).Version()
 	}

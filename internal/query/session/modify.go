@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/meter"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -38,7 +38,7 @@ type tableNames struct {
 }
 
 // Release returns the release whose behavior the node reproduces.
-func (n tableNames) Release() *release.Release { return n.engine.opts.Release }
+func (n tableNames) Release() *compat.Release { return n.engine.opts.Release }
 
 // Functions returns the node's user-defined functions.
 func (n tableNames) Functions() expr.Functions { return n.engine.functions(n.snapshot) }

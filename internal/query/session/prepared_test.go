@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 )
 
 // TestPrepareEveryKind checks that every kind of statement can be prepared, that its ID does not change, and that
@@ -253,7 +253,7 @@ func TestPreparedStatementsAreListed(t *testing.T) {
 // warning is sent when the client prepares such a statement, or executes one that was prepared in a different keyspace.
 // Batches and qualified names cause no warning.
 func TestUseWarning(t *testing.T) {
-	w := newFixture(t, Options{Release: release.Cassandra50})
+	w := newFixture(t, Options{Release: compat.Cassandra50})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	in := w.NewSession(Client{})
 	w.run(in, (*Session).Query, Request{Text: []byte("USE ks")})

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -36,15 +36,15 @@ func (c *Client) Identity() string {
 
 // Claimant identifies the client when resources are shared fairly: by its role, or by its address if it has no role.
 // The value is the same on all nodes.
-func (c *Client) Claimant() share.Claimant {
+func (c *Client) Claimant() fairshare.Principal {
 	of := func(s string) uint32 { return uint32(token.Hash([]byte(s))) }
-	return share.Claimant{User: of(c.Identity()), Connection: of(c.Remote.String())}
+	return fairshare.Principal{User: of(c.Identity()), Connection: of(c.Remote.String())}
 }
 
 // claimantOf returns the claimant of a call if one of its tables has provisioned throughput, or the zero value.
-func (s *Session) claimantOf(c *Call, tables []*schema.Table) share.Claimant {
+func (s *Session) claimantOf(c *Call, tables []*schema.Table) fairshare.Principal {
 	if !(*s.engine.metered.Load()).hasAny(tables) {
-		return share.Claimant{}
+		return fairshare.Principal{}
 	}
 	who := s.claimant
 	who.Low = c.lowPriority || s.account == nil && s.engine.LowPriority(s.client.User)

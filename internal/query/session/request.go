@@ -20,7 +20,7 @@ type Client struct {
 	// Record is the version of the role record at authentication. If it is zero, NewSession uses the current version.
 	Record access.RoleVersion
 	// Account reports whether the client authenticated with an account key, like clients of Azure Cosmos DB. In this
-	// case User is the name of the key (access.OfKey) instead of a role.
+	// case User is the name of the key (access.AccountKeySubject) instead of a role.
 	Account bool
 	// Version is the version of the CQL binary protocol, 3 to 5.
 	Version uint8

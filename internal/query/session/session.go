@@ -29,8 +29,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -39,7 +39,7 @@ import (
 type Session struct {
 	engine   *Engine
 	client   Client
-	claimant share.Claimant
+	claimant fairshare.Principal
 	// account holds the permissions of an account key. It is nil for other clients.
 	account  *access.Subject
 	keyspace atomic.Pointer[string]

@@ -116,7 +116,7 @@ type wantedRange struct {
 	hint  []byte
 	token token.Token
 	key   []byte
-	due   keys.Due
+	due   keys.StaleHint
 }
 
 // sort looks up hints: rows together with all views that are to follow them, and ranges. Hints that are gone were
@@ -139,7 +139,7 @@ func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows
 			stamp = at
 		}
 		e, ok := keys.ParseIndex(hint)
-		due, sound := keys.ParseDue(e.Clustering)
+		due, sound := keys.ParseStaleHint(e.Clustering)
 		v := views.byIndex[e.Index]
 		switch {
 		case !ok || !sound:
@@ -203,9 +203,9 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 			return err
 		}
 		if hinted {
-			hint := keys.AppendIndex(nil, v.view.Index, keys.HintDue, w.token, w.key,
-				keys.AppendDueRow(nil, w.clustering))
-			d.settled = append(d.settled, keys.AppendSettled(nil, hint, v.stamp))
+			hint := keys.AppendIndex(nil, v.view.Index, keys.HintStale, w.token, w.key,
+				keys.AppendStaleRow(nil, w.clustering))
+			d.settled = append(d.settled, keys.AppendHintRemoval(nil, hint, v.stamp))
 		}
 	}
 	d.rows++
@@ -240,15 +240,15 @@ func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, sta
 		if p, ok := v.place(values, nil); ok {
 			d.add(v, &p, gone(&b, stamp, now))
 		}
-		left = append(left, keys.AppendIndex(nil, v.Index, keys.HintPlace, w.token, w.key,
-			keys.AppendPlace(nil, w.clustering, nil))) // whatever makes the row enters it again
+		left = append(left, keys.AppendIndex(nil, v.Index, keys.HintViewRow, w.token, w.key,
+			keys.AppendViewRow(nil, w.clustering, nil))) // whatever makes the row enters it again
 		return v.settle(d, w, left, stamp)
 	}
 	known := false
-	lower, upper := keys.PlacesOf(w.clustering)
+	lower, upper := keys.ViewRowBounds(w.clustering)
 	err := d.replica.ViewPlaces(v.Index, w.token, w.key, lower, upper, func(place []byte, _ int64) bool {
 		e, _ := keys.ParseIndex(place)
-		_, value, ok := keys.ParsePlaceOf(e.Clustering)
+		_, value, ok := keys.ParseViewRow(e.Clustering)
 		same := ok && image.Value != nil && bytes.Equal(value, image.Value)
 		known = known || same
 		if !ok || same && image.Shown {
@@ -286,7 +286,7 @@ func (v *View) settle(d *delivery, w *wanted, places [][]byte, stamp int64) erro
 		return err
 	}
 	for _, place := range places {
-		d.settled = append(d.settled, keys.AppendSettled(nil, place, stamp))
+		d.settled = append(d.settled, keys.AppendHintRemoval(nil, place, stamp))
 	}
 	return nil
 }
@@ -306,22 +306,22 @@ func (d *delivery) add(v *View, p *Place, operand []byte) {
 
 // followRange brings a view in step with the rows of a range, as many at a time as memory is meant to hold.
 func (k *Keeper) followRange(ctx context.Context, r *partition.Replica, g *wantedRange) error {
-	lower := keys.AppendPlacesFrom(nil, g.due.Start)
+	lower := keys.AppendViewRowsFrom(nil, g.due.Start)
 	var upper []byte
 	if g.due.Range && g.due.End != nil {
-		upper = keys.AppendPlacesFrom([]byte{}, g.due.End)
+		upper = keys.AppendViewRowsFrom([]byte{}, g.due.End)
 	}
 	for more := true; more; {
 		more = false
 		var rows []wanted
 		err := r.ViewPlaces(g.view.Index, g.token, g.key, lower, upper, func(place []byte, _ int64) bool {
 			e, _ := keys.ParseIndex(bytes.Clone(place))
-			clustering, _, ok := keys.ParsePlaceOf(e.Clustering)
+			clustering, _, ok := keys.ParseViewRow(e.Clustering)
 			if n := len(rows); !ok || n > 0 && bytes.Equal(rows[n-1].clustering, clustering) {
 				return true
 			}
 			if more = len(rows) == chunkRows; more {
-				lower = keys.AppendPlacesFrom(nil, clustering)
+				lower = keys.AppendViewRowsFrom(nil, clustering)
 				return false
 			}
 			rows = append(rows, wanted{g.token, g.key, clustering, []wantedView{{g.view, g.stamp}}})
@@ -337,7 +337,7 @@ func (k *Keeper) followRange(ctx context.Context, r *partition.Replica, g *wante
 			}
 		}
 		if !more {
-			d.settled = append(d.settled, keys.AppendSettled(nil, g.hint, g.stamp))
+			d.settled = append(d.settled, keys.AppendHintRemoval(nil, g.hint, g.stamp))
 		}
 		if err := k.deliver(ctx, d); err != nil {
 			return err

@@ -19,15 +19,15 @@ import (
 func (v *View) Row(dst []command.Op, clustering, value []byte, insert bool) []command.Op {
 	n := len(clustering)
 	if v.key == nil || insert && value != nil {
-		rest := keys.AppendPlace(make([]byte, 0, 2*n+len(value)+8), clustering, value)
-		dst = append(dst, v.op(keys.HintPlace, rest))
+		rest := keys.AppendViewRow(make([]byte, 0, 2*n+len(value)+8), clustering, value)
+		dst = append(dst, v.op(keys.HintViewRow, rest))
 	}
-	return append(dst, v.op(keys.HintDue, keys.AppendDueRow(make([]byte, 0, n+1), clustering)))
+	return append(dst, v.op(keys.HintStale, keys.AppendStaleRow(make([]byte, 0, n+1), clustering)))
 }
 
 // Range appends the hint that a deletion of the rows in [start, end) leaves; a nil end is unbounded.
 func (v *View) Range(dst []command.Op, start, end []byte) []command.Op {
-	return append(dst, v.op(keys.HintDue, keys.AppendDueRange(nil, start, end)))
+	return append(dst, v.op(keys.HintStale, keys.AppendStaleRange(nil, start, end)))
 }
 
 func (v *View) op(value, rest []byte) command.Op {

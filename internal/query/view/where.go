@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/parser"
@@ -28,7 +28,7 @@ type bound struct {
 }
 
 // Check refuses relations that no view can have, or that the columns of its base do not.
-func Check(rel *release.Release, relations []parser.Relation, ks *schema.Keyspace, base *schema.Table) error {
+func Check(rel *compat.Release, relations []parser.Relation, ks *schema.Keyspace, base *schema.Table) error {
 	env := expr.NewEnv(rel, ks, base, 0)
 	for i := range relations {
 		r := &relations[i]
@@ -74,7 +74,7 @@ func conditionsOf(ks *schema.Keyspace, base *schema.Table, v *schema.View) ([]co
 	if err != nil {
 		return nil, err
 	}
-	env := expr.NewEnv(release.Cassandra50, ks, base, 0)
+	env := expr.NewEnv(compat.Cassandra50, ks, base, 0)
 	var out []condition
 	sel := stmt.(*parser.Select)
 	for i := range sel.Where {

@@ -20,9 +20,9 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -108,7 +108,7 @@ func newWorld(t *testing.T, follows bool) *world {
 		<-ended
 	})
 	engine, err := session.New(w.catalog, w.coordinator, ddl.New(w.catalog, w, ddl.Options{}),
-		session.Options{Now: w.now, Release: release.Cassandra50})
+		session.Options{Now: w.now, Release: compat.Cassandra50})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func (w *world) places(name string) (n int) {
 	w.t.Helper()
 	ks := w.catalog.Snapshot().Keyspaces["ks"]
 	base := ks.Tables[ks.Tables[name].View.Base]
-	lower := keys.AppendIndexValue(nil, base.Hints(name).ID, keys.HintPlace)
+	lower := keys.AppendIndexValue(nil, base.Hints(name).ID, keys.HintViewRow)
 	err := w.store.Hints(lower, keys.After(slices.Clone(lower)), func([]byte, int64) bool {
 		n++
 		return true

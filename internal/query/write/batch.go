@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -23,7 +23,7 @@ type BatchKind = parser.BatchKind
 // Names resolves the tables of a batch's statements.
 type Names interface {
 	// Release returns the Cassandra release whose behavior is reproduced.
-	Release() *release.Release
+	Release() *compat.Release
 	// Functions returns the user-defined functions, or nil if they are not supported.
 	Functions() expr.Functions
 	// Table finds a table. A name without a keyspace refers to the session's keyspace. The errors have Cassandra's

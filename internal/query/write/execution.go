@@ -9,10 +9,10 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 	"github.com/ilion-db/ilion/internal/query/guardrail"
@@ -35,7 +35,7 @@ type Options struct {
 	// BatchBytesMax limits batches over several logical partitions, in bytes. A batch causes a warning from a tenth of
 	// the limit. If it is 0, batches are limited only by the frame size.
 	BatchBytesMax int
-	// CellSizes computes the size of a batch from cells and clustering columns only. See release.Release.
+	// CellSizes computes the size of a batch from cells and clustering columns only. See compat.Release.
 	CellSizes bool
 	// RowBytesMax limits the keys and values changed in one row, in bytes. If it is 0, they are not limited.
 	RowBytesMax int
@@ -46,7 +46,7 @@ type Options struct {
 	// Request.MaxCharge. It blocks. If it is nil, each conditional may cost MaxCharge.
 	Find func(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
 	// Spend deducts the price of evaluating the written values from the balance of their partition. It may be nil.
-	Spend func(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units)
+	Spend func(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
 // Request holds the parameters of an execution. Its byte slices must be valid until Execute returns.
@@ -62,7 +62,7 @@ type Request struct {
 	// is not limited.
 	MaxCharge ru.Units
 	// Claimant identifies the client for fair sharing. See command.Mutation.
-	Claimant share.Claimant
+	Claimant fairshare.Principal
 	// Clear disables masking in the rows of a condition that is not satisfied. See read.Options.
 	Clear bool
 }
@@ -214,7 +214,7 @@ type Execution struct {
 	guard *guardrail.Check
 	// maxCharge limits the cost. If it is 0, the cost is not limited.
 	maxCharge ru.Units
-	claimant  share.Claimant
+	claimant  fairshare.Principal
 	// clear disables masking.
 	clear bool
 	stamp stamp // the timestamp and TTL of the current statement

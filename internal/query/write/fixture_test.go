@@ -17,9 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/catalog"
@@ -76,7 +76,7 @@ func (w *fixture) mustDDL(t testing.TB, text string) {
 }
 
 // Release implements Names.
-func (w *fixture) Release() *release.Release { return release.Cassandra40 }
+func (w *fixture) Release() *compat.Release { return compat.Cassandra40 }
 
 func (w *fixture) Functions() expr.Functions { return nil }
 
@@ -140,7 +140,7 @@ func (w *fixture) prepare(text string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Prepare(release.Cassandra40, stmt, ks, t, len(markers))
+	return Prepare(compat.Cassandra40, stmt, ks, t, len(markers))
 }
 
 // Write implements Coordinator.

@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
@@ -99,9 +99,9 @@ func (g *group) reset() {
 	*g = group{ops: g.ops[:0]}
 }
 
-func (g *group) mutation(who share.Claimant) command.Mutation {
+func (g *group) mutation(who fairshare.Principal) command.Mutation {
 	return command.Mutation{Table: g.table.ID, Token: g.token, Key: g.key, Ops: g.ops, SchemaVersion: g.table.Revision,
-		Claimant: who}
+		Principal: who}
 }
 
 // needsLeader reports whether the group depends on stored rows, because of conditions or updates, or because its

@@ -5,9 +5,9 @@ package write
 import (
 	"slices"
 
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/release"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/expr"
@@ -89,7 +89,7 @@ const (
 
 // Prepare binds an INSERT, UPDATE, or DELETE on a table of a keyspace. markers is the number of bind markers of the
 // statement. The caller must check whether the table is writable (catalog.CheckWritable).
-func Prepare(rel *release.Release, stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (
+func Prepare(rel *compat.Release, stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (
 	*Plan, error) {
 	return PrepareIn(stmt, expr.NewEnv(rel, ks, table, markers), markers)
 }

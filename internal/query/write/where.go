@@ -42,7 +42,7 @@ func (w *where) bindRelations(relations []parser.Relation, env *expr.Env, update
 			return dberr.Invalidf("%s() is supported only in SELECT",
 				r.Columns[0].Name)
 		}
-		if update && env.Release.RefusesContains && (r.Op == parser.Contains || r.Op == parser.ContainsKey) {
+		if update && env.Release.RejectsContains && (r.Op == parser.Contains || r.Op == parser.ContainsKey) {
 			return dberr.Invalidf("Cannot use UPDATE with %s", r.Op)
 		}
 		bound, err := relation.Bind(r, env)

@@ -5,16 +5,16 @@
 //
 // A budget works with debt: it admits a request while its balance is positive, and charges the request once its cost is
 // known, so the balance can become negative. Over time, a partition never spends more than its throughput. If the
-// demand exceeds the throughput, package share divides it evenly among users and their connections, low priority last.
-// A user that has spent little may be admitted at a negative balance, down to a limit.
+// demand exceeds the throughput, package fairshare divides it evenly among users and their connections, low priority
+// last. A user that has spent little may be admitted at a negative balance, down to a limit.
 package budget
 
 import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -147,7 +147,7 @@ func (b *Budget) Absorb(other *Budget) {
 
 // Admit returns 0 if a request is admitted, or the time to wait. term is the leader's term, which is above 0. In a new
 // term, the balance is worth at most half a second.
-func (b *Budget) Admit(term uint64, who share.Claimant, now Instant) time.Duration {
+func (b *Budget) Admit(term uint64, who fairshare.Principal, now Instant) time.Duration {
 	rt := b.rate.Load()
 	if rt == nil {
 		return 0
@@ -168,7 +168,7 @@ func (b *Budget) Admit(term uint64, who share.Claimant, now Instant) time.Durati
 }
 
 // Charge deducts the units that a claimant has used, as of the last admitted request.
-func (b *Budget) Charge(who share.Claimant, u ru.Units) {
+func (b *Budget) Charge(who fairshare.Principal, u ru.Units) {
 	rt := b.rate.Load()
 	if rt == nil || u == 0 {
 		return

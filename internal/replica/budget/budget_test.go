@@ -26,7 +26,7 @@ func newBudget(perSecond int64) (*Budget, *clock) {
 func take(b *Budget, c *clock, term uint64, price ru.Units, d time.Duration) (got ru.Units) {
 	for end := c.now + Instant(d); c.now < end; {
 		if wait := b.Admit(term, one, c.now); wait > 0 {
-			c.pass((wait + time.Millisecond - 1).Truncate(time.Millisecond)) // clients are told milliseconds
+			c.pass((wait + time.Millisecond - 1).Truncate(time.Millisecond)) // clients receive milliseconds
 			continue
 		}
 		b.Charge(one, price)
@@ -36,7 +36,7 @@ func take(b *Budget, c *clock, term uint64, price ru.Units, d time.Duration) (go
 	return got
 }
 
-// TestBudget proves how much a partition gives under overload: 10,000 RU/s and 6,000 RU/s within 1 % over 30 s, also if
+// TestBudget checks how much a partition gives under overload: 10,000 RU/s and 6,000 RU/s within 1 % over 30 s, also if
 // it was idle before and if single requests cost more than a second gives; never more than Most.
 func TestBudget(t *testing.T) {
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBurst proves that a partition of less than 3,000 RU/s may take what it has not used in 300 s at up to 3,000 RU/s,
+// TestBurst checks that a partition of less than 3,000 RU/s may take what it has not used in 300 s at up to 3,000 RU/s,
 // and no more than its own rate after that.
 func TestBurst(t *testing.T) {
 	b, c := newBudget(400)
@@ -70,14 +70,14 @@ func TestBurst(t *testing.T) {
 	if got := take(b, c, 1, ru.Unit, lasts).Float(); math.Abs(got-3000*lasts.Seconds()) > 0.02*got {
 		t.Errorf("the burst gave %.0f RU in %v, want 3000 a second", got, lasts)
 	}
-	take(b, c, 1, ru.Unit, 2*time.Second) // what little is left of it
+	take(b, c, 1, ru.Unit, 2*time.Second) // the small remainder
 	if got := take(b, c, 1, ru.Unit, 30*time.Second).Float() / 30; math.Abs(got-400) > 4 {
 		t.Errorf("after it: %.0f RU/s, want 400", got)
 	}
 }
 
-// TestChangesHands proves that a new leader begins with half a second of the budget at most, and that what came of a
-// split, or of a merge, has the balance that was there, debts included.
+// TestChangesHands checks that a new leader starts with at most half a second of the budget, and that a partition
+// created by a split or a merge has the balance of its origin, including debts.
 func TestChangesHands(t *testing.T) {
 	b, c := newBudget(400)
 	c.pass(time.Hour)

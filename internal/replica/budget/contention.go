@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 
 // contention records how much of a budget each claimant has received while the demand exceeds the budget.
 type contention struct {
-	shares share.Shares
+	shares fairshare.Shares
 	// mix makes claimants hash differently in each period of contention, so two claimants that collide in one period do
 	// not collide in the next.
 	mix uint64
@@ -38,7 +38,7 @@ type contention struct {
 
 // waitFor returns how long a claimant must wait if the balance becomes positive after wait. A claimant with rivals may
 // go into debt, the further the less it has received. A claimant of low priority leaves a part of the balance.
-func (b *Budget) waitFor(rt *rate, wait int64, who share.Claimant, now Instant) int64 {
+func (b *Budget) waitFor(rt *rate, wait int64, who fairshare.Principal, now Instant) int64 {
 	s := b.contention.Load()
 	if s == nil {
 		s = &contention{mix: uint64(now)*0x9e3779b97f4a7c15 | 1}
@@ -65,14 +65,14 @@ func (b *Budget) waitFor(rt *rate, wait int64, who share.Claimant, now Instant) 
 }
 
 // bucket mixes the hashes of a claimant.
-func (s *contention) bucket(c share.Claimant) share.Claimant {
+func (s *contention) bucket(c fairshare.Principal) fairshare.Principal {
 	c.User = uint32(uint64(c.User+1) * s.mix >> 32)
 	c.Connection = uint32(uint64(c.Connection+1) * s.mix >> 32)
 	return c
 }
 
 // charge records the units that a claimant has received.
-func (s *contention) charge(who share.Claimant, u ru.Units, rt *rate) {
+func (s *contention) charge(who fairshare.Principal, u ru.Units, rt *rate) {
 	s.shares.Took(s.bucket(who), int64(u))
 	price := math.Float64frombits(s.price.Load())
 	weight := min(float64(u)*rt.each/float64(time.Second), 0.5) // by its share of a second

@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 // one is who asks where it does not matter who does.
-var one = share.Claimant{User: 1, Connection: 1}
+var one = fairshare.Principal{User: 1, Connection: 1}
 
 // demand is a claimant that asks for so many requests of a price a second, and does not wait for anything.
 type demand struct {
-	share.Claimant
+	fairshare.Principal
 	perSecond float64
 	price     ru.Units
 }
@@ -28,7 +28,7 @@ func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 	b, c := newBudget(perSecond)
 	rng := rand.New(rand.NewPCG(1, 2))
 	got = make([]float64, len(demands))
-	take(b, c, 1, ru.Unit, 310*time.Second*time.Duration(min(1, burstMax/perSecond))) // what was saved is spent
+	take(b, c, 1, ru.Unit, 310*time.Second*time.Duration(min(1, burstMax/perSecond))) // the savings are spent
 	for begin := c.now; c.now < begin+Instant(20*time.Second); c.pass(time.Millisecond) {
 		var asks []int
 		for i := range demands {
@@ -43,10 +43,10 @@ func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 		rng.Shuffle(len(asks), func(i, k int) { asks[i], asks[k] = asks[k], asks[i] })
 		for _, i := range asks {
 			d := &demands[i]
-			if b.Admit(1, d.Claimant, c.now) > 0 {
+			if b.Admit(1, d.Principal, c.now) > 0 {
 				continue
 			}
-			b.Charge(d.Claimant, d.price)
+			b.Charge(d.Principal, d.price)
 			if c.now >= begin+Instant(5*time.Second) {
 				got[i] += d.price.Float() / 15
 				sum += d.price.Float() / 15
@@ -56,12 +56,12 @@ func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 	return got, sum
 }
 
-// TestScarce proves that a budget that is asked for more than it gives is divided evenly among users, whoever asks
-// most, whatever a request costs and however many connections a user has; that what one does not ask for goes to the
-// others; that low priority gets what is left; and that all of them together get what is due, no more and no less.
+// TestScarce checks that an overloaded budget is divided evenly among users, independent of the number of their
+// requests and connections and of the price of a request. A share that one user does not request goes to the others,
+// and low priority gets the remainder. All users together get exactly the budget.
 func TestScarce(t *testing.T) {
 	user := func(n uint32, perSecond float64, price ru.Units) demand {
-		return demand{share.Claimant{User: n, Connection: n}, perSecond, price}
+		return demand{fairshare.Principal{User: n, Connection: n}, perSecond, price}
 	}
 	low := func(d demand) demand {
 		d.Low = true
@@ -69,17 +69,17 @@ func TestScarce(t *testing.T) {
 	}
 	many := []demand{user(1, 8000, ru.Unit)}
 	for i := range uint32(10) {
-		many = append(many, demand{share.Claimant{User: 2, Connection: 100 + i}, 4000, ru.Unit})
+		many = append(many, demand{fairshare.Principal{User: 2, Connection: 100 + i}, 4000, ru.Unit})
 	}
-	loud := []demand{{share.Claimant{User: 3, Connection: 1}, 50_000, ru.Unit}}
+	loud := []demand{{fairshare.Principal{User: 3, Connection: 1}, 50_000, ru.Unit}}
 	for i := range uint32(4) {
-		loud = append(loud, demand{share.Claimant{User: 3, Connection: 2 + i}, 500, ru.Unit})
+		loud = append(loud, demand{fairshare.Principal{User: 3, Connection: 2 + i}, 500, ru.Unit})
 	}
 	for name, c := range map[string]struct {
 		rate    int64
 		demands []demand
 		want    []float64 // RU/s of the first ones
-		slack   float64   // as a part of what is wanted
+		slack   float64   // relative to the wanted value
 	}{
 		"one alone": {6000, []demand{user(1, 20_000, ru.Unit)}, []float64{6000}, 0.01},
 		"twenty times as much": {10_000, []demand{user(1, 120_000, ru.Unit), user(2, 6_000, ru.Unit)},
@@ -119,7 +119,7 @@ func TestScarce(t *testing.T) {
 	}
 }
 
-// TestEnough proves that nothing is remembered of who has had what where there is enough, nor long after there was not.
+// TestEnough checks that nothing is remembered of who has had what where there is enough, nor long after there was not.
 func TestEnough(t *testing.T) {
 	b, c := newBudget(6000)
 	for range 10_000 {

@@ -26,8 +26,8 @@ func newSiblings(n int, each int64) *siblings {
 	return s
 }
 
-// run asks each of the siblings for so many request units a second, in requests of one, and says what each has given a
-// second.
+// run requests the given number of request units per second from each sibling, in requests of 1 RU, and returns the
+// units per second that each one granted.
 func (s *siblings) run(asked []int64, d time.Duration) []float64 {
 	got := make([]float64, len(asked))
 	owed := make([]float64, len(asked))
@@ -58,9 +58,9 @@ func (s *siblings) lend() {
 	}
 }
 
-// TestLoan: a partition that is asked for more than its share takes up to 10,000 RU/s while its siblings are idle, and
-// no more than its share while they are not; together they never take more than all shares, besides what they have
-// saved; and a sibling that was idle has its own share as soon as it wants it.
+// TestLoan checks that a partition with more requests than its share takes up to 10,000 RU/s while its siblings are
+// idle, and only its share while they are busy. Together they never take more than all shares plus their savings. A
+// sibling that was idle has its share as soon as it requests it.
 func TestLoan(t *testing.T) {
 	for name, c := range map[string]struct {
 		each  int64
@@ -76,7 +76,7 @@ func TestLoan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSiblings(len(c.asked), c.each)
-			s.run(c.asked, 2*time.Second) // what was saved is spent, and what is lent comes to rest
+			s.run(c.asked, 2*time.Second) // spends the savings, and lets loans settle
 			got := s.run(c.asked, 10*time.Second)
 			sum, all := 0., float64(c.each)*float64(len(c.asked))
 			for i, g := range got {

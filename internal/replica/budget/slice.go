@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -48,17 +48,17 @@ type Slice struct {
 type refusals [64]atomic.Pointer[refusal]
 
 type refusal struct {
-	who   share.Claimant
+	who   fairshare.Principal
 	until Instant
 }
 
-func (r *refusals) of(c share.Claimant) *atomic.Pointer[refusal] {
+func (r *refusals) of(c fairshare.Principal) *atomic.Pointer[refusal] {
 	return &r[(c.User^c.Connection)%uint32(len(r))]
 }
 
 // Admit reports whether the follower may serve a request itself. If not, wait is the time for which the leader rejects
 // the claimant; if wait is 0, the request must go to the leader.
-func (s *Slice) Admit(who share.Claimant, now Instant) (wait time.Duration, ok bool) {
+func (s *Slice) Admit(who fairshare.Principal, now Instant) (wait time.Duration, ok bool) {
 	if s.left.Load() > 0 && int64(now) < s.until.Load() {
 		return 0, true
 	}
@@ -114,7 +114,7 @@ func (s *Slice) Lend(lent, price ru.Units, now Instant) {
 }
 
 // Refuse records that the leader rejects a claimant for the given time.
-func (s *Slice) Refuse(who share.Claimant, wait time.Duration, now Instant) {
+func (s *Slice) Refuse(who fairshare.Principal, wait time.Duration, now Instant) {
 	all := s.refused.Load()
 	if all == nil {
 		if all = new(refusals); !s.refused.CompareAndSwap(nil, all) {

@@ -10,7 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// group is a leader with its balance and two followers, each with clients of its own, and what all of them were given.
+// group is a leader with its balance and two followers, each with its own clients, and the units that each one was
+// granted.
 type group struct {
 	leader    *Budget
 	term      uint64
@@ -71,9 +72,9 @@ func (g *group) run(c *clock, perSecond [3]int, price ru.Units, d time.Duration)
 	}
 }
 
-// TestSlices proves that what is given by a leader and by followers together is what is due, within 1 % of 30 s, if
-// clients ask for more by way of any of them, whatever their requests cost; within 3 % if the leader changes meanwhile;
-// and that followers serve nearly all themselves of what the budget can bear.
+// TestSlices checks that the leader and the followers together grant the budget, within 1 % over 30 s, if clients
+// request more through any of them, for all request prices; within 3 % if the leader changes. Followers grant nearly
+// all units themselves.
 func TestSlices(t *testing.T) {
 	const half = 15 * time.Second
 	for name, c := range map[string]struct {
@@ -115,7 +116,7 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// TestSliceLapses proves that what a follower was lent and has not used is gone after a second, and that it asks for
+// TestSliceLapses checks that what a follower was lent and has not used is gone after a second, and that it asks for
 // nothing while hardly anybody asks it: so it costs a table nothing.
 func TestSliceLapses(t *testing.T) {
 	b, c := newBudget(10_000)

@@ -23,8 +23,8 @@ func read(t *testing.T, j *Buffer, partition, after, upto uint64) (out []string,
 	return out, err
 }
 
-// TestIntervals proves that what was added comes back for every interval that is kept, in order, and that everything
-// else is refused: what is too old, not here yet, behind a hole, or of before the beginning.
+// TestIntervals checks that the buffer returns its entries for every interval that it holds, in order, and rejects all
+// other intervals: too old, not yet complete, behind a gap, or before the first entry.
 func TestIntervals(t *testing.T) {
 	j := New(1 << 20)
 	defer j.Close()
@@ -76,8 +76,8 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestBound proves that a journal stays within its bound whatever comes, that the oldest goes first, and that what is
-// told as kept is right as it was added, while somebody reads.
+// TestBound checks that a buffer stays within its memory limit, that it drops the oldest entries first, and that the
+// interval it reports as held contains exactly the added entries, with a concurrent reader.
 func TestBound(t *testing.T) {
 	const bound = 64 << 10
 	j := New(bound)
@@ -137,8 +137,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestIdle proves that a journal that nobody asks for is off and keeps nothing after a minute, that it stays on while
-// somebody asks, and that what comes after a pause is not taken for all there was.
+// TestIdle checks that a buffer is off and empty after a minute without KeepAlive, that KeepAlive keeps it on, and that
+// entries added after a pause are not returned as the complete history.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := New(1 << 20)

@@ -45,7 +45,7 @@ func (s *small) usage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: s.free.Load(), TotalBytes: 100 << 20}, nil
 }
 
-// open opens a store and returns what tells of the background work that failed.
+// open opens a store and returns a channel with the errors of background work.
 func (s *small) open(t *testing.T, o Options) (*pebble.DB, *FS, chan error) {
 	t.Helper()
 	o.Usage = s.usage
@@ -77,7 +77,7 @@ func noise(t *testing.T, n int) []byte {
 	return b
 }
 
-// TestFlushWaits proves that a flush that finds no space is repeated now and then, not again and again, that it
+// TestFlushWaits checks that a flush that finds no space is repeated now and then, not again and again, that it
 // succeeds when there is space, and that a store whose disk is full can be closed and loses nothing (F2).
 func TestFlushWaits(t *testing.T) {
 	s := newSmall()
@@ -122,8 +122,8 @@ func TestFlushWaits(t *testing.T) {
 	}
 }
 
-// TestCompactionLeavesRoom proves that a compaction is put off while it would take the space that is to be kept, for a
-// while each time, that flushes are made meanwhile, and the compaction when there is room (F2, F3).
+// TestCompactionLeavesRoom checks that a compaction that would use the reserved space is postponed, that flushes
+// continue during that time, and that the compaction runs when there is enough space (F2, F3).
 func TestCompactionLeavesRoom(t *testing.T) {
 	s := newSmall()
 	s.free.Store(10 << 20)
@@ -145,7 +145,7 @@ func TestCompactionLeavesRoom(t *testing.T) {
 	poll.Until(t, "a compaction", func() bool { return db.Metrics().Levels[0].TablesCount <= 1 })
 }
 
-// TestLogBreaks proves that a log that cannot be written breaks the store once it is open, and is an error before (F1).
+// TestLogBreaks checks that a log that cannot be written breaks the store once it is open, and is an error before (F1).
 func TestLogBreaks(t *testing.T) {
 	var full atomic.Bool
 	mem := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -170,8 +170,8 @@ func TestLogBreaks(t *testing.T) {
 	}
 }
 
-// TestRoom proves that a store is not opened if its disk has no room for what its log holds, and that the refusal says
-// how much is missing.
+// TestRoom checks that a store whose log does not fit on its disk does not open, and that the error contains the
+// missing bytes.
 func TestRoom(t *testing.T) {
 	s := newSmall()
 	f, err := s.Create("000001.log", vfs.WriteCategoryUnspecified)
@@ -192,8 +192,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestOnlyItsOwn proves that a checkpoint which fails on another disk, wherever it fails, is an error and nothing more:
-// the store goes on, and no directory is left that looks whole (F4).
+// TestOnlyItsOwn checks that a checkpoint that fails at any step on another disk returns an error and has no other
+// effect: the store continues, and no directory remains that looks complete (F4).
 func TestOnlyItsOwn(t *testing.T) {
 	var at atomic.Int64 // which operation on the other disk fails, and all after it
 	mem := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

@@ -29,8 +29,8 @@ func (p *process) open() (io.Closer, error) {
 // Close sets it free.
 func (p *process) Close() error { p.free.Add(1); return nil }
 
-// TestReserve proves that a store goes on while clients hold all descriptors for as long as they like, that nobody is
-// let in meanwhile, and that everybody is when they are gone (F5).
+// TestReserve checks that a store continues while clients hold all file descriptors, that no new client is accepted
+// during that time, and that clients are accepted when descriptors are free again (F5).
 func TestReserve(t *testing.T) {
 	var p process
 	p.free.Store(reserveFiles)

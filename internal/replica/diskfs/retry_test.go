@@ -22,8 +22,8 @@ func (d disk) ReuseForWrite(before, name string, c vfs.DiskWriteCategory) (vfs.F
 	return d.OpenReadWrite(name, c)
 }
 
-// TestDescriptorsRunOut proves that a store waits for descriptors, of the process or of the machine, wherever it opens
-// a file, and that neither its log nor its tables notice.
+// TestDescriptorsRunOut checks that a store waits for file descriptors, of the process or of the machine, at every
+// place where it opens a file, and that its log and its tables are not affected.
 func TestDescriptorsRunOut(t *testing.T) {
 	for _, out := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE} {
 		var scarce atomic.Bool

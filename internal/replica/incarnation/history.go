@@ -65,7 +65,7 @@ func (l *History) Newest() Start {
 const numbersBits = 44
 
 // FirstNumber returns the first sequence number reserved for the newest start. Numbers of later starts are higher,
-// regardless of the clock. It returns 0 if there is no start.
+// regardless of the clock. It returns 0 without a start.
 func (l *History) FirstNumber() uint64 { return l.Number << numbersBits }
 
 // Includes reports whether the history includes s. It returns true if s is zero.

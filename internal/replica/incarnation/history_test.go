@@ -71,8 +71,8 @@ func saw(t *testing.T, w *PeerHistory, l *History) {
 	}
 }
 
-// TestRestarts proves that a directory is accepted after any number of starts up to Kept that nobody has seen, and the
-// same start again and again.
+// TestRestarts checks that peers accept a directory after up to StartsMax starts that no peer has recorded, and accept
+// the same start repeatedly.
 func TestRestarts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var d directory
@@ -101,10 +101,10 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// TestCopyIsRefused proves that of a directory and its copy only the one goes on that was seen first, however often the
-// other one is started, and that an earlier state is refused for good, also by those who have only a record of what was
-// seen.
-func TestCopyIsRefused(t *testing.T) {
+// TestCopyIsRejected checks that if a directory and its copy both start, only the one that peers recorded first is
+// accepted, however often the other one starts. An earlier state is rejected permanently, also by peers that have only
+// a stored record.
+func TestCopyIsRejected(t *testing.T) {
 	for _, ahead := range []int{1, 2, 10} {
 		var original directory
 		for range 3 {
@@ -134,7 +134,7 @@ func TestCopyIsRefused(t *testing.T) {
 	}
 }
 
-// TestPartsGoTogether proves (Y2): which log goes with which rows.
+// TestPartsGoTogether checks (Y2): which log goes with which rows.
 func TestPartsGoTogether(t *testing.T) {
 	var d, stranger directory
 	d.start(t)
@@ -168,9 +168,9 @@ func TestPartsGoTogether(t *testing.T) {
 	}
 }
 
-// TestRename proves that a directory is another owner's after Rename, which may be repeated, goes on with its starts,
-// and is the old one's no more; and that Check says so without a start.
-func TestRename(t *testing.T) {
+// TestChangeOwner checks that ChangeOwner gives a directory to another owner, is idempotent, and keeps the starts; and
+// that Check rejects the old owner without a start.
+func TestChangeOwner(t *testing.T) {
 	var d directory
 	d.start(t)
 	other := []byte("else")
@@ -197,7 +197,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestRefusalStays proves that a directory that was refused for good says so when it is opened again.
+// TestRefusalStays checks that a directory that was refused for good says so when it is opened again.
 func TestRefusalStays(t *testing.T) {
 	var d directory
 	d.start(t)
@@ -213,7 +213,7 @@ func TestRefusalStays(t *testing.T) {
 	}
 }
 
-// TestMalformed proves that bytes which no lineage was encoded to are an error, not a lineage.
+// TestMalformed checks that bytes which no lineage was encoded to are an error, not a lineage.
 func TestMalformed(t *testing.T) {
 	good := (&History{Number: 2, Marks: []uint64{7, 8}}).Append(nil)
 	for n := 1; n < len(good); n++ {
@@ -229,8 +229,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestNumbersGoUp proves that no start of a directory gives a number which is not above all that an earlier one gave,
-// if that was not under way for years.
+// TestNumbersGoUp checks that every start of a directory returns a number above all numbers of earlier starts that
+// ended less than years ago.
 func TestNumbersGoUp(t *testing.T) {
 	d := &directory{}
 	const given = 1 << 43

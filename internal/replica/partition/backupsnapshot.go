@@ -47,7 +47,7 @@ func (r *Replica) BeginSnapshot(ctx context.Context) (*Snapshot, error) {
 
 func (r *Replica) beginSnapshot(ctx context.Context) (*Snapshot, error) {
 	if _, err := r.evaluating(); err != nil {
-		return nil, err // before all writers wait in vain
+		return nil, err // before all writers wait
 	}
 	release, err := r.freeze(ctx)
 	if err != nil {

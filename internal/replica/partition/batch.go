@@ -144,7 +144,7 @@ func (r *Replica) stampAndProposeAll(
 			kind = usage.Applied
 		}
 		price, bytes := ru.Write(m)
-		r.recordWrite(m.Claimant, kind, price, bytes, m.Token)
+		r.recordWrite(m.Principal, kind, price, bytes, m.Token)
 	}
 	return true, nil
 }
@@ -233,7 +233,7 @@ func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command
 	if err != nil {
 		return nil, 0, err
 	}
-	r.recordRead(c.Mutation.Claimant, false, usage.Update, price, f.rows, f.bytes, c.Mutation.Token, c.Mutation.Key)
+	r.recordRead(c.Mutation.Principal, false, usage.Update, price, f.rows, f.bytes, c.Mutation.Token, c.Mutation.Key)
 	whole := c.Mutation
 	whole.Ops, err = command.Resolve(slices.Clip(c.Mutation.Ops), c, f.found, row.Unstamped)
 	return &whole, price, err

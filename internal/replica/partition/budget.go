@@ -13,8 +13,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/usage"
@@ -22,7 +22,7 @@ import (
 
 // admit admits a client's request, or rejects it because the partition has exceeded its throughput. The leader decides,
 // in the term in which it evaluates. A term of 0 rejects nothing.
-func (r *Replica) admit(term uint64, who share.Claimant) error {
+func (r *Replica) admit(term uint64, who fairshare.Principal) error {
 	if term == 0 || !r.budget.Bounded() {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (r *Replica) admitWrite(m *command.Mutation) error {
 	if !r.Budgeted() || m.Retried || m.Timestamp != 0 {
 		return nil
 	}
-	return r.admit(r.seq.evaluating(), m.Claimant)
+	return r.admit(r.seq.evaluating(), m.Principal)
 }
 
 // admitRead is admit for a read. With here, a follower admits the read if it has units left that its leader has lent;
@@ -90,11 +90,11 @@ func (r *Replica) admitRead(c *command.Read, here bool) (lent bool, err error) {
 	term, err := r.evaluating()
 	switch {
 	case err == nil:
-		return false, r.admit(term, c.Claimant)
+		return false, r.admit(term, c.Principal)
 	case !here:
 		return false, err
 	}
-	wait, ok := r.slice.Admit(c.Claimant, r.host.budgetClock())
+	wait, ok := r.slice.Admit(c.Principal, r.host.budgetClock())
 	switch {
 	case !ok:
 		return false, err
@@ -121,7 +121,7 @@ func (r *Replica) lend(c *command.Read, v command.Visitor, lent bool) {
 
 // AllowsLocalRead reports whether the budget allows the replica to serve a read as a follower. This is the case if the
 // budget is unlimited, if the replica has borrowed units, or if it knows that the leader rejects the claimant.
-func (r *Replica) AllowsLocalRead(who share.Claimant) bool {
+func (r *Replica) AllowsLocalRead(who fairshare.Principal) bool {
 	if !r.budget.Bounded() {
 		return true
 	}
@@ -146,7 +146,7 @@ func (r *Replica) Lent(lent, price ru.Units) {
 
 // Refused records that the leader has rejected a claimant's read. Until wait has passed, this follower rejects the
 // claimant's reads itself.
-func (r *Replica) Refused(who share.Claimant, wait time.Duration) {
+func (r *Replica) Refused(who fairshare.Principal, wait time.Duration) {
 	if r.budget.Bounded() {
 		r.slice.Refuse(who, wait, r.host.budgetClock())
 	}
@@ -155,7 +155,7 @@ func (r *Replica) Refused(who share.Claimant, wait time.Duration) {
 // Spend charges a principal for evaluating the rows of a read, in addition to the price of the read. A follower owes
 // this amount to its leader: it serves nothing until its next read at the leader has paid. key is nil if the request
 // has read a range.
-func (r *Replica) Spend(who share.Claimant, tok token.Token, key []byte, u ru.Units) {
+func (r *Replica) Spend(who fairshare.Principal, tok token.Token, key []byte, u ru.Units) {
 	kind := usage.Slice
 	if key == nil {
 		kind = usage.Scan

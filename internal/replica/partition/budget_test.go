@@ -12,8 +12,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/budget"
 	"github.com/ilion-db/ilion/internal/replica/usage"
@@ -27,12 +27,12 @@ func meteredReplica(perSecond int64) *Replica {
 	return r
 }
 
-// TestRefusalOfBudget proves that the official retry policies of Cosmos DB find in the refusal what they look for: they
+// TestRefusalOfBudget checks that the official retry policies of Cosmos DB find in the refusal what they look for: they
 // split the text at commas and then at equals signs, and want an integer behind the key RetryAfterMs.
 func TestRefusalOfBudget(t *testing.T) {
 	r := meteredReplica(400)
-	r.budget.Charge(share.Claimant{}, 1000*ru.Unit)
-	err := r.admit(1, share.Claimant{})
+	r.budget.Charge(fairshare.Principal{}, 1000*ru.Unit)
+	err := r.admit(1, fairshare.Principal{})
 	busy, ok := errors.AsType[*dberr.Overloaded](err)
 	if !ok || !strings.HasPrefix(err.Error(), "Request rate is large: ActivityID=") ||
 		!strings.Contains(err.Error(), "TooManyRequests (429): physical partition 7") {
@@ -53,12 +53,12 @@ func TestRefusalOfBudget(t *testing.T) {
 	}
 }
 
-// TestSpend proves that what evaluating rows has cost is taken from the balance: the leader refuses the next request, a
+// TestSpend checks that what evaluating rows has cost is taken from the balance: the leader refuses the next request, a
 // follower asks the leader before it serves one, and pays then.
 func TestSpend(t *testing.T) {
 	r := meteredReplica(400)
 	r.seq = &evaluator{term: 1}
-	who := share.Claimant{User: 1}
+	who := fairshare.Principal{User: 1}
 	if err := r.admit(1, who); err != nil {
 		t.Fatal(err)
 	}
@@ -105,18 +105,18 @@ func BenchmarkBudget(b *testing.B) {
 	b.Run("admitted", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if r.admit(1, share.Claimant{}) != nil {
+			if r.admit(1, fairshare.Principal{}) != nil {
 				b.Fatal("refused")
 			}
 			n++
-			r.recordRead(share.Claimant{}, false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
+			r.recordRead(fairshare.Principal{}, false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
 		}
 	})
 	b.Run("refused", func(b *testing.B) {
-		r.budget.Charge(share.Claimant{}, 1e6*ru.Unit)
+		r.budget.Charge(fairshare.Principal{}, 1e6*ru.Unit)
 		b.ReportAllocs()
 		for b.Loop() {
-			if r.admit(1, share.Claimant{}) == nil {
+			if r.admit(1, fairshare.Principal{}) == nil {
 				b.Fatal("admitted")
 			}
 		}

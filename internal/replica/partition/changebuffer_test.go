@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 )
 
-// TestJournal proves that the journal is told exactly what has changed rows: not what the log refused, which never took
-// effect, not what no restore needs, nothing while nobody asks, and that an entry of which a crash has left a part in
-// the store is a hole.
-func TestJournal(t *testing.T) {
+// TestChangeBuffer checks that the change buffer receives exactly the entries that have changed rows: no entries that
+// the log rejected, none that no restore needs, none while the buffer is off. An entry that a crash has left partly in
+// the store is a gap.
+func TestChangeBuffer(t *testing.T) {
 	b := newBench(t)
 	j := changebuffer.New(1 << 20)
 	defer j.Close()
@@ -58,7 +58,7 @@ func TestJournal(t *testing.T) {
 	}
 	if invariant.Enabled {
 		b.commit()
-		return // (P6) finds that the meta is changed by hand
+		return // the check of (P6) detects the manual change of the meta
 	}
 	b.host.Replica(1).ahead.meta.Begun = keys.Begun{Index: 16, Commands: 1}
 	b.entry(lower, 16, stamped(low[1], 6, 6, 0), stamped(low[2], 7, 7, 0))

@@ -13,10 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// sender asks a replica for something; what it sends goes through the function first.
+// sender sends a request to a replica, and passes its mutation to the function first.
 type sender = func(*Replica, func(*command.Mutation)) error
 
-// tally is what clients know of counters: the additions that were acknowledged, and those of which nobody knows.
+// tally is the state of counters as clients know it: the additions that were acknowledged, and the additions with an
+// unknown outcome.
 type tally struct{ sure, unsure [40]int64 }
 
 // clients write keys and add to counters until end, by send, which finds the partition of a key. They fail the test

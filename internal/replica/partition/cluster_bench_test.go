@@ -19,7 +19,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// slots bounds how many writes are under way, and counts what came of them.
+// slots limits the writes in progress, and counts their outcomes.
 type slots struct {
 	free chan struct{}
 	mu   sync.Mutex
@@ -35,8 +35,8 @@ func (s *slots) Done(err error) {
 	<-s.free
 }
 
-// BenchmarkReplicaSet is the CPU time of requests of a partition whose four replicas are in this process, on disks in
-// memory: that of all four together.
+// BenchmarkReplicaSet measures the CPU time of requests of a partition whose four replicas are in this process, on
+// disks in memory: the sum of all four.
 func BenchmarkReplicaSet(b *testing.B) {
 	run := func(name string, f func(b *testing.B, w *world, r *Replica)) {
 		b.Run(name, func(b *testing.B) {

@@ -45,17 +45,17 @@ type node struct {
 	log   *raftlog.Store
 	store *storage.Store
 	host  atomic.Pointer[Host] // nil while it is down
-	// crashed is set from the moment from which nothing of what the node does counts: nobody hears of it.
+	// crashed is set from the moment when nothing that the node does reaches others.
 	crashed atomic.Bool
 	// levels are what the node's build understands, feature.Known if it is zero.
 	levels feature.Range
 	// around, if not nil, is put around the node's store; staleness is its Cluster.StalenessMax.
 	around    func(Store) Store
 	staleness time.Duration
-	// records are the versions that RecordsChanged was told.
+	// records are the versions passed to RecordsChanged.
 	mu      sync.Mutex
 	records []uint64
-	// puts are the changes that RecordsPut was told.
+	// puts are the changes passed to RecordsPut.
 	puts map[uint64][]command.Record
 }
 
@@ -132,7 +132,7 @@ func (w *world) stop(i int) {
 	}
 }
 
-// crash stops a node and takes away what was not synced when it did. Nobody hears of what it syncs after that.
+// crash stops a node and removes everything that was not synced at that moment. Later syncs have no effect.
 func (w *world) crash(i int) {
 	n := w.nodes[i]
 	n.crashed.Store(true)
@@ -222,7 +222,7 @@ func (w *world) until(what string, ok func() bool) {
 	poll.Until(w.t, what, ok)
 }
 
-// replica returns a node's replica of a partition, nil if there is none.
+// replica returns a node's replica of a partition, or nil.
 func (w *world) replica(i int, id topology.PartitionID) *Replica {
 	if h := w.nodes[i].host.Load(); h != nil {
 		return h.Replica(id)
@@ -293,7 +293,7 @@ func (w *world) dedupe() command.DedupeID {
 	return command.DedupeID{Coordinator: [16]byte{9}, Sequence: w.sequence.Add(1)}
 }
 
-// write writes a value with an id of its own until the outcome is known.
+// write writes a value with a new id until the outcome is known.
 func (w *world) write(id topology.PartitionID, key string, v int64) error {
 	dedupe := w.dedupe()
 	return w.request(id, func(r *Replica, try func(*command.Mutation)) error {

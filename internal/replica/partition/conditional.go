@@ -33,7 +33,7 @@ func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, 
 		return r.wrongRange()
 	}
 	if _, err := r.evaluating(); err != nil {
-		return err // before it waits in vain
+		return err // before it waits
 	}
 	if err := r.admitWrite(m); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (r *Replica) evaluateLatched(
 		return err
 	}
 	d := v.cas
-	if v.whole == nil && !v.told && m.Retried && m.Dedupe != (command.DedupeID{}) && !c.Dry {
+	if v.whole == nil && !v.fromRecord && m.Retried && m.Dedupe != (command.DedupeID{}) && !c.Dry {
 		if err := v.keepResult(c); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (r *Replica) evaluateLatched(
 		return err
 	}
 	if applied { // done may have been called: d and m must not be used any longer
-		r.recordWrite(v.whole.Claimant, usage.Applied, v.price, v.written, v.whole.Token)
+		r.recordWrite(v.whole.Principal, usage.Applied, v.price, v.written, v.whole.Token)
 	}
 	return nil
 }
@@ -154,11 +154,11 @@ func (r *Replica) completeConditional(done command.CASCompletion, d *command.CAS
 type evaluation struct {
 	cas   *command.CASResult
 	whole *command.Mutation
-	// result is the dedupe record to store with the mutation, in which brief replaces the result of the program. told
-	// reports whether the outcome comes from such a record.
-	result []byte
-	brief  []byte
-	told   bool
+	// result is the dedupe record to store with the mutation, in which brief replaces the result of the program.
+	// fromRecord reports whether the outcome comes from such a record.
+	result     []byte
+	brief      []byte
+	fromRecord bool
 	// above is the highest timestamp of the data that whole must supersede.
 	above int64
 	// log describes how changes are logged; nil if they are not. stamp is then the timestamp of the operands.
@@ -178,10 +178,10 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 	once := m.Dedupe != command.DedupeID{}
 	if once {
 		if d, err := r.dedupeResult(m); d != nil || err != nil {
-			return evaluation{cas: d, told: true}, err
+			return evaluation{cas: d, fromRecord: true}, err
 		}
 		if d, err := r.recordMissing(ctx, c); d != nil || err != nil {
-			return evaluation{cas: d, told: true}, err
+			return evaluation{cas: d, fromRecord: true}, err
 		}
 	}
 	at := r.host.store.Pin(m.Table, m.Token, m.Key)
@@ -215,7 +215,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 	if len(c.Conditions) > 0 {
 		kind = usage.Condition
 	}
-	r.recordRead(m.Claimant, false, kind, price, f.rows, f.bytes, m.Token, m.Key)
+	r.recordRead(m.Principal, false, kind, price, f.rows, f.bytes, m.Token, m.Key)
 	if err == nil {
 		err = checkMaxCharge(c, ru.Units(v.cas.Charge))
 	}

@@ -6,9 +6,9 @@ import (
 	"encoding/binary"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/usage"
@@ -26,7 +26,7 @@ type Counts struct {
 }
 
 // recordWrite charges, counts, and samples a write.
-func (r *Replica) recordWrite(who share.Claimant, k usage.Kind, u ru.Units, bytes int64, tok token.Token) {
+func (r *Replica) recordWrite(who fairshare.Principal, k usage.Kind, u ru.Units, bytes int64, tok token.Token) {
 	r.budget.Charge(who, u)
 	r.sampleWrite(bytes, int64(r.usage.RecordWrite(k, tok, u, bytes)), tok)
 	r.sample(u, tok)
@@ -34,7 +34,7 @@ func (r *Replica) recordWrite(who share.Claimant, k usage.Kind, u ru.Units, byte
 
 // recordRead charges and counts a read. key is nil if the request may have ended, and tok is ignored for a usage.Scan.
 // With lent, the replica is a follower that spends borrowed units.
-func (r *Replica) recordRead(who share.Claimant, lent bool, k usage.Kind, u ru.Units, rows, bytes int64,
+func (r *Replica) recordRead(who fairshare.Principal, lent bool, k usage.Kind, u ru.Units, rows, bytes int64,
 	tok token.Token,
 	key []byte) {
 	if lent {

@@ -26,8 +26,9 @@ func openStored(t *testing.T, fs vfs.FS, o Options) (*Host, *storage.Store) {
 	return open(t, Stored{s}, 4, o), s
 }
 
-// What was acknowledged or read in Synced mode survives a power failure at any moment, on the real store; counters are
-// neither lost nor counted twice, and a batch is there as a whole or not at all.
+// TestPowerFailure checks that writes that were acknowledged or read in Synced mode survive a power failure at any
+// moment, on the real store; counters are neither lost nor counted twice, and a batch is applied completely or not at
+// all.
 func TestPowerFailure(t *testing.T) {
 	const seed = 7
 	fs := vfs.NewCrashableMem()

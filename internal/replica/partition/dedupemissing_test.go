@@ -38,8 +38,9 @@ func sweepDedupe(t *testing.T, r *Replica, m *command.Mutation) {
 	}
 }
 
-// TestLateConditional: a conditional that arrives after its dedupe record may have been swept is refused, whichever
-// attempt it is. The sender's machine may have been suspended, so the sender does not know how old it is.
+// TestLateConditional checks that a conditional write that arrives after its dedupe record may have been swept is
+// rejected, for every attempt. The sender's machine may have been suspended, so the sender does not know the age of the
+// write.
 func TestLateConditional(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
@@ -91,8 +92,8 @@ func TestLateBatch(t *testing.T) {
 	}
 }
 
-// TestOldPart: a part of an atomic batch that is older than dedupe records are kept is evaluated only if the batch is
-// still recorded: then its dedupe record is kept, so a part without one was not applied. Otherwise it was.
+// TestOldPart checks that a part of an atomic batch that is older than dedupe records are kept is evaluated only if the
+// batch is still recorded: then its dedupe record is kept, so a part without one was not applied. Otherwise it was.
 func TestOldPart(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
@@ -134,8 +135,8 @@ func TestOldPart(t *testing.T) {
 	}
 }
 
-// TestRepeatedListUpdate: a batch whose answer was lost, and which cannot be carried out on the rows as it has left
-// them, is answered from its dedupe record.
+// TestRepeatedListUpdate checks that a batch whose response was lost, and which cannot be evaluated on the rows that it
+// wrote, is answered from its dedupe record.
 func TestRepeatedListUpdate(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced})
 	defer closeHost(t, h)
@@ -163,7 +164,7 @@ func TestRepeatedListUpdate(t *testing.T) {
 	}
 }
 
-// TestLateTruncate: an attempt of a truncation that comes after another one was applied removes nothing.
+// TestLateTruncate checks that an attempt of a truncation that comes after another one was applied removes nothing.
 func TestLateTruncate(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced})
 	defer closeHost(t, h)

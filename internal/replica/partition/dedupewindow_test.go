@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// attempt is a first one, and again a later one by a sender that had been told a value of Host.DedupeEpoch before the
-// first.
+// attempt returns a first attempt; again returns a later one, by a sender that had a value of Host.DedupeEpoch before
+// the first.
 func attempt(n uint64) *command.Mutation { return &command.Mutation{Dedupe: sequence(n)} }
 
 func again(n, known uint64) *command.Mutation {
@@ -32,11 +32,11 @@ func newRecent(now raftgroup.Instant) *dedupeWindow {
 	return r
 }
 
-// TestRecentNeverForgetsTooEarly: whatever is applied when, and however often the memory begins anew, a write that was
-// applied is never let through again, however long an attempt was on its way, if its sender tells what it had heard of
-// the memory before the first one. What it let through or knows is told if nothing was forgotten since. Memory stays
+// TestDedupeWindowNeverForgetsTooEarly checks that a write that was applied is never admitted again, for all orders of
+// writes, restarts of the window, and delays of attempts, if its sender passes the epoch that it had before the first
+// attempt. A write that the window admitted or knows is reported if nothing was forgotten since. The window stays
 // bounded.
-func TestRecentNeverForgetsTooEarly(t *testing.T) {
+func TestDedupeWindowNeverForgetsTooEarly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := raftgroup.Instant(time.Hour)
 		r := newRecent(now)
@@ -49,7 +49,7 @@ func TestRecentNeverForgetsTooEarly(t *testing.T) {
 				told = r.epoch.Load()
 			case 1: // a snapshot is installed
 				r.reset(now)
-			case 2: // the process begins anew
+			case 2: // the process restarts
 				r = newRecent(now)
 			}
 			id := rapid.Uint64Range(1, newest+1).Draw(t, "id")
@@ -101,9 +101,9 @@ func TestSuspendedSender(t *testing.T) {
 	}
 }
 
-// TestLateFirstAttempt: a first attempt that another node has sent is let through by a memory that had begun when its
-// sender heard of it, and refused, as not done, by one that began later: a later attempt may have been applied before.
-// The refusal tells what lets it through.
+// TestLateFirstAttempt checks that a first attempt that another node has sent is admitted by a window that had begun
+// when its sender got the epoch. A window that began later rejects it, as not done: a later attempt may have been
+// applied before. The rejection contains the epoch that admits it.
 func TestLateFirstAttempt(t *testing.T) {
 	r := newRecent(0)
 	r.markComplete()
@@ -127,9 +127,9 @@ func TestLateFirstAttempt(t *testing.T) {
 	}
 }
 
-// TestYoungMemory proves that a memory that has just begun answers those who had heard of it before their first
-// attempts, and nobody else: who knew it as it was before, or another process, or nothing.
-func TestYoungMemory(t *testing.T) {
+// TestYoungDedupeWindow checks that a new window admits attempts of senders that had its epoch before their first
+// attempts, and no others: not with an older epoch, the epoch of another process, or none.
+func TestYoungDedupeWindow(t *testing.T) {
 	r := newRecent(0)
 	before := r.epoch.Load()
 	r.reset(0)
@@ -146,9 +146,9 @@ func TestYoungMemory(t *testing.T) {
 	}
 }
 
-// TestRecentBounds: under way, then applied; at most rememberMax are kept, and what had to be forgotten early is not
-// known; nothing is kept when nothing happens.
-func TestRecentBounds(t *testing.T) {
+// TestDedupeWindowBounds checks the states of an id (in progress, then applied), that no more than rememberMax ids are
+// kept, that ids that were forgotten early are unknown, and that an idle window becomes empty.
+func TestDedupeWindowBounds(t *testing.T) {
 	now := raftgroup.Instant(time.Hour)
 	r := newRecent(now)
 	r.markComplete()
@@ -181,8 +181,8 @@ func TestRecentBounds(t *testing.T) {
 	}
 }
 
-// TestRememberedIsASet: what was added is there and nothing else, in whatever order and with whatever gaps the numbers
-// of several coordinators come.
+// TestRememberedIsASet checks that the set contains exactly the ids that were added, for all orders and gaps of the
+// numbers of several coordinators.
 func TestRememberedIsASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := dedupeSet{room: rapid.IntRange(0, 100).Draw(t, "room")}

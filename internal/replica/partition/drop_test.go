@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestDropBesideJoining: what a replica leaves behind is removed without touching the rows of one of the same table
-// that is about to come: while its first snapshot is being installed its rows are here, and it does not know its table
+// TestDropBesideJoining checks that the remains of a replica are removed without touching the rows of a joining replica
+// of the same table. During the installation of its first snapshot its rows are stored, and it does not know its table
 // yet.
 func TestDropBesideJoining(t *testing.T) {
 	b := newBench(t)

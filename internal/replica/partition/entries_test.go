@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -29,9 +29,10 @@ func metaPartition(on ...int) *topology.Partition {
 		Sets: []topology.ReplicaSet{set}}
 }
 
-// TestRecords: concurrent proposers on all nodes, while leaders change, make one history: each version is given once,
-// and each change is based on the one before. Any replica that answers which version is the newest has at least the
-// newest that was given before it was asked. Everybody is told, and a node that joins later gets it all.
+// TestRecords checks that concurrent proposers on all nodes, while leaders change, create one history: each version is
+// assigned once, and each change is based on the one before. A replica that answers a query for the newest version
+// returns at least the newest version assigned before the query. All nodes are notified, and a node that joins later
+// gets the complete history.
 func TestRecords(t *testing.T) {
 	const meta = topology.MetaPartition
 	w := newWorld(t, 4)
@@ -76,7 +77,7 @@ func TestRecords(t *testing.T) {
 			}
 		})
 	}
-	// Fast machines are done with twenty changes before anybody is asked: proposers go on until everybody has answered.
+	// Fast machines finish twenty changes before the first query: proposers continue until every node has answered.
 	silent := func() bool {
 		for i := range answers {
 			if answers[i].Load() == 0 {
@@ -173,8 +174,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestWriteAll: several mutations are one entry with one stamp; with updates it is applied once however often it is
-// sent; if one cannot be applied nothing is.
+// TestWriteAll checks that several mutations are one entry with one stamp; with updates it is applied once however
+// often it is sent; if one cannot be applied nothing is.
 func TestWriteAll(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -213,14 +214,14 @@ func TestWriteAll(t *testing.T) {
 	if a, _ := w.read(p.ID, "a"); a != 2 {
 		t.Error("half of it was applied")
 	}
-	if last, err := r.Last(t.Context(), r.Extent(), share.Claimant{}); err != nil || last < at {
+	if last, err := r.Last(t.Context(), r.Extent(), fairshare.Principal{}); err != nil || last < at {
 		t.Errorf("last stamp %d, %v", last, err)
 	}
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestWholeExtent: a command for the whole of a partition is refused, and does nothing, unless the replica is what its
-// sender believes: at its leader, and by the log should the partition change after that.
+// TestWholeExtent checks that a command for the whole of a partition is refused, and does nothing, unless the replica
+// is what its sender believes: at its leader, and by the log should the partition change after that.
 func TestWholeExtent(t *testing.T) {
 	for name, o := range map[string]Options{"synced": {Durability: Synced}, "periodic": {}} {
 		h := open(t, newStore(t), 1, o)
@@ -241,11 +242,11 @@ func TestWholeExtent(t *testing.T) {
 			if err := r.Require(t.Context(), x, 1<<40); !errors.As(err, &moved) {
 				t.Errorf("%s: require %+v: %v", name, x, err)
 			}
-			if _, err := r.Last(t.Context(), x, share.Claimant{}); !errors.As(err, &moved) {
+			if _, err := r.Last(t.Context(), x, fairshare.Principal{}); !errors.As(err, &moved) {
 				t.Errorf("%s: last %+v: %v", name, x, err)
 			}
 		}
-		// What was accepted for the extent from before a change is refused by the log.
+		// The log rejects commands that were accepted for the extent from before a change.
 		for _, kind := range []command.EntryKind{command.EntryTruncate, command.EntryRequire} {
 			e := &command.Entry{Kind: kind, Epoch: later.Epoch, Span: now.Span, SchemaVersion: 1 << 40}
 			var moved *WrongRange
@@ -258,7 +259,7 @@ func TestWholeExtent(t *testing.T) {
 		if err := write(t.Context(), r, m); err != nil {
 			t.Errorf("%s: after requirements that were refused: %v", name, err)
 		}
-		if _, err := r.Last(t.Context(), now, share.Claimant{}); err != nil {
+		if _, err := r.Last(t.Context(), now, fairshare.Principal{}); err != nil {
 			t.Error(err)
 		}
 		if v, _ := read(t, r, "k"); v != 7 {
@@ -268,8 +269,8 @@ func TestWholeExtent(t *testing.T) {
 	}
 }
 
-// TestTruncateRequireSweep: they take their place in the log: what was written before a truncation is gone at all
-// replicas, what comes after it stays; what was planned for an older schema is refused.
+// TestTruncateRequireSweep checks the order of these entries in the log: rows written before a truncation are removed
+// at all replicas, later rows stay, and writes planned for an older schema are rejected.
 func TestTruncateRequireSweep(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -333,8 +334,8 @@ func TestTruncateRequireSweep(t *testing.T) {
 	}
 }
 
-// TestConditionSeesWritesUnderWay: a conditional that comes right behind blind writes of its key sees them all,
-// whatever other keys of the stripe do.
+// TestConditionSeesWritesUnderWay checks that a conditional write that follows blind writes of its key immediately sees
+// all of them, with concurrent writes to other keys of the stripe.
 func TestConditionSeesWritesUnderWay(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)

@@ -54,8 +54,8 @@ const (
 // folding is the visitor of a read with a fold. It enforces the limits and tracks the position of the read.
 type folding struct {
 	fold   Fold
-	to     command.Folder
-	answer command.Folded
+	to     command.PushdownVisitor
+	answer command.PushdownResult
 	failed bool
 	// rows and bytes are the remaining limits.
 	rows, bytes int64
@@ -63,10 +63,10 @@ type folding struct {
 
 // newFolding returns a folding for a read, or nil if the rows must be passed on.
 func (r *Replica) newFolding(ctx context.Context, c *command.Read, v command.Visitor) *folding {
-	if c.Fold == nil || c.Changes != nil || c.Index.Ordered() {
+	if c.Pushdown == nil || c.Changes != nil || c.Index.Ordered() {
 		return nil
 	}
-	to, ok := v.(command.Folder)
+	to, ok := v.(command.PushdownVisitor)
 	known := r.host.folds.Load()
 	if !ok || known == nil {
 		return nil
@@ -88,7 +88,7 @@ func (r *Replica) newFolding(ctx context.Context, c *command.Read, v command.Vis
 	if r.Budgeted() {
 		f.rows, f.bytes = foldRowsBudgeted, foldBytesBudgeted
 	}
-	if n := int64(c.Fold.Rows); n > 0 {
+	if n := int64(c.Pushdown.Rows); n > 0 {
 		f.rows = min(f.rows, n)
 	}
 	return f
@@ -104,9 +104,9 @@ func (f *folding) tell(m *readMeter) error {
 		}
 	}
 	if f.failed {
-		f.answer = command.Folded{Failed: true}
+		f.answer = command.PushdownResult{Failed: true}
 	}
-	_, err := f.to.Folded(&f.answer)
+	_, err := f.to.PushedDown(&f.answer)
 	return err
 }
 

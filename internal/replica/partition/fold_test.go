@@ -22,7 +22,7 @@ type counts struct {
 }
 
 func (f counts) Fold(_ context.Context, c *command.Read) (Fold, error) {
-	if string(c.Fold.Program) != "count" {
+	if string(c.Pushdown.Program) != "count" {
 		return nil, ErrNoFold
 	}
 	return &count{counts: f}, nil
@@ -56,7 +56,7 @@ func (f *count) Result() ([]byte, error) { return fmt.Append(nil, f.rows), nil }
 // asker is a visitor that offers a fold.
 type asker struct {
 	rows    int
-	got     []command.Folded
+	got     []command.PushdownResult
 	charged ru.Units
 }
 
@@ -71,16 +71,16 @@ func (a *asker) Row([]byte, *row.Row) (command.Step, error) {
 
 func (a *asker) Charge(u ru.Units) { a.charged += u }
 
-func (a *asker) Folded(f *command.Folded) (command.Step, error) {
+func (a *asker) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	own := *f
 	own.Key, own.Result = append([]byte(nil), f.Key...), append([]byte(nil), f.Result...)
 	a.got = append(a.got, own)
 	return command.More, nil
 }
 
-// TestFolds proves that a replica makes of rows what it is offered to, for the price of the rows, that it ends at its
-// bounds and at the reader's, from where the next read goes on, and that it passes rows on where it does not know the
-// program, nobody can do with an answer, or there are too many folds; and that one which fails says so.
+// TestFolds checks that a replica folds rows as requested, for the price of the rows, and that it stops at its own
+// limits and at the reader's, where the next read resumes. It delivers rows if it does not know the program, if the
+// caller cannot use a partial result, or if there are too many folds. A fold that fails returns an error.
 func TestFolds(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)
@@ -100,7 +100,7 @@ func TestFolds(t *testing.T) {
 		}
 		return a
 	}
-	offer := &command.Fold{Program: []byte("count")}
+	offer := &command.Pushdown{Program: []byte("count")}
 	plain := ask(command.Read{})
 	if plain.rows != rows {
 		t.Fatalf("%d rows", plain.rows)
@@ -111,14 +111,14 @@ func TestFolds(t *testing.T) {
 			t.Errorf("%s: %d rows, %d answers, for %v", what, a.rows, len(a.got), a.charged)
 		}
 	}
-	passed("before folds are known", ask(command.Read{Fold: offer}))
+	passed("before folds are known", ask(command.Read{Pushdown: offer}))
 	h.SetFolds(counts{})
-	passed("of another program", ask(command.Read{Fold: &command.Fold{Program: []byte("x")}}))
+	passed("of another program", ask(command.Read{Pushdown: &command.Pushdown{Program: []byte("x")}}))
 	h.folding.Store(foldsMax)
-	passed("beside too many", ask(command.Read{Fold: offer}))
+	passed("beside too many", ask(command.Read{Pushdown: offer}))
 	h.folding.Store(0)
 
-	whole := ask(command.Read{Fold: offer})
+	whole := ask(command.Read{Pushdown: offer})
 	if whole.rows != 0 || len(whole.got) != 1 || string(whole.got[0].Result) != fmt.Sprint(rows) ||
 		whole.got[0].More || whole.got[0].Rows != rows || whole.charged != plain.charged {
 		t.Errorf("all rows: %+v for %v, want %v", whole.got, whole.charged, plain.charged)
@@ -143,15 +143,15 @@ func TestFolds(t *testing.T) {
 				plain.charged)
 		}
 	}
-	through("by 500 rows", command.Read{Fold: &command.Fold{Program: offer.Program, Rows: 500}}, 3)
+	through("by 500 rows", command.Read{Pushdown: &command.Pushdown{Program: offer.Program, Rows: 500}}, 3)
 	h.SetFolds(counts{enough: 300})
-	through("as it has enough", command.Read{Fold: offer}, 5)
+	through("as it has enough", command.Read{Pushdown: offer}, 5)
 	h.SetFolds(counts{})
 	h.SetThroughputs(Throughputs{PerSecond: map[topology.PartitionID]int64{r.ID(): 1_000_000}})
-	through("where the throughput is bounded", command.Read{Fold: offer}, 3)
+	through("where the throughput is bounded", command.Read{Pushdown: offer}, 3)
 	h.SetThroughputs(Throughputs{})
 	h.SetFolds(counts{enough: 10, fails: true})
-	if a := ask(command.Read{Fold: offer}); len(a.got) != 1 || !a.got[0].Failed || a.rows != 0 {
+	if a := ask(command.Read{Pushdown: offer}); len(a.got) != 1 || !a.got[0].Failed || a.rows != 0 {
 		t.Errorf("a fold that fails: %+v", a.got)
 	}
 	if n := h.folding.Load(); n != 0 {

@@ -96,8 +96,8 @@ func (v hopVisitor) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestHops: every hop of a write and of a read, below the coordinator, on one node and in a replica set of four, is as
-// testdata/hops.txt has it. It is one path: only the sequencer differs.
+// TestHops checks that every hop of a write and of a read, below the coordinator, on one node and in a replica set of
+// four, is as testdata/hops.txt has it. It is one path: only the sequencer differs.
 func TestHops(t *testing.T) {
 	var out strings.Builder
 	trace := func(title string, r *Replica, kind string, sync func(*hops)) {

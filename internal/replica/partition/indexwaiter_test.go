@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// expensive is a context with a deadline that must not be asked for more.
+// expensive is a context of which only the deadline may be used.
 type expensive struct {
 	context.Context
 	t  *testing.T
@@ -25,8 +25,9 @@ func (e *expensive) Done() <-chan struct{} {
 	return nil
 }
 
-// TestAnswer: the wait for the leader's answer takes no memory, makes no context do so, and ends at the deadline.
-func TestAnswer(t *testing.T) {
+// TestResponseWait checks that the wait for the leader's answer takes no memory, makes no context do so, and ends at
+// the deadline.
+func TestResponseWait(t *testing.T) {
 	a := newIndexWaiter()
 	ctx := &expensive{t.Context(), t, time.Now().Add(time.Hour)}
 	var got raftgroup.Outcome

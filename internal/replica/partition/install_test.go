@@ -45,9 +45,9 @@ func (s *hookedStore) InstallSnapshot(ctx context.Context, own keys.Span, r io.R
 	return err
 }
 
-// TestInstallationSpoilsReads: a snapshot that is past a split takes the rows of the right half away before the replica
-// has its narrower span. A follower's read that began before the installation, and one that begins amid it, are refused
-// then: they would find nothing where a value was acknowledged.
+// TestInstallationSpoilsReads checks that a snapshot that is past a split takes the rows of the right half away before
+// the replica has its narrower span. A follower's read that began before the installation, and one that begins amid it,
+// are refused then: they would find nothing where a value was acknowledged.
 func TestInstallationSpoilsReads(t *testing.T) {
 	w := newWorld(t, 3)
 	const away = 2
@@ -110,8 +110,8 @@ func TestInstallationSpoilsReads(t *testing.T) {
 	w.same(p.ID, 0, 1, away)
 }
 
-// TestSnapshotOverOthers: a snapshot that would take rows of another partition away, or lacks some that its own is to
-// have, is not let in, and if one was let in before it became so, it is not installed.
+// TestSnapshotOverOthers checks that a snapshot that would remove rows of another partition, or lacks rows that its
+// partition must have, is not accepted, and is not installed if this becomes true after it was accepted.
 func TestSnapshotOverOthers(t *testing.T) {
 	w := newWorld(t, 2)
 	ps := w.table(3, 0).Partitions(testTable)
@@ -157,9 +157,9 @@ func TestSnapshotOverOthers(t *testing.T) {
 	}
 	r := w.replica(0, ps[0].ID)
 
-	// What has split: the first partition is on the other node as it was before.
+	// After a split: the other node has the first partition in its state before the split.
 	half := []byte{0x20, 0, 0, 0, 0, 0, 0, 0}
-	if err := r.Split(t.Context(), keys.BirthEpoch, splitAt(half, childID, 0)); err != nil {
+	if err := r.Split(t.Context(), keys.InitialEpoch, splitAt(half, childID, 0)); err != nil {
 		t.Fatal(err)
 	}
 	about, data, err := receive(childID)
@@ -177,7 +177,7 @@ func TestSnapshotOverOthers(t *testing.T) {
 	_, _, err = receive(childID)
 	refused("received beside its parent", err, errSnapshot)
 
-	// What was merged: on the other node is the first and the last of three that are one now.
+	// After a merge: the other node has the first and the last of three partitions that are one now.
 	here(ps[2])
 	w.leader(childID)
 	for n, right := range []topology.PartitionID{childID, ps[1].ID, ps[2].ID} {
@@ -186,7 +186,7 @@ func TestSnapshotOverOthers(t *testing.T) {
 		if err := other.Freeze(t.Context(), epoch); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Merge(t.Context(), keys.BirthEpoch+1+uint64(n), &command.Merge{Right: uint64(right),
+		if err := r.Merge(t.Context(), keys.InitialEpoch+1+uint64(n), &command.Merge{Right: uint64(right),
 			Frozen: other.Frozen(), RightEpoch: epoch}); err != nil {
 			t.Fatal(err)
 		}

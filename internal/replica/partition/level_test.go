@@ -32,7 +32,7 @@ type laterWriter struct {
 
 func (l laterWriter) propose(term uint64, entry []byte, w raftgroup.Waiter) error {
 	if l.r.Level() >= laterLevels.Newest {
-		head := len(command.AppendEntry(nil, &command.Entry{Kind: command.EntryRequire, Epoch: keys.BirthEpoch})) - 2
+		head := len(command.AppendEntry(nil, &command.Entry{Kind: command.EntryRequire, Epoch: keys.InitialEpoch})) - 2
 		field := codec.Writer(append([]byte{}, entry[:head]...))
 		field.Field(99, false, []byte("later"))
 		entry = append(field, entry[head:]...)
@@ -59,9 +59,9 @@ func (w *world) lead(id topology.PartitionID, i int) {
 	})
 }
 
-// TestTwoFeatureLevels: nodes of two builds hold the same rows, whoever of them leads, and the later one writes nothing
-// of its level until the partition's log has raised it, once all understand it. From then on the older build is refused
-// its directory.
+// TestTwoFeatureLevels checks that nodes of two builds hold the same rows, with either as the leader, and that the
+// later one writes nothing of its level until the partition's log has raised it, when all nodes understand it. From
+// then on the older build cannot open its directory.
 func TestTwoFeatureLevels(t *testing.T) {
 	w := newWorld(t, 3)
 	for _, i := range []int{1, 2} {
@@ -134,8 +134,8 @@ func TestTwoFeatureLevels(t *testing.T) {
 	}
 }
 
-// TestLevelNotUnderstood: a build that does not understand a level stops at the entry that installs it, says so, and
-// leaves its directory as it was: a later build goes on from there.
+// TestLevelNotUnderstood checks that a build that does not understand a level stops at the entry that installs it, with
+// an error, and leaves its directory unchanged: a later build resumes from there.
 func TestLevelNotUnderstood(t *testing.T) {
 	w := newWorld(t, 3)
 	for _, i := range []int{1, 2} {
@@ -159,7 +159,7 @@ func TestLevelNotUnderstood(t *testing.T) {
 	}
 	n := w.nodes[0]
 	n.fs = n.fs.CrashClone(vfs.CrashCloneCfg{})
-	_ = errors.Join(n.host.Swap(nil).Close(), n.store.Close(), n.log.Close()) // what stopped it
+	_ = errors.Join(n.host.Swap(nil).Close(), n.store.Close(), n.log.Close()) // the error that stopped it
 	n.levels = laterLevels
 	w.start(0)
 	if err := w.write(p.ID, "k", 1); err != nil {
@@ -168,8 +168,8 @@ func TestLevelNotUnderstood(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestEntryOfLaterBuild: an entry of a kind that this build has not got stops it by name, again after a restart, and is
-// not taken for damage: no replica passes over what others have applied.
+// TestEntryOfLaterBuild checks that an entry of a kind that this build has not got stops it by name, again after a
+// restart, and is not taken for damage: no replica passes over what others have applied.
 func TestEntryOfLaterBuild(t *testing.T) {
 	w := newWorld(t, 1)
 	p := w.newTable(0)
@@ -188,7 +188,7 @@ func TestEntryOfLaterBuild(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		left := n.fs.CrashClone(vfs.CrashCloneCfg{})
-		_ = errors.Join(n.host.Swap(nil).Close(), n.store.Close(), n.log.Close()) // what stopped it
+		_ = errors.Join(n.host.Swap(nil).Close(), n.store.Close(), n.log.Close()) // the error that stopped it
 		n.fs = left
 		w.start(0)
 	}

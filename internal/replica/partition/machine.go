@@ -69,14 +69,14 @@ type appliedState struct {
 	changed, touched bool
 	// ids holds the dedupe IDs of plain writes in the open batch.
 	ids []command.DedupeID
-	// told is the version of the records that the owner knows. changes holds the changes in the open batch.
-	told    uint64
-	changes []recordsChange
+	// notifiedVersion is the version of the records that the owner knows. changes holds the changes in the open batch.
+	notifiedVersion uint64
+	changes         []recordsChange
 }
 
 func newMachine(h *Host) *machine { return &machine{host: h, batch: h.store.NewBatch()} }
 
-// begin checks that an entry is the next one of its group.
+// begin checks that an entry directly follows the last entry of its group.
 func (a *machine) begin(group, index uint64) (*Replica, error) {
 	r := a.host.Replica(topology.PartitionID(group))
 	if r == nil {
@@ -195,7 +195,7 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 		return a.records(r, next)
 	case command.EntryFreeze:
 		return a.freeze(r, next, index)
-	case command.EntryThaw:
+	case command.EntryUnfreeze:
 		return a.unfreeze(r, next, index)
 	case command.EntryMerge:
 		return a.merge(r, next, index)
@@ -355,7 +355,7 @@ func (r *Replica) show(now raftgroup.Instant) {
 		r.dedupe.remember(p.ids, now)
 		p.ids = p.ids[:0]
 	}
-	if p.version != p.told {
+	if p.version != p.notifiedVersion {
 		r.showRecords()
 	}
 }

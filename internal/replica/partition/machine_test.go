@@ -64,7 +64,7 @@ func (b *bench) open() {
 	b.machine = h.machine
 }
 
-// load makes members of what is stored.
+// load reads the stored members.
 func (b *bench) load() {
 	b.t.Helper()
 	var metas []keys.Meta
@@ -161,8 +161,8 @@ func half(second bool, n int) (out []string) {
 	return out
 }
 
-// TestApply: rows and progress are in one batch; what does not belong here, or was planned for an old schema, is
-// refused with a result and changes nothing; an entry that does not follow stops the machine.
+// TestApply checks that rows and progress are in one batch. A command for another partition, or planned for an old
+// schema, is rejected with a result and changes nothing; an entry that does not follow the last one stops the machine.
 func TestApply(t *testing.T) {
 	b := newBench(t)
 	in, out := half(false, 2), half(true, 1)
@@ -177,7 +177,7 @@ func TestApply(t *testing.T) {
 	results = b.entry(
 		lower,
 		12,
-		&command.Entry{Kind: command.EntryRequire, Epoch: keys.BirthEpoch, SchemaVersion: 7},
+		&command.Entry{Kind: command.EntryRequire, Epoch: keys.InitialEpoch, SchemaVersion: 7},
 		stamped(in[1], 1, 110, 6),
 		stamped(in[0], 2, 120, 7),
 	)
@@ -204,7 +204,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestMembers: a change of members is in the meta with the nodes they are on.
+// TestMembers checks that a change of members is in the meta with the nodes they are on.
 func TestMembers(t *testing.T) {
 	b := newBench(t)
 	leave := true
@@ -230,17 +230,17 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestCommitInEntry: a truncation commits what is open before it with the progress from before its entry, so after a
-// crash there the entry is applied again, with the same end.
+// TestCommitInEntry checks that a truncation commits what is open before it with the progress from before its entry, so
+// after a crash there the entry is applied again, with the same end.
 func TestCommitInEntry(t *testing.T) {
 	b := newBench(t)
 	in := half(false, 3)
-	entry := []*command.Entry{stamped(in[0], 1, 100, 0), {Kind: command.EntryTruncate, Epoch: keys.BirthEpoch},
+	entry := []*command.Entry{stamped(in[0], 1, 100, 0), {Kind: command.EntryTruncate, Epoch: keys.InitialEpoch},
 		stamped(in[1], 1, 101, 0)}
 	other := half(true, 1)
 	b.entry(upper, 11, stamped(other[0], 1, 100, 0))
 	b.entry(lower, 11, entry...)
-	if err := b.Sync(); err != nil { // of what was committed in the entry
+	if err := b.Sync(); err != nil { // everything that the entry committed
 		t.Fatal(err)
 	}
 	b.crash()
@@ -263,7 +263,7 @@ func TestCommitInEntry(t *testing.T) {
 	b.commit()
 }
 
-// TestMetaSaysWhatWasSwept proves that the meta of a partition names its region from its birth, and the highest horizon
+// TestMetaSaysWhatWasSwept checks that the meta of a partition names its region from its birth, and the highest horizon
 // of a sweep of rows or deletions, over restarts; sweeps of ids alone, whose horizons are later, do not count.
 func TestMetaSaysWhatWasSwept(t *testing.T) {
 	b := newBench(t)
@@ -301,8 +301,8 @@ func TestMetaSaysWhatWasSwept(t *testing.T) {
 	}
 }
 
-// TestRecordsInOneBatch: several changes of records in one batch see each other; what expected another version changes
-// nothing; other partitions have no records.
+// TestRecordsInOneBatch checks that several changes of records in one batch see each other; a change that expects
+// another version has no effect; other partitions have no records.
 func TestRecordsInOneBatch(t *testing.T) {
 	b := newBench(t)
 	change := func(expect uint64, key, value string) *command.Entry {

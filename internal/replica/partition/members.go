@@ -66,6 +66,6 @@ func configOf(replica uint64, m *keys.Meta, fresh bool) raftgroup.GroupConfig {
 	return raftgroup.GroupConfig{
 		ID: m.Partition, Replica: replica, Applied: m.Applied, Term: m.Term, Conf: confOf(m), Where: memberNodes(m),
 		Fresh:   fresh,
-		Initial: m.Term == keys.BirthTerm, // entries that a leader has proposed have a later term
+		Initial: m.Term == keys.InitialTerm, // entries that a leader has proposed have a later term
 	}
 }

@@ -28,8 +28,8 @@ func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
 		return fmt.Errorf("partition %d has feature level %d, and merges need %d", r.id, r.Level(), splitLevel)
 	}
 	// As in Split: the log rejects no accepted command, except after a change of leaders.
-	r.splitPoint.Store(&now.span.Begin)
-	defer r.splitPoint.Store(nil)
+	r.rejectFrom.Store(&now.span.Begin)
+	defer r.rejectFrom.Store(nil)
 	r.host.latches.awaitHolders()
 	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: epoch})
 	return err
@@ -38,7 +38,7 @@ func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
 // Unfreeze ends a Freeze, including a Freeze that has not been applied yet: the partition serves again, at the next
 // epoch. Only the leader can unfreeze, and only at the given epoch.
 func (r *Replica) Unfreeze(ctx context.Context, epoch uint64) error {
-	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryThaw, Epoch: epoch})
+	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryUnfreeze, Epoch: epoch})
 	return err
 }
 
@@ -47,7 +47,7 @@ func (r *Replica) Unfreeze(ctx context.Context, epoch uint64) error {
 // copied. Only the leader can merge, and only at the given epoch. The errors are the same as for Split.
 func (r *Replica) Merge(ctx context.Context, epoch uint64, m *command.Merge) error {
 	if right := r.host.Replica(topology.PartitionID(m.Right)); right != nil {
-		// Timestamps below the last one of the neighbor precede the entry in the log (P12).
+		// Timestamps below the last timestamp of the neighbor precede the entry in the log (P12).
 		r.stamping.Lock()
 		r.stamps.observe(right.stamps.last.Load())
 		r.stamping.Unlock()

@@ -88,9 +88,9 @@ func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
 	return index
 }
 
-// TestMerge: while two partitions are merged, after a merge that was taken back, under blind writes and counters, while
-// leaders change, are cut off and crash, every acknowledged write is there once, whoever held its key, no read misses
-// one, and replicas agree.
+// TestMerge checks a merge of two partitions, after a merge that was rolled back, with concurrent blind writes and
+// counters, while leaders change, are cut off and crash. Every acknowledged write is visible once, no read misses one,
+// and replicas agree.
 func TestMerge(t *testing.T) {
 	w := newWorld(t, 3)
 	left, right := w.pair(0, 1, 2)
@@ -100,15 +100,15 @@ func TestMerge(t *testing.T) {
 	end := time.Now().Add(6 * time.Second)
 	tally := w.clients(&clients, end, func(key string, f sender) error { return w.either(left, right, key, f) })
 	time.Sleep(500 * time.Millisecond)
-	w.freeze(right, keys.BirthEpoch)
-	w.done("the thaw", right, func(r *Replica) error { return r.Unfreeze(context.Background(), keys.BirthEpoch) },
-		func(r *Replica) bool { _, epoch := r.Span(); return epoch > keys.BirthEpoch })
+	w.freeze(right, keys.InitialEpoch)
+	w.done("the thaw", right, func(r *Replica) error { return r.Unfreeze(context.Background(), keys.InitialEpoch) },
+		func(r *Replica) bool { _, epoch := r.Span(); return epoch > keys.InitialEpoch })
 	time.Sleep(500 * time.Millisecond)
-	index := w.freeze(right, keys.BirthEpoch+1)
+	index := w.freeze(right, keys.InitialEpoch+1)
 	w.done("the merge", left, func(r *Replica) error {
-		return r.Merge(context.Background(), keys.BirthEpoch, &command.Merge{Right: uint64(right), Frozen: index,
-			RightEpoch: keys.BirthEpoch + 1})
-	}, func(r *Replica) bool { _, epoch := r.Span(); return epoch == keys.BirthEpoch+2 })
+		return r.Merge(context.Background(), keys.InitialEpoch, &command.Merge{Right: uint64(right), Frozen: index,
+			RightEpoch: keys.InitialEpoch + 1})
+	}, func(r *Replica) bool { _, epoch := r.Span(); return epoch == keys.InitialEpoch+2 })
 	clients.Wait()
 	close(stop)
 	troubles.Wait()
@@ -124,9 +124,10 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestThaw: a frozen partition refuses writes and reads at all levels as not done, a thaw ends that at the next epoch,
-// also one that comes before the freeze, which is refused then; and a partition that was frozen stays so after a crash.
-func TestThaw(t *testing.T) {
+// TestUnfreeze checks that a frozen partition rejects writes and reads at all levels as not done, and that an unfreeze
+// ends this at the next epoch. A freeze that arrives after its unfreeze is rejected. A partition that was frozen stays
+// frozen after a crash.
+func TestUnfreeze(t *testing.T) {
 	w := newWorld(t, 3)
 	_, right := w.pair(0, 1, 2)
 	ctx, key := context.Background(), "counter 1"
@@ -136,7 +137,7 @@ func TestThaw(t *testing.T) {
 	if err := w.write(right, key, 1); err != nil {
 		t.Fatal(err)
 	}
-	w.freeze(right, keys.BirthEpoch)
+	w.freeze(right, keys.InitialEpoch)
 	for i := range w.nodes {
 		w.crash(i)
 	}
@@ -164,14 +165,14 @@ func TestThaw(t *testing.T) {
 		w.done("the thaw", right, func(r *Replica) error { return r.Unfreeze(ctx, epoch) },
 			func(r *Replica) bool { _, now := r.Span(); return now > epoch })
 	}
-	thaw(keys.BirthEpoch)
+	thaw(keys.InitialEpoch)
 	if v, _ := w.read(right, key); v != 1 {
 		t.Errorf("%d is there after the thaw", v)
 	}
-	thaw(keys.BirthEpoch + 1)
+	thaw(keys.InitialEpoch + 1)
 	for range 10 {
 		r := w.replica(w.leader(right), right)
-		_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: keys.BirthEpoch + 1})
+		_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: keys.InitialEpoch + 1})
 		if err == nil || r.Frozen() != 0 {
 			t.Fatalf("a freeze that came after the thaw: %v, frozen at %d", err, r.Frozen())
 		}
@@ -181,8 +182,8 @@ func TestThaw(t *testing.T) {
 	}
 }
 
-// TestMergeBySnapshot: a node that was away while two partitions were merged, and is sent a snapshot of the whole, has
-// all rows of both and nothing of the other partition any more, also when it crashes.
+// TestMergeBySnapshot checks that a node that was away while two partitions were merged, and gets a snapshot of the
+// result, has all rows of both and no longer the other partition, also after a crash.
 func TestMergeBySnapshot(t *testing.T) {
 	w := newWorld(t, 3)
 	left, right := w.pair(0, 1, 2)
@@ -193,18 +194,18 @@ func TestMergeBySnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	index := w.freeze(right, keys.BirthEpoch)
+	index := w.freeze(right, keys.InitialEpoch)
 	w.isolate(2, true)
 	w.done("the merge", left, func(r *Replica) error {
-		return r.Merge(context.Background(), keys.BirthEpoch, &command.Merge{Right: uint64(right), Frozen: index,
-			RightEpoch: keys.BirthEpoch})
-	}, func(r *Replica) bool { _, epoch := r.Span(); return epoch == keys.BirthEpoch+1 })
+		return r.Merge(context.Background(), keys.InitialEpoch, &command.Merge{Right: uint64(right), Frozen: index,
+			RightEpoch: keys.InitialEpoch})
+	}, func(r *Replica) bool { _, epoch := r.Span(); return epoch == keys.InitialEpoch+1 })
 	for n := range 1000 { // the log is cut beyond the merge
 		if err := w.write(left, fmt.Sprint("after ", n%50), int64(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if id, epoch := w.nodes[2].host.Load().Absorber(right); id != left || epoch != keys.BirthEpoch {
+	if id, epoch := w.nodes[2].host.Load().Absorber(right); id != left || epoch != keys.InitialEpoch {
 		t.Errorf("node 2 waits for the merge by partition %d at epoch %d", id, epoch)
 	}
 	w.isolate(2, false)

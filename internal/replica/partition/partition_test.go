@@ -24,8 +24,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// In Synced mode nothing is acknowledged before a sync that began after it was applied, and one sync serves all who
-// came meanwhile.
+// TestAcknowledgedAfterSync checks that in Synced mode no write is acknowledged before a sync that began after it was
+// applied, and that one sync serves all writes that arrived before it.
 func TestAcknowledgedAfterSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -42,7 +42,7 @@ func TestAcknowledgedAfterSync(t *testing.T) {
 			if err := r.Write(t.Context(), put("k", int64(i)), done); err != nil {
 				t.Fatal(err)
 			}
-			synctest.Wait() // the first one's sync is under way, the others gather
+			synctest.Wait() // the first sync is in progress, the others gather
 		}
 		if len(done) != 0 {
 			t.Fatalf("%d writes were acknowledged before any sync", len(done))
@@ -126,7 +126,8 @@ func TestFailedSyncStops(t *testing.T) {
 	})
 }
 
-// In Periodic mode a write is acknowledged at once, durable an interval later, and an idle node never syncs.
+// TestPeriodic checks that in Periodic mode a write is acknowledged immediately and durable an interval later, and that
+// an idle node never syncs.
 func TestPeriodic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -231,7 +232,7 @@ func TestStampsAfterCrash(t *testing.T) {
 	}
 }
 
-// Client timestamps are left alone.
+// TestClientTimestamps checks that timestamps of clients are not changed.
 func TestClientTimestamps(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)
@@ -331,10 +332,10 @@ func TestLatchHoldsBackBlindWrites(t *testing.T) {
 	})
 }
 
-// TestAdmittedUnderMutex proves that a write is judged under the mutex of its stripe, in which it is proposed then,
-// also one that had to wait for a latch. A split, a merge and a requirement of a schema change what is admitted and
-// wait until all have left the mutexes (latches.pass). They rely on nothing being proposed after that which was
-// admitted before.
+// TestAdmittedUnderMutex checks that a write is admitted under the mutex of its stripe, under which it is then
+// proposed, also one that had to wait for a latch. A split, a merge and a requirement of a schema change the rules of
+// admission and wait until all requests have released the mutexes (latches.pass). They rely on this: no request that
+// was admitted before is proposed afterward.
 func TestAdmittedUnderMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -376,7 +377,8 @@ func TestAdmittedUnderMutex(t *testing.T) {
 	})
 }
 
-// Whoever waits for a key gives up at its deadline, having done nothing, and a full queue refuses at once.
+// TestLatchBounds checks that a request that waits for a key fails at its deadline without effect, and that a full
+// queue rejects immediately.
 func TestLatchBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -444,8 +446,9 @@ func TestDedupe(t *testing.T) {
 	}
 }
 
-// What is told of a repeated command that writes nothing holds: an attempt before it that was on its way for long
-// changes nothing when it comes, though its condition would hold by then. Without a repetition nothing is kept.
+// TestRefusalIsKept checks that the result of a repeated command that writes nothing is final: an earlier attempt that
+// arrives late changes nothing, though its condition would be true by then. A command that is not repeated stores
+// nothing.
 func TestRefusalIsKept(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced})
 	defer closeHost(t, h)
@@ -520,8 +523,8 @@ func TestWriteAllIsAtomic(t *testing.T) {
 	}
 }
 
-// Updates that depend on stored rows are part of an atomic write: they are applied with the others, with the same
-// stamp, and if one cannot be carried out nothing is.
+// TestWriteAllUpdates checks that updates that depend on stored rows are part of an atomic write: they are applied with
+// the others, with the same stamp, and if one cannot be evaluated no write is applied.
 func TestWriteAllUpdates(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 1, Options{Durability: Synced})
@@ -594,15 +597,15 @@ func TestSpans(t *testing.T) {
 		t.Errorf("creating again what is there: %v", err)
 	}
 	for _, meta := range s.metas() {
-		if meta.Applied > keys.BirthApplied+1 || meta.Term != keys.BirthTerm || meta.Epoch != 1 ||
+		if meta.Applied > keys.InitialApplied+1 || meta.Term != keys.InitialTerm || meta.Epoch != 1 ||
 			len(meta.Voters) != 1 {
 			t.Errorf("birth record %+v", meta)
 		}
 	}
 }
 
-// TestRepeatAfterTruncate proves that an increment whose answer was lost, and which is sent again after a
-// TRUNCATE, gets the answer of the first time and changes nothing.
+// TestRepeatAfterTruncate checks that an increment whose answer was lost, and which is sent again after a TRUNCATE,
+// gets the answer of the first time and changes nothing.
 func TestRepeatAfterTruncate(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 1, Options{})
@@ -712,7 +715,7 @@ func TestRequire(t *testing.T) {
 
 // Every request is counted and priced.
 func TestCounts(t *testing.T) {
-	// The clock stands still: a minute that ends begins the lists anew, and the host looks at it by itself, too.
+	// The clock stands still: at the end of a minute the lists are reset, also by the host itself.
 	now := time.Unix(1_800_000_010, 0)
 	h := open(t, newStore(t), 1, Options{Now: func() time.Time { return now }})
 	defer closeHost(t, h)
@@ -743,7 +746,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// instant is a sequencer that ends what is proposed at once, elsewhere, to measure what is around it.
+// instant is a sequencer that completes proposals immediately, on another goroutine, to measure the code around it.
 type instant struct {
 	sequencer
 	waiters chan raftgroup.Waiter

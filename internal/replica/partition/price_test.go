@@ -14,10 +14,10 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -69,7 +69,7 @@ func bills() map[string]*command.Read {
 	return out
 }
 
-// prices asks the replicas of a node for what each read costs.
+// prices returns the cost of each read at the replicas of a node.
 func (w *world) prices(node int, ids ...topology.PartitionID) map[string]string {
 	w.t.Helper()
 	out := map[string]string{}
@@ -98,9 +98,9 @@ func (w *world) prices(node int, ids ...topology.PartitionID) map[string]string 
 	return out
 }
 
-// TestPriceIsTheSameEverywhere proves R1: what a read costs is the same to the last digit at the leader and at
-// followers, before and after a flush, a compaction, a sweep of what was deleted, and a split, over rows of which many
-// were overwritten, deleted or have expired.
+// TestPriceIsTheSameEverywhere checks R1: the cost of a read is exactly the same at the leader and at followers, before
+// and after a flush, a compaction, a sweep of deleted rows, and a split. Many of the rows were overwritten, deleted or
+// have expired.
 func TestPriceIsTheSameEverywhere(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -178,10 +178,10 @@ type borrower struct {
 
 func (b *borrower) Lent(u ru.Units) { b.lent = u }
 
-// TestThroughputInReplicaSet proves that a follower of a partition with a throughput answers with what it was lent, and
-// that its leader lends it what it asks for; that a leader refuses blind writes, conditions, batches, reads and the
-// stamp of a recorded batch alike once its budget is spent, but no repetition, and that the halves of its split share
-// its throughput from their birth.
+// TestThroughputInReplicaSet checks that a follower of a partition with a throughput spends the units that it was lent,
+// and that its leader lends it the units it requests. A leader whose budget is spent rejects blind writes, conditional
+// writes, batches, reads and the stamp of a recorded batch, but no repetition. The halves of its split share its
+// throughput from their creation.
 func TestThroughputInReplicaSet(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -205,7 +205,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	asks := &borrower{rowCollector: rowCollector{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}}
 	c := asks.read(&command.Conditional{Mutation: *put("k", 1), Rows: asks.refs})
 	c.Owed, c.Wanted = int64(3*ru.Unit), int64(20*ru.Unit)
-	// It lends half of what is there, and its node has just been started: nothing was saved before.
+	// It lends half of its balance, and its node has just started: it has no savings.
 	w.until("the leader lends what it is asked for", func() bool {
 		if err := r.Read(t.Context(), c, asks); err != nil {
 			t.Fatal(err)
@@ -213,7 +213,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		return asks.lent == 23*ru.Unit
 	})
 	w.until("a fresh follower answers with what it was lent", func() bool {
-		if !f.AllowsLocalRead(share.Claimant{}) {
+		if !f.AllowsLocalRead(fairshare.Principal{}) {
 			f.Lent(ru.Unit, 0)
 		}
 		v, _, err := get(t.Context(), f, "k", dberr.One)
@@ -222,7 +222,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*NotLeader)) {
 		t.Errorf("ONE at a follower that has spent it: %v", err)
 	}
-	f.Refused(share.Claimant{}, time.Hour)
+	f.Refused(fairshare.Principal{}, time.Hour)
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*dberr.Overloaded)) {
 		t.Errorf("ONE at a follower that was refused: %v", err)
 	}
@@ -245,7 +245,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		})
 	}
 	halves("while the map does not have it", 4_000)
-	r.budget.Charge(share.Claimant{}, 1e6*ru.Unit)
+	r.budget.Charge(fairshare.Principal{}, 1e6*ru.Unit)
 	key := "k"
 	for i := 0; !r.state.Load().serves(put(key, 1).Position()); i++ {
 		key = fmt.Sprint("k", i)
@@ -259,7 +259,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		},
 		"a read": func() error { _, _, err := get(t.Context(), r, key, dberr.Quorum); return err },
 		"the stamp of a batch": func() error {
-			_, err := r.Last(t.Context(), r.Extent(), share.Claimant{})
+			_, err := r.Last(t.Context(), r.Extent(), fairshare.Principal{})
 			return err
 		},
 	} {

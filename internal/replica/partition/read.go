@@ -62,7 +62,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	if f != nil && !f.failed { // the work of a failed fold is repeated and charged where the rows are sent
 		price += f.fold.Charge()
 	}
-	r.recordRead(c.Claimant, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
+	r.recordRead(c.Principal, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {
 		err = r.seq.confirmRead(ctx, t, p.c)
 		if err != nil && passed && (t.follower || t.term != 0) && ctx.Err() == nil {

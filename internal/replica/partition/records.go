@@ -28,7 +28,7 @@ type recordsChange struct {
 func (r *Replica) showRecords() {
 	p := &r.ahead
 	changes := p.changes
-	p.told, p.changes = p.version, nil
+	p.notifiedVersion, p.changes = p.version, nil
 	o := r.host.opts.Cluster
 	if o == nil {
 		return
@@ -67,13 +67,13 @@ func (a *machine) records(r *Replica, next *progress) (result any, err error) {
 	next.version++
 	r.ahead.changes = append(r.ahead.changes, change)
 	binary.BigEndian.PutUint64(a.key[:], next.version)
-	a.batch.Set(keys.MetaID, []byte(keys.RecordsVersion), a.key[:])
+	a.batch.Set(keys.MetaID, []byte(keys.MetadataVersionKey), a.key[:])
 	return next.version, nil
 }
 
 // recordsVersion returns the stored version, or 0 if nothing has been changed yet.
 func recordsVersion(s Store) (uint64, error) {
-	value, err := s.Get(keys.MetaID, []byte(keys.RecordsVersion))
+	value, err := s.Get(keys.MetaID, []byte(keys.MetadataVersionKey))
 	if err != nil || value == nil {
 		return 0, err
 	}
@@ -91,7 +91,7 @@ func decodeVersion(value []byte) (uint64, error) {
 // reads the state applied by the local replica. Arguments are valid during the call.
 func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err error) {
 	err = h.store.Scan(keys.MetaID, nil, func(key, value []byte) error {
-		if string(key) == keys.RecordsVersion {
+		if string(key) == keys.MetadataVersionKey {
 			var err error
 			version, err = decodeVersion(value)
 			return err

@@ -55,8 +55,9 @@ type Replica struct {
 	// since is the raftgroup.Instant at which the node began to use the replica. Indexes acknowledged to the node
 	// before are not included in acknowledged, so a replica that serves local reads must be fresh as of then.
 	since atomic.Int64
-	// splitPoint is the start of the child of a pending split, or nil.
-	splitPoint atomic.Pointer[topology.Position]
+	// rejectFrom is the position from which a split or merge in progress moves the span away. Writes at or after it are
+	// rejected. It is nil if there is none.
+	rejectFrom atomic.Pointer[topology.Position]
 	// wholeBatch is the last batch that changed all keys together; see unsynced.
 	wholeBatch atomic.Uint64
 
@@ -120,7 +121,7 @@ func newReplica(h *Host, n *replicaInit) (*Replica, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.ahead.told = version // the caller that opens the host reads the records then
+		r.ahead.notifiedVersion = version // the caller that opens the host reads the records then
 	}
 	return r, r.refresh(meta)
 }
@@ -150,7 +151,7 @@ func (r *Replica) refresh(meta *keys.Meta) error {
 	r.state.Store(s)
 	now := r.host.clock.Now()
 	r.dedupe.reset(now)
-	if meta.Applied == keys.BirthApplied && len(meta.Parents) == 0 {
+	if meta.Applied == keys.InitialApplied && len(meta.Parents) == 0 {
 		r.dedupe.markComplete()
 	}
 	r.show(now)
@@ -217,7 +218,7 @@ func (r *Replica) accepts(m *command.Mutation) error {
 	if r.isMeta() || m.Table != s.keys.Table || !s.serves(m.Position()) {
 		return r.wrongRange()
 	}
-	if at := r.splitPoint.Load(); at != nil && m.Position().Compare(*at) >= 0 {
+	if at := r.rejectFrom.Load(); at != nil && m.Position().Compare(*at) >= 0 {
 		return r.wrongRange()
 	}
 	if m.SchemaVersion != 0 && m.SchemaVersion < r.schema.Load() {

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestAcknowledgedSurvives: what was acknowledged is there after its leader crashed and lost all that it had not
-// synced, and so it is when all nodes did; replicas hold the same.
+// TestAcknowledgedSurvives checks that what was acknowledged is there after its leader crashed and lost all that it had
+// not synced, and so it is when all nodes did; replicas hold the same.
 func TestAcknowledgedSurvives(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -77,8 +77,8 @@ func (w *world) trouble(id topology.PartitionID, stop chan struct{}) {
 	}
 }
 
-// TestLeaderChanges: while leaders change, a write that was acknowledged is never lost, and none comes back later: the
-// last value of a key is what was acknowledged last. Stamps grow. Counters count each addition once.
+// TestLeaderChanges checks that while leaders change, a write that was acknowledged is never lost, and none comes back
+// later: the last value of a key is what was acknowledged last. Stamps grow. Counters count each addition once.
 func TestLeaderChanges(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -136,7 +136,7 @@ func TestLeaderChanges(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestStaleTerm: what was evaluated in a term that is over is in no log.
+// TestStaleTerm checks that what was evaluated in a term that is over is in no log.
 func TestStaleTerm(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -165,9 +165,9 @@ func TestStaleTerm(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestRetries: an id that was applied is answered, also by another leader and after that; one that may be older than
-// what is remembered is nobody's to know, and one that is younger for certain is written. The first attempt that comes
-// late is not applied either.
+// TestRetries checks that an id that was applied is answered, also by another leader, and later. For an id that may be
+// older than the dedupe window the outcome is unknown, and an id that is certainly younger is written. A first attempt
+// that arrives late is not applied either.
 func TestRetries(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -221,9 +221,9 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestFollowerReads: a follower serves ONE as long as it hears from its leader, and no older state than this node has
-// seen; anything else is for the leader, and so is what another node asks: it may have seen more, and has asked here
-// because its own replica has not applied that yet.
+// TestFollowerReads checks that a follower serves ONE as long as it hears from its leader, and no older state than this
+// node has seen. Other reads go to the leader, also reads of another node: that node may have seen more, and sends the
+// read because its own replica has not applied it yet.
 func TestFollowerReads(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -260,12 +260,12 @@ func TestFollowerReads(t *testing.T) {
 	w.isolate(i, false)
 }
 
-// TestMove: a joining replica gets a snapshot and becomes a voter in the same change in which another one leaves, which
-// is dropped then; both the new one and the others survive a restart.
+// TestMove checks that a joining replica gets a snapshot and becomes a voter in the same change in which another one
+// leaves, which is dropped then; both the new one and the others survive a restart.
 func TestMove(t *testing.T) {
 	w := newWorld(t, 4)
 	p := w.newTable(0, 1, 2)
-	for i := range 300 { // the log is cut meanwhile
+	for i := range 300 { // the log is truncated in the meantime
 		if err := w.write(p.ID, fmt.Sprint(i), int64(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -322,8 +322,8 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestHandover: a node that hands over leads nothing afterwards, and no request fails.
-func TestHandover(t *testing.T) {
+// TestTransferAll checks that a node after TransferAll leads nothing, and that no request fails.
+func TestTransferAll(t *testing.T) {
 	w := newWorld(t, 3)
 	ps := w.table(8, 0, 1, 2).Partitions(testTable)
 	w.create(ps...)

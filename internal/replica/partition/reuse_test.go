@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// reuser is a completion whose owner uses the mutation's memory for something else at once, as pools do.
+// reuser is a completion whose owner immediately reuses the memory of the mutation, as pools do.
 type reuser struct {
 	m     *command.Mutation
 	other []command.Op
@@ -30,8 +30,8 @@ func (u *reuser) Done(err error) {
 
 func (u *reuser) CASDone(_ *command.CASResult, err error) { u.Done(err) }
 
-// TestNothingAfterDone: when a completion is told, nobody looks at the command any more. What is counted afterwards
-// would be another command's, torn in the middle.
+// TestNothingAfterDone checks that after a command is completed, no code reads it. A later read could see parts of
+// another command.
 func TestNothingAfterDone(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)

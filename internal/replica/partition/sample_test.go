@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestSamples proves that samples are a fair picture of what is spent, also where clients take turns with their keys;
-// that the old ones make room, that nothing is kept where nobody asked, and nothing told that the replica has given
-// away.
+// TestSamples checks that samples represent the spent units, also if clients alternate between keys; that old samples
+// are replaced; and that no samples are taken unless requested, and none returned of a part that the replica no longer
+// has.
 func TestSamples(t *testing.T) {
 	r := &Replica{host: &Host{}}
 	r.state.Store(&state{})
@@ -55,8 +55,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestSamplesWeigh: whatever requests cost, and however far apart samples are, a place has a part of them that is its
-// part of what was spent, give or take one in ten.
+// TestSamplesWeigh checks that for all prices of requests and all intervals between samples, the part of samples at a
+// position is its part of the spent units, within one in ten.
 func TestSamplesWeigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &Replica{host: &Host{}}

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// TestEntriesAreNoGrowth proves that a logical partition which is full takes index entries and deletions, as the build
+// TestEntriesAreNoGrowth checks that a logical partition which is full takes index entries and deletions, as the build
 // of an index writes them, and refuses rows, with and without entries.
 func TestEntriesAreNoGrowth(t *testing.T) {
 	op := func(build func(b *row.Builder)) command.Op {

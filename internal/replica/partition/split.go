@@ -38,8 +38,8 @@ func (r *Replica) Split(ctx context.Context, epoch uint64, s *command.Split) err
 	}
 	// Accepted commands precede the split in the log, and later ones are rejected before they are proposed. The log
 	// rejects commands only after a change of leaders, which a single node does not have.
-	r.splitPoint.Store(&at)
-	defer r.splitPoint.Store(nil)
+	r.rejectFrom.Store(&at)
+	defer r.rejectFrom.Store(nil)
 	r.host.latches.awaitHolders()
 	e := &command.Entry{Kind: command.EntrySplit, Epoch: epoch, Split: *s}
 	if c := r.host.opts.Cluster; c != nil {

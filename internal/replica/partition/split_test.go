@@ -39,10 +39,10 @@ func (w *world) split(id topology.PartitionID, s *command.Split) {
 	w.until("the split", func() bool {
 		r := w.replica(w.leader(id), id)
 		_, epoch := r.Span()
-		if epoch > keys.BirthEpoch {
+		if epoch > keys.InitialEpoch {
 			return true
 		}
-		err := r.Split(context.Background(), keys.BirthEpoch, s)
+		err := r.Split(context.Background(), keys.InitialEpoch, s)
 		var moved *NotLeader
 		var wrong *WrongRange
 		if err != nil && !errors.As(err, &moved) && !errors.As(err, &wrong) && !errors.Is(err, ErrUncertain) &&
@@ -87,8 +87,8 @@ func (w *world) adopt(child topology.PartitionID, on ...int) {
 	}
 }
 
-// TestSplit: while a partition splits under blind writes and counters, and leaders change, are cut off and crash, every
-// acknowledged write is there once, in the one partition that holds its key, and replicas agree.
+// TestSplit checks that while a partition splits under blind writes and counters, and leaders change, are cut off and
+// crash, every acknowledged write is visible once, only in the partition that holds its key, and replicas agree.
 func TestSplit(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -122,8 +122,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOfParentAndChild: of a partition as it was before a split and of the child of that split a node lets one
-// snapshot come at a time, for the one that is installed second would end the node.
+// TestSnapshotsOfParentAndChild checks that a node accepts only one snapshot at a time if one is from a partition
+// before its split and the other from the child of that split: installing both would end the node.
 func TestSnapshotsOfParentAndChild(t *testing.T) {
 	w := newWorld(t, 2)
 	p := w.newTable(0)
@@ -172,13 +172,13 @@ func TestSnapshotsOfParentAndChild(t *testing.T) {
 	}
 }
 
-// TestSplitOrThaw: of a split and of the entry that takes it back, proposed at one epoch, a partition takes the one
-// that its log has first, on all replicas: also where a leader without a quorum has proposed the split before, and
-// where it has both when its quorum comes back.
-func TestSplitOrThaw(t *testing.T) {
+// TestSplitOrUnfreeze checks a split and the entry that takes it back, proposed at one epoch: on all replicas, a
+// partition applies the one that comes first in its log. This includes a leader without a quorum that has proposed the
+// split before, and has both entries when its quorum returns.
+func TestSplitOrUnfreeze(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
-	ctx, id, epoch, limit := context.Background(), p.ID, uint64(keys.BirthEpoch), p.Span.Limit
+	ctx, id, epoch, limit := context.Background(), p.ID, uint64(keys.InitialEpoch), p.Span.Limit
 	order := func(n int) *command.Split {
 		return splitAt([]byte{0x80 >> n, 0, 0, 0, 0, 0, 0, 0}, childID+topology.PartitionID(n), 0, 1, 2)
 	}
@@ -186,7 +186,7 @@ func TestSplitOrThaw(t *testing.T) {
 		w.done("the thaw", id, func(r *Replica) error { return r.Unfreeze(ctx, epoch) },
 			func(r *Replica) bool { _, now := r.Span(); return now > epoch })
 	}
-	// outcome waits until all replicas have the next epoch, and says whether the partition has split there.
+	// outcome waits until all replicas have the next epoch, and reports whether the partition has split there.
 	outcome := func(n int) bool {
 		t.Helper()
 		epoch++

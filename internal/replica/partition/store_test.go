@@ -30,7 +30,7 @@ type testStore struct {
 	*storage.Store
 	t  testing.TB
 	fs *vfs.MemFS
-	// syncs counts the syncs that were asked for.
+	// syncs counts the requested syncs.
 	syncs atomic.Int64
 	// syncing, if set, is called by Sync before it does anything.
 	syncing func() error
@@ -68,7 +68,7 @@ func openDisk(t testing.TB, fs *vfs.MemFS) *testStore {
 	return &testStore{Store: s, t: t, fs: fs}
 }
 
-// crash returns a store with what survived: what was synced.
+// crash returns a store with the synced data only.
 func (s *testStore) crash() *testStore {
 	s.t.Helper()
 	return openDisk(s.t, s.fs.CrashClone(vfs.CrashCloneCfg{}))
@@ -181,7 +181,7 @@ func put(key string, v int64) *command.Mutation {
 		Ops: []command.Op{{Operand: b.Append(nil)}}}
 }
 
-// read returns column 1 and its timestamp, 0 if there is none.
+// read returns column 1 and its timestamp, or 0.
 func read(t testing.TB, r *Replica, key string) (v, ts int64) {
 	t.Helper()
 	k := []byte(key)

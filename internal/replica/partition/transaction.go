@@ -178,7 +178,7 @@ func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
 	}
 	most := t.replica.host.opts.Transactions.Changes
 	if n, entries := changes(t.ops); n > most || entries > entriesPerChange*most {
-		return dberr.Invalidf("The transaction changes more than %d rows or %d index entries at once. Nothing was done",
+		return dberr.Invalidf("The transaction changes more than %d rows or %d index entries. Nothing was done",
 			most, entriesPerChange*most)
 	}
 	return t.checkReadLimit(0, 0)
@@ -252,7 +252,7 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 	if t.price == 0 && len(t.ops) == 0 {
 		t.price = ru.PointRead // it still had its turn at the leader
 	}
-	r.recordRead(m.Claimant, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
+	r.recordRead(m.Principal, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
 	if t.failed != nil && err == nil {
 		err = t.failed
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// programs are those of the tests: functions by name, where the name is the program.
+// programs has the programs of the tests: functions by name, where the name is the program.
 type programs map[string]func(ctx context.Context, t *Txn) ([]byte, error)
 
 func (p programs) Program(_ context.Context, c *command.Conditional) (Program, error) {
@@ -107,8 +107,9 @@ func rows(t testing.TB, r *Replica, key string) balances {
 	return b
 }
 
-// TestTransactionsAreSerial: of racing transactions of one key each sees what the one before it has left, in all the
-// rows that it reads, though blind writers and readers of the key race with them; readers never see half of one.
+// TestTransactionsAreSerial checks that each of several concurrent transactions of one key sees the result of the
+// previous one, in all rows that it reads, though blind writers and readers of the key run concurrently. Readers never
+// see half of a transaction.
 func TestTransactionsAreSerial(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)
@@ -172,8 +173,8 @@ func TestTransactionsAreSerial(t *testing.T) {
 	}
 }
 
-// TestTransactionIsRepeated: a transaction that is sent again, to another leader after a crash, too, is not carried out
-// again, and returns what it has returned.
+// TestTransactionIsRepeated checks that a transaction that is sent again, also to another leader after a crash, is not
+// run again, and returns the same result.
 func TestTransactionIsRepeated(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -227,8 +228,8 @@ func (largePrograms) Program(_ context.Context, c *command.Conditional) (Program
 	return largeProgram{func(ctx context.Context, t *Txn) ([]byte, error) { return text, set(ctx, t, "a", 1) }}, nil
 }
 
-// TestLargeResultsAreKeptBriefly: what a large program returns goes to the client as it is and is kept in a short form
-// for a request that is repeated, unless it is small; above its bound nothing is done.
+// TestLargeResultsAreKeptBriefly checks that the large result of a program reaches the client unchanged and is stored
+// in a short form for a repeated request, unless it is small; above its limit nothing is done.
 func TestLargeResultsAreKeptBriefly(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Transactions: TransactionBounds{ResultBytes: 10}})
 	defer closeHost(t, h)
@@ -256,9 +257,9 @@ func TestLargeResultsAreKeptBriefly(t *testing.T) {
 	}
 }
 
-// TestTransactionBounds: a transaction that reads, changes or returns too much, takes too long, costs more than its
-// client allows, leaves its logical partition, or fails, leaves nothing behind, and says why; also where its program
-// does not care for the error.
+// TestTransactionBounds checks that a transaction that reads, changes or returns too much, takes too long, costs more
+// than its client allows, leaves its logical partition, or fails, has no effect. The error names the reason, also if
+// the program ignores the error.
 func TestTransactionBounds(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Transactions: TransactionBounds{Rows: 3, Bytes: 1000, ResultBytes: 10,
 		Changes: 4, Time: 20 * time.Millisecond}})
@@ -323,8 +324,8 @@ func TestTransactionBounds(t *testing.T) {
 	}
 }
 
-// TestTransactionPrice: a transaction costs its reads at SERIAL and its changes; dry, it says so, changes nothing and
-// costs its reads.
+// TestTransactionPrice checks that a transaction costs its reads at SERIAL and its changes; dry, it says so, changes
+// nothing and costs its reads.
 func TestTransactionPrice(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)
@@ -352,8 +353,8 @@ func TestTransactionPrice(t *testing.T) {
 	}
 }
 
-// TestTransactionOverClientTimestamps: a transaction is seen over what a client has written with a timestamp of the
-// future, as a condition is (P11).
+// TestTransactionOverClientTimestamps checks that a transaction is seen over what a client has written with a timestamp
+// of the future, as a condition is (P11).
 func TestTransactionOverClientTimestamps(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)
@@ -373,7 +374,7 @@ func TestTransactionOverClientTimestamps(t *testing.T) {
 	}
 }
 
-// TestPanickingTransaction proves that a program that panics ends with an error, and that a panic anywhere under the
+// TestPanickingTransaction checks that a program that panics ends with an error, and that a panic anywhere under the
 // latch of a logical partition leaves nothing latched.
 func TestPanickingTransaction(t *testing.T) {
 	var panics atomic.Bool

@@ -20,8 +20,9 @@ type sink struct{}
 func (sink) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
 func (sink) Row([]byte, *row.Row) (command.Step, error)                    { return command.More, nil }
 
-// A read that meets a write which is not durable yet waits for the next sync, whatever has written; other keys are read
-// at once (P5). Only Periodic mode shows what a crash may take back.
+// TestReadWaitsForSync checks that a read that finds a write that is not durable yet waits for the next sync, for all
+// kinds of writes, and that other keys are read immediately (P5). Only Periodic mode shows writes that a crash may
+// lose.
 func TestReadWaitsForSync(t *testing.T) {
 	k := []byte("k")
 	writers := map[string]func(h *Host, r *Replica, done result) error{
@@ -47,7 +48,7 @@ func TestReadWaitsForSync(t *testing.T) {
 					if err := change(h, r, written); err != nil {
 						t.Fatal(err)
 					}
-					synctest.Wait() // its sync is under way
+					synctest.Wait() // its sync is in progress
 					read := func(c *command.Read) chan error {
 						done := make(chan error, 1)
 						go func() { done <- r.Read(t.Context(), c, sink{}) }()
@@ -81,7 +82,8 @@ func TestReadWaitsForSync(t *testing.T) {
 	}
 }
 
-// A reader that waits for a sync ends with its context: a disk that hangs does not hold it for ever.
+// TestReadWaitEnds checks that a reader that waits for a sync ends with its context: a disk that hangs does not block
+// it indefinitely.
 func TestReadWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)

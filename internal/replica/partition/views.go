@@ -24,7 +24,7 @@ type Views interface {
 // SetViews sets the receiver of hints for all writes from now on.
 func (h *Host) SetViews(v Views) { h.views.Store(&v) }
 
-// hintsOf appends the keys that a mutation writes under keys.HintDue. Nearly all writes have none.
+// hintsOf appends the keys that a mutation writes under keys.HintStale. Nearly all writes have none.
 func (h *Host) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
 	if h.views.Load() == nil {
 		return hints
@@ -120,7 +120,7 @@ func (r *Replica) HintAt(key []byte) (stamp int64, ok bool, err error) {
 // first), until fn returns false. Keys are valid during the call.
 func (r *Replica) Due(index uint32, from []byte, fn func(key []byte, stamp int64) bool) error {
 	s := r.state.Load()
-	prefix := keys.AppendIndexValue(nil, index, keys.HintDue)
+	prefix := keys.AppendIndexValue(nil, index, keys.HintStale)
 	lower := append(bytes.Clone(prefix), s.keys.Begin...)
 	if bytes.Compare(from, lower) > 0 {
 		lower = from
@@ -135,15 +135,15 @@ func (r *Replica) Due(index uint32, from []byte, fn func(key []byte, stamp int64
 // DueSince reports whether a row has become due after a timestamp for the view of an index of hints, by itself or as
 // part of a range of its logical partition.
 func (r *Replica) DueSince(index uint32, tok token.Token, key, clustering []byte, stamp int64) (since bool, err error) {
-	row := keys.AppendIndex(nil, index, keys.HintDue, tok, key, keys.AppendDueRow(nil, clustering))
+	row := keys.AppendIndex(nil, index, keys.HintStale, tok, key, keys.AppendStaleRow(nil, clustering))
 	if at, ok, err := r.HintAt(row); err != nil || ok && at > stamp {
 		return true, err
 	}
 	if !r.host.store.HasDeletions(r.Table()) {
 		return false, nil // the hint of a range is written with the deletion of the range
 	}
-	lower, upper := keys.DueRanges()
-	prefix := keys.AppendIndex(nil, index, keys.HintDue, tok, key, nil)
+	lower, upper := keys.StaleRangeBounds()
+	prefix := keys.AppendIndex(nil, index, keys.HintStale, tok, key, nil)
 	err = r.host.store.Hints(append(bytes.Clone(prefix), lower...), append(prefix, upper...),
 		func(_ []byte, at int64) bool {
 			since = since || at > stamp
@@ -156,7 +156,7 @@ func (r *Replica) DueSince(index uint32, tok token.Token, key, clustering []byte
 // unbounded. fn is used as in Due.
 func (r *Replica) ViewPlaces(index uint32, tok token.Token, key, lower, upper []byte,
 	fn func(place []byte, stamp int64) bool) error {
-	prefix := keys.AppendIndex(nil, index, keys.HintPlace, tok, key, nil)
+	prefix := keys.AppendIndex(nil, index, keys.HintViewRow, tok, key, nil)
 	end := keys.After(bytes.Clone(prefix))
 	if upper != nil {
 		end = append(bytes.Clone(prefix), upper...)

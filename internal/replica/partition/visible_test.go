@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// TestAppliedConditionIsVisible: what a condition has written is what the next reader sees, though a client whose clock
-// is ahead wrote or deleted the row before; later stamps of the leader are above it, unless that clock is absurd, which
-// does not reach other keys.
+// TestAppliedConditionIsVisible checks that the next reader sees the values that a conditional write has written,
+// though a client whose clock is ahead wrote or deleted the row before. Later stamps of the leader are above it, unless
+// that clock is absurd, which does not affect other keys.
 func TestAppliedConditionIsVisible(t *testing.T) {
 	const now = int64(1_700_000_000_000_000)
 	deletions := map[string]func(b *row.Builder){

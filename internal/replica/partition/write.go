@@ -8,10 +8,10 @@ import (
 	"errors"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
@@ -54,7 +54,7 @@ func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken 
 // have been reused.
 func (r *Replica) writeUnder(g heldLatch, m *command.Mutation, done command.Completion) error {
 	price, bytes := ru.Write(m)
-	tok, who := m.Token, m.Claimant
+	tok, who := m.Token, m.Principal
 	applied, err := r.stampAndPropose(m, g, price, done)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (r *Replica) writeUnder(g heldLatch, m *command.Mutation, done command.Comp
 func (r *Replica) stampAndPropose(m *command.Mutation, held heldLatch, price ru.Units, done command.Completion) (
 	applied bool, err error) {
 	defer r.host.latches.leave(held)
-	if held.latch != nil { // what admits checks must not change before the write is proposed; see latches.awaitHolders
+	if held.latch != nil { // the state that admits checks must not change before the proposal; see latches.awaitHolders
 		held.stripe.mu.Lock()
 		defer held.stripe.mu.Unlock()
 	}
@@ -346,7 +346,7 @@ func (r *Replica) RaiseLevel(ctx context.Context, level feature.Level) error {
 
 // Last returns a timestamp that is at least the highest one assigned by the partition of extent x, and not before the
 // leader's clock. Only the leader knows it. It is requested for a batch of a claimant.
-func (r *Replica) Last(ctx context.Context, x Extent, who share.Claimant) (stamp int64, err error) {
+func (r *Replica) Last(ctx context.Context, x Extent, who fairshare.Principal) (stamp int64, err error) {
 	if r.Budgeted() {
 		if err := r.admit(r.seq.evaluating(), who); err != nil {
 			return 0, err // a batch over several partitions is rejected before it is recorded, or not at all

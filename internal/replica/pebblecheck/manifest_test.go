@@ -60,7 +60,7 @@ func write(t *testing.T, fs vfs.FS, name string, text []byte) {
 	}
 }
 
-// TestFlippedBits proves that no flipped bit of a list passes: each is refused by the name of the file.
+// TestFlippedBits checks that no flipped bit of a list passes: each is refused by the name of the file.
 func TestFlippedBits(t *testing.T) {
 	fs, name := store(t)
 	text, err := read(fs, name)
@@ -90,8 +90,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestTornTails proves that what a crash leaves is not taken for damage: a list that ends in the middle of a record,
-// at any byte, or whose last sectors were never written.
+// TestTornTails checks that what a crash leaves is not taken for damage: a list that ends in the middle of a record, at
+// any byte, or whose last sectors were never written.
 func TestTornTails(t *testing.T) {
 	fs, name := store(t)
 	text, err := read(fs, name)
@@ -112,7 +112,7 @@ func TestTornTails(t *testing.T) {
 	}
 }
 
-// TestMarkers proves that tables without a list are refused, and that a place without a store is none.
+// TestMarkers checks that tables without a list are refused, and that a place without a store is none.
 func TestMarkers(t *testing.T) {
 	if err := Check(vfs.NewMem(), "nowhere"); err != nil {
 		t.Error(err)
@@ -152,8 +152,8 @@ func (s *steps) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return f, err
 }
 
-// TestCutOffInMaking proves that what a crash leaves of a store that was being made, after whichever file, is not taken
-// for damage, and that a store can be made of it.
+// TestCutOffInMaking checks that the files of a store whose creation was interrupted by a crash, after any file, are
+// not reported as damage, and that the store can be created from them.
 func TestCutOffInMaking(t *testing.T) {
 	fs := &steps{FS: vfs.NewMem(), t: t}
 	open := func(fs vfs.FS) {
@@ -179,9 +179,8 @@ func TestCutOffInMaking(t *testing.T) {
 	}
 }
 
-// TestDamagedLogs proves that a flipped bit in a log is found, anywhere but in what its last three syncs wrote; and
-// that logs which a crash has cut off, at any byte, or which have the remains of an older log after their end, are not
-// taken for damaged.
+// TestDamagedLogs checks that a flipped bit in a log is found, except in the bytes of its last three syncs. A log that
+// a crash cut off at any byte, or that has the remains of an older log after its end, is not reported as damaged.
 func TestDamagedLogs(t *testing.T) {
 	fs := vfs.NewMem()
 	db, err := pebble.Open("data", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation,
@@ -254,7 +253,7 @@ func TestDamagedLogs(t *testing.T) {
 	}
 }
 
-// padding reports whether a byte is one of those that fill a block, which nobody reads.
+// padding reports whether a byte is padding at the end of a block, which no reader reads.
 func padding(text []byte, at int) bool {
 	end := at/blockSize*blockSize + blockSize
 	return end <= len(text) && end-at < logHeaderSize

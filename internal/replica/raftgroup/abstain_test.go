@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestAbstainersLead proves that a group has a leader whichever of its voters abstain and whichever one is down, and
-// that a voter that does not abstain leads as soon as there is one; also if the nodes have not heard who abstains.
+// TestAbstainersLead checks that a group has a leader for every set of voters that abstain and every single voter that
+// is down. A voter that does not abstain leads as soon as one exists, also if the nodes do not know which voters
+// abstain.
 func TestAbstainersLead(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		for _, c := range []struct {
@@ -35,7 +36,7 @@ func TestAbstainersLead(t *testing.T) {
 				case c.down < 0:
 					most = 8
 				case !known:
-					most += 130 // what is known of a voter may be wrong: it has some time
+					most += 130 // the known state of a voter may be wrong: it gets some time
 				}
 				if stretch > most {
 					t.Errorf("no write succeeds for %d ticks", stretch)
@@ -50,9 +51,10 @@ func TestAbstainersLead(t *testing.T) {
 	}
 }
 
-// TestHandoverPastAbstainer proves that a node that stops hands its leadership over at once, whichever of the others
-// abstain, and also where its first choice declines; and to one that abstains if it is known that all others do.
-func TestHandoverPastAbstainer(t *testing.T) {
+// TestTransferAllPastAbstainer checks that a node that stops transfers its leadership immediately, for every set of
+// other voters that abstain, and also if its first choice declines. It transfers to a voter that abstains if all others
+// are known to abstain.
+func TestTransferAllPastAbstainer(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		for _, abstain := range [][]int{nil, {1}, {2}, {3}, {1, 2}, {1, 2, 3}} {
 			if len(abstain) == 3 && !known {
@@ -76,7 +78,7 @@ func TestHandoverPastAbstainer(t *testing.T) {
 	}
 }
 
-// TestOffersPause proves that a leader whose offers are neither taken nor declined takes proposals between them.
+// TestOffersPause checks that a leader whose offers are neither taken nor declined takes proposals between them.
 func TestOffersPause(t *testing.T) {
 	l := newLockstep(t, 4)
 	l.lead(0)

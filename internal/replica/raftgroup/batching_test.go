@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// TestProposalsGatherOverGroups proves that while many entries of a node are unapplied, proposals of all groups gather
-// for one entry each; and that entries which take long hold up nobody.
+// TestProposalsGatherOverGroups checks that while many entries of a node are unapplied, proposals of all groups gather
+// for one entry each; and that slow entries do not delay other groups.
 func TestProposalsGatherOverGroups(t *testing.T) {
 	b := reopen(t, vfs.NewMem(), raftgroup.Options{UnappliedNode: 4, AlwaysTick: true})
 	for id := uint64(1); id <= 6; id++ {
@@ -69,7 +69,7 @@ func TestProposalsGatherOverGroups(t *testing.T) {
 	}
 }
 
-// TestCommitIsNotWritten proves that a commit index alone costs no write, and that what depends on earlier writes is
+// TestCommitIsNotWritten checks that a commit index alone costs no write, and that what depends on earlier writes is
 // answered all the same.
 func TestCommitIsNotWritten(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{AlwaysTick: true})
@@ -89,7 +89,7 @@ func TestCommitIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestNoProbesOfBusyFollowers proves that a follower which was just sent entries gets no empty message after it has
+// TestNoProbesOfBusyFollowers checks that a follower which was just sent entries gets no empty message after it has
 // answered a heartbeat, and that one which is sent nothing and lacks something does.
 func TestNoProbesOfBusyFollowers(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
@@ -97,7 +97,7 @@ func TestNoProbesOfBusyFollowers(t *testing.T) {
 		for range 3 { // the first may be left out as the news of an index
 			b.take()
 			b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
-			for _, m := range b.told(pb.MsgApp) {
+			for _, m := range b.sentOf(pb.MsgApp) {
 				if m.GetTo() == 11 && len(m.GetEntries()) == 0 {
 					n++
 				}

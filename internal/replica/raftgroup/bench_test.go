@@ -21,8 +21,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// The benchmarks have four replicas in one process on one disk. They stress its fsync and the CPU; figures mean
-// something beside others of the same run only. docs/dev/replication.md has the command.
+// The benchmarks have four replicas in one process on one disk. They stress its fsync and the CPU; compare figures only
+// within one run. docs/dev/replication.md has the command.
 
 // drive lets clients run f until b.N calls are done and reports calls per second and the 99th percentile.
 func drive(b *testing.B, clients int, f func(client int, r *rand.Rand) error) {
@@ -141,7 +141,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkIdle is what 1,000 groups cost that nobody uses: cores and heap of one node. One op is five seconds.
+// BenchmarkIdle measures the cores and the heap that one node needs for 1,000 idle groups. One op is five seconds.
 func BenchmarkIdle(b *testing.B) {
 	for _, quiet := range []bool{false, true} {
 		b.Run(fmt.Sprintf("quiet=%v", quiet), func(b *testing.B) {

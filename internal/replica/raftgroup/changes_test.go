@@ -36,7 +36,7 @@ func changeEntry(t *testing.T, index uint64, cc *pb.ConfChangeV2) *pb.Entry {
 	return &pb.Entry{Term: new(uint64(6)), Index: &index, Type: pb.EntryConfChangeV2.Enum(), Data: data}
 }
 
-// TestChangesSurviveCrash proves that a replica which has a change of members in its log, and has not applied an
+// TestChangesSurviveCrash checks that a replica which has a change of members in its log, and has not applied an
 // earlier one, does not campaign by the old configuration after a crash (RG12). It could win with the vote of a removed
 // replica while the new members acknowledge writes under another leader.
 func TestChangesSurviveCrash(t *testing.T) {

@@ -271,8 +271,8 @@ func decodeCommands(dst [][]byte, data []byte) (sequence uint64, commands [][]by
 	if d.Err() != nil {
 		return 0, dst, fmt.Errorf("commands: %w", ErrFrame)
 	}
-	// Decoded by hand instead of with d.Bytes: every applied command passes here, and the method would cost 14 % of the
-	// loop's time.
+	// Decoded manually instead of with d.Bytes: every applied command passes here, and the method would cost 14 % of
+	// the loop's time.
 	for b := d.Rest(); len(b) > 0; {
 		n, size := binary.Uvarint(b)
 		if size <= 0 || n > uint64(len(b)-size) {

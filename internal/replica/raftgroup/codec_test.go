@@ -51,7 +51,7 @@ func drawMessage(t *rapid.T) Message {
 	return Message{Group: rapid.Uint64().Draw(t, "group"), Raft: m}
 }
 
-// TestFrameRoundTrip proves that a frame carries everything the library says, over random messages.
+// TestFrameRoundTrip checks that a frame carries everything the library says, over random messages.
 func TestFrameRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []Message
@@ -76,7 +76,7 @@ func TestFrameRoundTrip(t *testing.T) {
 	})
 }
 
-// TestFrameRefusals proves that other versions, messages that do not travel and cut-off frames are refused.
+// TestFrameRefusals checks that other versions, messages that do not travel and cut-off frames are refused.
 func TestFrameRefusals(t *testing.T) {
 	whole := AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{
 		Type: pb.MsgApp.Enum(), To: new(uint64(1)), From: new(uint64(2)),
@@ -127,7 +127,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// TestCommandsRoundTrip proves that an entry gives back the commands that were packed into it, in order.
+// TestCommandsRoundTrip checks that an entry gives back the commands that were packed into it, in order.
 func TestCommandsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var ps []Proposal
@@ -153,7 +153,7 @@ func TestCommandsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestMembersRoundTrip proves the encoding that state machines store.
+// TestMembersRoundTrip checks the encoding that state machines store.
 func TestMembersRoundTrip(t *testing.T) {
 	want := []Member{{1, NodeID{1}}, {1 << 60, NodeID{2, 3}}}
 	got, rest, err := DecodeMembers(append(EncodeMembers(nil, want), 9))

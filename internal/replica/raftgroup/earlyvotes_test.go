@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// TestEarlyVotes proves that a member which asks for a vote before the group is here is answered when it comes, unless
+// TestEarlyVotes checks that a member which asks for a vote before the group is here is answered when it comes, unless
 // that was long ago: the child of a split has its leader without waiting for a tick.
 func TestEarlyVotes(t *testing.T) {
 	for ticks, want := range map[int]string{0: "MsgPreVoteResp to 11", 19: "MsgPreVoteResp to 11", 25: ""} {
@@ -46,9 +46,9 @@ func TestEarlyVotes(t *testing.T) {
 	}
 }
 
-// TestReplicaWithoutSnapshotVotes proves that a replica which waits for its first snapshot, and has heard of a leader,
-// votes for another one when that leader is gone: with two of four voters left beside it, nobody leads without its
-// vote.
+// TestReplicaWithoutSnapshotVotes checks that a replica that waits for its first snapshot, and has heard of a leader,
+// votes for another one when that leader is gone. With only two of four other voters left, no replica can lead without
+// its vote.
 func TestReplicaWithoutSnapshotVotes(t *testing.T) {
 	b := reopen(t, vfs.NewMem(), raftgroup.Options{})
 	if _, err := b.host.Open(raftgroup.GroupConfig{ID: 1, Replica: 10}); err != nil {

@@ -2,7 +2,7 @@
 
 package raftgroup
 
-// TransferAnyway is Transfer to whoever it is.
+// TransferAnyway transfers leadership without checking the target.
 func (h *Host) TransferAnyway(id, to uint64) { h.transfer(h.groups[id], to) }
 
 // Stamp is how an instant appears in this process's frames.

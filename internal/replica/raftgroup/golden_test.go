@@ -23,7 +23,7 @@ func frameOf(entries, size int) []byte {
 	return AppendMessage(NewFrame(nil, 1<<33, 300), 1<<20, m)
 }
 
-// TestFrameBytes pins the bytes that nodes of other versions send, and those that are in logs.
+// TestFrameBytes pins the bytes that nodes of other versions send and that logs contain.
 func TestFrameBytes(t *testing.T) {
 	snapshot := &pb.Message{
 		Type: pb.MsgSnap.Enum(), To: new(uint64(1)), From: new(uint64(2)), Reject: new(true),

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// bench is one node whose steps a test takes one by one. What the node sends is kept.
+// bench is one node whose steps a test runs one by one. It records the messages that the node sends.
 type bench struct {
 	t       *testing.T
 	log     *raftlog.Store
@@ -241,7 +241,7 @@ func (b *bench) propose(g *raftgroup.Group, term uint64, data []byte) *outcome {
 	return o
 }
 
-// TestSingleVoter proves the way of a proposal through the steps, its result, and that state and log survive a restart.
+// TestSingleVoter checks the way of a proposal through the steps, its result, and that state and log survive a restart.
 func TestSingleVoter(t *testing.T) {
 	fs := vfs.NewMem()
 	b, g := open(t, fs, 1, raftgroup.Options{})
@@ -269,7 +269,7 @@ func TestSingleVoter(t *testing.T) {
 	}
 }
 
-// TestStaleTerm proves (RG5): a proposal of another term is refused and nothing else of the queue with it.
+// TestStaleTerm checks (RG5): a proposal of another term is refused and nothing else of the queue with it.
 func TestStaleTerm(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()
@@ -282,7 +282,8 @@ func TestStaleTerm(t *testing.T) {
 	}
 }
 
-// TestBounds proves (RG7) for what clients bring: each bound refuses with its name, and room is made when requests end.
+// TestBounds checks (RG7) for requests of clients: each limit rejects with its name, and requests that end free their
+// share.
 func TestBounds(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{ProposalsPerGroup: 3, ProposalBytes: 200,
 		ProposalsNodeBytes: 250, ReadsPerGroup: 1})
@@ -321,7 +322,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestEntriesGather proves that while UnappliedEntries are under way proposals gather, and then leave as one entry.
+// TestEntriesGather checks that proposals gather while UnappliedEntries are unapplied, and are then proposed as one
+// entry.
 func TestEntriesGather(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{UnappliedEntries: 2})
 	b.run()
@@ -342,9 +344,9 @@ func TestEntriesGather(t *testing.T) {
 	}
 }
 
-// TestVoteGuard proves (RG6): no vote after a restart and after a leader was heard, for an election timeout, unless
+// TestVoteLease checks (RG6): no vote after a restart and after a leader was heard, for an election timeout, unless
 // that leader asked for it; then there is one.
-func TestVoteGuard(t *testing.T) {
+func TestVoteLease(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	vote := func(term uint64, context string) string {
 		b.take()
@@ -370,8 +372,8 @@ func TestVoteGuard(t *testing.T) {
 	}
 }
 
-// TestFavours proves that a newborn of a split votes for nobody before an election timeout has passed, for the leader
-// of the parent may still serve reads of what is the newborn's now, but for the member on that leader's node.
+// TestFavours checks that a child of a split votes for no replica before an election timeout has passed, except for the
+// member on the node of the parent's leader: that leader may still serve reads of the child's rows.
 func TestFavours(t *testing.T) {
 	for favoured, want := range map[int]string{1: "MsgVoteResp to 11", 2: ""} {
 		b := reopen(t, vfs.NewMem(), raftgroup.Options{})
@@ -403,9 +405,9 @@ func TestFavours(t *testing.T) {
 	}
 }
 
-// TestRefusedIsNotDeath proves that an address that refuses connections takes nothing from the promise that was given
-// to the leader there: no vote, neither for others nor for this replica itself, before an election timeout has passed
-// since it was heard. A leader that says that it has served its last read is followed at once.
+// TestRefusedIsNotDeath checks that a refused connection does not end the vote lease of the leader at that address: no
+// vote, neither for others nor for this replica itself, before an election timeout has passed since the last message. A
+// leader that reports that it has served its last read is replaced immediately.
 func TestRefusedIsNotDeath(t *testing.T) {
 	for _, departs := range []bool{false, true} {
 		b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
@@ -436,7 +438,7 @@ func TestRefusedIsNotDeath(t *testing.T) {
 	}
 }
 
-// TestRefusedWakesQuietGroup proves that a group that has not heard from its leader for an election timeout, because it
+// TestRefusedWakesQuietGroup checks that a group that has not heard from its leader for an election timeout, because it
 // is quiet, looks for a new one as soon as the leader's address refuses connections.
 func TestRefusedWakesQuietGroup(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
@@ -458,9 +460,9 @@ func TestRefusedWakesQuietGroup(t *testing.T) {
 	}
 }
 
-// TestQuietMembersAreActive proves that the members of a quiet group count as active, in whatever tick it fell quiet:
-// the library takes them for inactive at each election timeout until they are heard, and nobody is heard then. A
-// learner that was to vote would have learned for ever.
+// TestQuietMembersAreActive checks that the members of a quiet group count as active, for every tick at which it became
+// quiet: the raft library treats silent members as inactive at each election timeout, and quiet members are silent.
+// Without this, a learner that should become a voter would stay a learner indefinitely.
 func TestQuietMembersAreActive(t *testing.T) {
 	for offset := range 25 {
 		b, g, term := ledOf(t, 2, raftgroup.Options{})
@@ -488,7 +490,7 @@ func TestQuietMembersAreActive(t *testing.T) {
 	}
 }
 
-// TestAbstains proves that a node that abstains asks for no votes and declines leadership, but votes, while another
+// TestAbstains checks that a node that abstains asks for no votes and declines leadership, but votes, while another
 // voter lives; and that it offers what it leads.
 func TestAbstains(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
@@ -521,8 +523,8 @@ func TestAbstains(t *testing.T) {
 	}
 }
 
-// TestSuccession proves that the first voter behind a leader whose node has been silent for an election timeout asks
-// for votes at once, not after a time drawn by lot, which two may draw alike.
+// TestSuccession checks that the first voter after a leader whose node has been silent for an election timeout requests
+// votes immediately, not after a random delay, which can be the same for two voters.
 func TestSuccession(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
 	b.run()
@@ -538,7 +540,7 @@ func TestSuccession(t *testing.T) {
 	}
 }
 
-// TestLeaseTokens proves that a lease serves what was read while it was there, and nothing else: not what was read
+// TestLeaseTokens checks that a lease serves what was read while it was there, and nothing else: not what was read
 // before it was granted, nor after it ended, nor over a revocation.
 func TestLeaseTokens(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
@@ -583,7 +585,7 @@ func TestLeaseTokens(t *testing.T) {
 	}
 }
 
-// TestStateBehindLog proves that a state older than the log's beginning is refused: it lost something.
+// TestStateBehindLog checks that a state older than the log's beginning is refused: it lost something.
 func TestStateBehindLog(t *testing.T) {
 	fs := vfs.NewMem()
 	b, g := open(t, fs, 1, raftgroup.Options{TruncateEntries: 4, TruncateKeep: 1})
@@ -610,8 +612,8 @@ func TestStateBehindLog(t *testing.T) {
 	}
 }
 
-// TestLostLog proves that a replica to which entries were applied is refused without its log, or with one that ends
-// before them, and stays so: what it has promised and acknowledged was in there.
+// TestLostLog checks that a replica with applied entries is rejected without its log, or with a log that ends before
+// these entries, and stays rejected: its votes and acknowledgments were in that log.
 func TestLostLog(t *testing.T) {
 	for _, lose := range []func(fs *vfs.MemFS, b *bench) error{
 		func(fs *vfs.MemFS, _ *bench) error { return fs.RemoveAll("log") },
@@ -647,7 +649,7 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-// TestCrashedInstallation proves that a replica comes back whose process ended between the installation of a snapshot
+// TestCrashedInstallation checks that a replica comes back whose process ended between the installation of a snapshot
 // and the reset of the log, and one whose process ended before the installation.
 func TestCrashedInstallation(t *testing.T) {
 	for _, installed := range []bool{true, false} {
@@ -696,9 +698,9 @@ func TestCrashedInstallation(t *testing.T) {
 	}
 }
 
-// TestCrashedInstallationOverTail proves that a replica follows its leader again whose process ended between the
-// installation of a snapshot and the reset of the log, where that log had a tail of an older term that reaches past the
-// snapshot; and that such a tail is refused where no snapshot explains it.
+// TestCrashedInstallationOverTail checks that a replica follows its leader again after its process ended between the
+// installation of a snapshot and the reset of the log, where the log had a tail of an older term that reaches past the
+// snapshot. Without a snapshot that explains it, such a tail is rejected.
 func TestCrashedInstallationOverTail(t *testing.T) {
 	conf := &pb.ConfState{Voters: []uint64{10, 11, 12}}
 	for _, installing := range []uint64{15, 0} {
@@ -734,7 +736,7 @@ func TestCrashedInstallationOverTail(t *testing.T) {
 	}
 }
 
-// TestLeftoverLog proves that a replica which waits for its first snapshot does not start from the log of an earlier
+// TestLeftoverLog checks that a replica which waits for its first snapshot does not start from the log of an earlier
 // one.
 func TestLeftoverLog(t *testing.T) {
 	fs := vfs.NewMem()
@@ -757,7 +759,7 @@ func TestLeftoverLog(t *testing.T) {
 	}
 }
 
-// TestGap proves that the applier refuses an entry that does not follow.
+// TestGap checks that the applier refuses an entry that does not follow.
 func TestGap(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()
@@ -772,7 +774,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestLogQueueBound proves that a leader's appends are dropped, and own proposals wait, while too much is with the log
+// TestLogQueueBound checks that a leader's appends are dropped, and own proposals wait, while too much is with the log
 // writer.
 func TestLogQueueBound(t *testing.T) {
 	var dropped int

@@ -27,8 +27,8 @@ func (b *bench) read(g *raftgroup.Group) *outcome {
 	return o
 }
 
-// told returns the messages of a kind that were sent since the last take, and forgets all.
-func (b *bench) told(kind pb.MessageType) (out []*pb.Message) {
+// sentOf returns the messages of a kind that were sent since the last take, and discards all.
+func (b *bench) sentOf(kind pb.MessageType) (out []*pb.Message) {
 	for _, m := range b.sent {
 		if m.GetType() == kind {
 			out = append(out, m)
@@ -38,15 +38,15 @@ func (b *bench) told(kind pb.MessageType) (out []*pb.Message) {
 	return out
 }
 
-// TestAskedLeader proves (RG10) at the leader: without a lease a question waits for a quorum, under one it is answered
-// at once with the commit index; not by an instant that may be from before the question, not when the lease is over,
-// and not for one who is no member.
-func TestAskedLeader(t *testing.T) {
+// TestLeaderIndexQuery checks (RG10) at the leader: without a lease an index query waits for a quorum, with a lease the
+// leader replies immediately with the commit index. It does not reply by a clock reading from before the query, after
+// the lease has ended, or to a node outside the group.
+func TestLeaderIndexQuery(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	ask := func(number uint64) []*pb.Message {
 		b.take()
 		b.hear(&pb.Message{Type: raftgroup.MsgIndexQuery.Enum(), Term: &term, Index: &number})
-		return b.told(raftgroup.MsgIndexReply)
+		return b.sentOf(raftgroup.MsgIndexReply)
 	}
 	confirm := func(beats []*pb.Message) {
 		for _, m := range beats {
@@ -58,11 +58,11 @@ func TestAskedLeader(t *testing.T) {
 	b.take()
 	b.hear(&pb.Message{Type: raftgroup.MsgIndexQuery.Enum(), Term: &term, Index: new(uint64(70))})
 	beats := b.sent
-	if got := b.told(raftgroup.MsgIndexReply); len(got) != 0 {
+	if got := b.sentOf(raftgroup.MsgIndexReply); len(got) != 0 {
 		t.Fatalf("answered without a lease and without a quorum: %v", got)
 	}
 	confirm(beats)
-	got := b.told(raftgroup.MsgIndexReply)
+	got := b.sentOf(raftgroup.MsgIndexReply)
 	if len(got) != 1 || got[0].GetIndex() != 70 || got[0].GetCommit() != 11 || got[0].GetReject() {
 		t.Fatalf("confirmed by a quorum: %v", got)
 	}
@@ -96,19 +96,19 @@ func TestAskedLeader(t *testing.T) {
 	}
 	b.inbox.Frames = append(b.inbox.Frames, f)
 	b.run()
-	if got := b.told(raftgroup.MsgIndexReply); len(got) != 1 || !got[0].GetReject() || got[0].GetTo() != 99 {
+	if got := b.sentOf(raftgroup.MsgIndexReply); len(got) != 1 || !got[0].GetReject() || got[0].GetTo() != 99 {
 		t.Fatalf("a stranger hears %v", got)
 	}
-	// It leads no more: what waits for a quorum is refused.
+	// It has lost its leadership: queries that wait for a quorum are rejected.
 	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(term + 1), Commit: new(uint64(11))})
-	if got := b.told(raftgroup.MsgIndexReply); len(got) != 2 || !got[0].GetReject() || !got[1].GetReject() {
+	if got := b.sentOf(raftgroup.MsgIndexReply); len(got) != 2 || !got[0].GetReject() || !got[1].GetReject() {
 		t.Fatalf("deposed: %v", got)
 	}
 }
 
-// TestAsk proves (RG10) at a follower: reads wait for the answer to a question that was sent after they began, and
-// until its index is applied; a leader that refuses, is silent or is replaced fails them.
-func TestAsk(t *testing.T) {
+// TestIndexQuery checks (RG10) at a follower: reads wait for the answer to a question that was sent after they began,
+// and until its index is applied; a leader that refuses, is silent or is replaced fails them.
+func TestIndexQuery(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 3, raftgroup.Options{AlwaysTick: true})
 	if _, err := g.NewRead(&outcome{}); !errors.Is(err, raftgroup.ErrNotLeader) {
 		t.Fatalf("without a leader: %v", err)
@@ -121,12 +121,12 @@ func TestAsk(t *testing.T) {
 			Reject: &reject})
 	}
 	first := b.read(g)
-	asks := b.told(raftgroup.MsgIndexQuery)
+	asks := b.sentOf(raftgroup.MsgIndexQuery)
 	if len(asks) != 1 || asks[0].GetTo() != 11 || first.calls != 0 {
 		t.Fatalf("the leader was asked %v", asks)
 	}
 	late := b.read(g)
-	if asks := b.told(raftgroup.MsgIndexQuery); len(asks) != 0 {
+	if asks := b.sentOf(raftgroup.MsgIndexQuery); len(asks) != 0 {
 		t.Fatalf("asked again while a question is under way: %v", asks)
 	}
 	tell(asks[0].GetIndex()+1, 10, false)
@@ -134,7 +134,7 @@ func TestAsk(t *testing.T) {
 		t.Fatal("the answer to another question was taken")
 	}
 	tell(asks[0].GetIndex(), 11, false)
-	again := b.told(raftgroup.MsgIndexQuery)
+	again := b.sentOf(raftgroup.MsgIndexQuery)
 	if first.calls != 0 || late.calls != 0 || len(again) != 1 || again[0].GetIndex() == asks[0].GetIndex() {
 		t.Fatalf("entry 11 is not applied; the next question is %v", again)
 	}
@@ -147,9 +147,9 @@ func TestAsk(t *testing.T) {
 		t.Fatalf("late %+v", late)
 	}
 	refused := b.read(g)
-	tell(b.told(raftgroup.MsgIndexQuery)[0].GetIndex(), 0, true)
+	tell(b.sentOf(raftgroup.MsgIndexQuery)[0].GetIndex(), 0, true)
 	behind := b.read(g)
-	tell(b.told(raftgroup.MsgIndexQuery)[0].GetIndex(), 1_000_000, false)
+	tell(b.sentOf(raftgroup.MsgIndexQuery)[0].GetIndex(), 1_000_000, false)
 	silent := b.read(g)
 	b.tick(7)
 	if !errors.Is(refused.Err, raftgroup.ErrNotLeader) || !errors.Is(behind.Err, raftgroup.ErrNotLeader) ||
@@ -158,7 +158,7 @@ func TestAsk(t *testing.T) {
 	}
 	b.take()
 	orphan := b.read(g)
-	if asks := b.told(raftgroup.MsgIndexQuery); len(asks) != 1 {
+	if asks := b.sentOf(raftgroup.MsgIndexQuery); len(asks) != 1 {
 		t.Fatalf("a lost question holds up the next: %v", asks)
 	}
 	b.hear(&pb.Message{
@@ -170,7 +170,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestCommitIsToldWhenApplied proves the last law of (RG10): a follower does not hear of a commit before its leader has
+// TestCommitIsToldWhenApplied checks the last law of (RG10): a follower does not hear of a commit before its leader has
 // applied it, and hears of it then.
 func TestCommitIsToldWhenApplied(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})

@@ -22,8 +22,8 @@ type noData struct{ SnapshotData }
 
 func (noData) Close() error { return nil }
 
-// TestInstallEndsWithHost proves that an installation which was given up because its host is being closed is no failure
-// of the host, and that any other error is.
+// TestInstallEndsWithHost checks that an installation that was abandoned because its host closes does not make the host
+// fail, and that any other error does.
 func TestInstallEndsWithHost(t *testing.T) {
 	broken := errors.New("broken")
 	for _, err := range []error{fmt.Errorf("install: %w", context.Canceled), broken} {

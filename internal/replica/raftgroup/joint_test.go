@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestJointIsLeft proves that a group leaves a joint configuration with no write of a client, on a node that is to lead
-// nothing and whose offers come to nothing, too: the library drops its own proposal to leave while an offer is open,
-// and makes it again only when something is applied. So the leadership is not offered while members change.
+// TestJointIsLeft checks that a group leaves a joint configuration without a client write, also on a node that must not
+// lead and whose transfers fail. The raft library drops its own proposal to leave while a transfer is open, and repeats
+// it only when an entry is applied. So leadership is not transferred while members change.
 func TestJointIsLeft(t *testing.T) {
 	b, _, term := led(t, raftgroup.Options{AlwaysTick: true})
 	status := func() raftgroup.Status { s, _ := b.host.Status(1); return s }

@@ -25,7 +25,7 @@ type lease struct {
 }
 
 // leaseFor is the lease duration after a read round that started at t0. A voter that answered keeps its promise for
-// ElectionTicks of its own clock, of which the first may be nearly over. Another tick is subtracted for the same effect
+// ElectionTicks by its clock, of which the first may be nearly over. Another tick is subtracted for the same effect
 // at the leader, and a tenth of the rest for clocks that run at different speeds.
 func (o *Options) leaseFor() time.Duration {
 	return time.Duration(o.ElectionTicks-2) * o.Tick * 9 / 10

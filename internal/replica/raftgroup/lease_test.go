@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestLeaseEndsWithMembers proves that a change of members ends the lease, which rests on a quorum of the old ones, and
+// TestLeaseEndsWithMembers checks that a change of members ends the lease, which rests on a quorum of the old ones, and
 // that what was read before is not served under the next one.
 func TestLeaseEndsWithMembers(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})

@@ -85,7 +85,7 @@ func (c *lockstep) tick(n int, each func()) {
 	}
 }
 
-// leader returns the living node that leads and has applied everything older, -1 if there is none.
+// leader returns the running node that leads and has applied all older entries, or -1.
 func (c *lockstep) leader() int {
 	for i, b := range c.nodes {
 		if _, ok := b.host.Group(1).Evaluating(); ok && !c.down[i] {

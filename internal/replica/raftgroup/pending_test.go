@@ -51,9 +51,9 @@ func (b *bench) replicate(term, index, logTerm, commit uint64, entries ...*pb.En
 		Entries: entries})
 }
 
-// TestFates proves what the proposers of entries 12 and 13 hear when replica 10 loses its leadership, one case for each
-// way in which their entries may end.
-func TestFates(t *testing.T) {
+// TestOutcomes checks what the proposers of entries 12 and 13 hear when replica 10 loses its leadership, one case for
+// each way in which their entries may end.
+func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		then func(b *bench, term uint64)
@@ -127,8 +127,8 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// snapshotOf is a snapshot that replica 11 sends in a term, as it is announced, and its data. The members are those of
-// replica 10's state.
+// snapshotOf returns a snapshot that replica 11 sends in a term, its announcement, and its data. The members are the
+// members in replica 10's state.
 func (b *bench) snapshotOf(term, index, snapTerm uint64) (raftgroup.Received, raftgroup.SnapshotData) {
 	b.t.Helper()
 	other, err := ledger.Open("rows", vfs.NewMem(), 1<<20)
@@ -179,9 +179,9 @@ func (b *bench) snapshot(term, index, snapTerm uint64) {
 	}
 }
 
-// TestSnapshotBehindChange proves that a snapshot does not overtake a change of members that waits to be applied: the
-// library takes over the snapshot's members at once, and the change would be made to those. One that comes meanwhile is
-// thrown away, and the next one is taken.
+// TestSnapshotBehindChange checks that a snapshot does not overtake a membership change that waits to be applied: the
+// raft library switches to the members of the snapshot immediately, and the change would be applied to them. A snapshot
+// that arrives in the meantime is discarded, and the next one is installed.
 func TestSnapshotBehindChange(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	b.run()
@@ -236,7 +236,7 @@ func change(t *testing.T, cc *pb.ConfChangeV2) []byte {
 	return b
 }
 
-// TestFreshness proves when a leader vouches for itself and what its followers may know: only what a quorum has just
+// TestFreshness checks when a leader vouches for itself and what its followers may know: only what a quorum has just
 // confirmed.
 func TestFreshness(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
@@ -246,7 +246,7 @@ func TestFreshness(t *testing.T) {
 	stamp := b.now
 	b.echo = stamp // as an earlier process would have said it
 	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
-	b.echo = b.host.Stamp(stamp + 1) // what was not said yet
+	b.echo = b.host.Stamp(stamp + 1) // not sent yet
 	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
 	b.tick(2)
 	if g.FreshAt() != 0 {

@@ -30,7 +30,7 @@ func (c *cluster) add(g int, m *member, n uint64) (uint64, error) {
 	return sum, o.Err
 }
 
-// TestRunner proves with real goroutines and connections what the simulator proves of the steps: concurrent writes to
+// TestRunner checks with real goroutines and connections what the simulator proves of the steps: concurrent writes to
 // several groups are all applied once on every node, reads see them, leaders can be moved, and Close ends everything
 // and everybody.
 func TestRunner(t *testing.T) {
@@ -88,7 +88,7 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestQuietGroupsWake proves that idle groups fall quiet, wake for a write, and wake by themselves when their leader's
+// TestQuietGroupsWake checks that idle groups fall quiet, wake for a write, and wake by themselves when their leader's
 // node falls silent.
 func TestQuietGroupsWake(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 8, raftgroup.Options{Tick: 5 * time.Millisecond, WakesPerTick: 1})
@@ -118,7 +118,7 @@ func TestQuietGroupsWake(t *testing.T) {
 	c.close()
 }
 
-// TestEventsOfQuietGroups proves that groups without any traffic tell when their leader's node falls silent, who leads
+// TestEventsOfQuietGroups checks that groups without any traffic tell when their leader's node falls silent, who leads
 // then and where, and when the node is back.
 func TestEventsOfQuietGroups(t *testing.T) {
 	var mu sync.Mutex
@@ -159,8 +159,8 @@ func TestEventsOfQuietGroups(t *testing.T) {
 	c.close()
 }
 
-// TestHandover proves that a node gives all its groups to replicas that are ready, and refuses others by name.
-func TestHandover(t *testing.T) {
+// TestTransferAll checks that a node gives all its groups to replicas that are ready, and refuses others by name.
+func TestTransferAll(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 9, raftgroup.Options{})
 	c.elect()
 	m := c.nodes[0]
@@ -199,8 +199,8 @@ func TestHandover(t *testing.T) {
 	c.close()
 }
 
-// TestHandoverIsFinal proves that a node which has begun to hand over takes nothing back that it is offered.
-func TestHandoverIsFinal(t *testing.T) {
+// TestTransferAllIsFinal checks that a node which has begun to hand over takes nothing back that it is offered.
+func TestTransferAllIsFinal(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{})
 	c.elect()
 	stops := c.nodes[0]
@@ -227,8 +227,8 @@ func TestHandoverIsFinal(t *testing.T) {
 	c.close()
 }
 
-// TestInconsistent proves that a node whose log is not what it told the others ends with a reason, and that the others
-// go on.
+// TestInconsistent checks that a node whose log differs from the log it reported ends with a reason, and that the
+// others continue.
 func TestInconsistent(t *testing.T) {
 	failed := make(chan error, 4)
 	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{Events: raftgroup.Events{Failed: func(err error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestProposalsAreTaken proves that proposals which do not wake the loop are taken all the same: many clients have
-// their answers, where few entries may be under way at once.
+// TestProposalsAreTaken checks that proposals that do not wake the loop are processed: many clients get their results,
+// with a low limit of unapplied entries.
 func TestProposalsAreTaken(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "d", 3, raftgroup.Options{AlwaysTick: true, UnappliedEntries: 1, UnappliedNode: 2})
 	defer c.close()

@@ -16,10 +16,10 @@ import (
 
 const flippedEntries = 30
 
-// TestFlippedBits proves that a flipped bit in any file of a raft log is refused, in one line, when the log opens or
-// is read; or that it changes nothing of the label, the groups and their entries, and deletes no table. Exempt is the
-// tail of the newest write-ahead log, which its last sync wrote: there a flipped bit cannot be told from a write that
-// a crash has torn, and the last batch may be missing.
+// TestFlippedBits checks that a flipped bit in any file of a raft log is reported in one line when the log opens or is
+// read, or changes neither the label, the groups, nor their entries, and deletes no table. The exception is the tail of
+// the newest write-ahead log, which its last sync wrote. There a flipped bit looks like a write that a crash has torn,
+// and the last batch may be missing.
 func TestFlippedBits(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, Options{})
@@ -30,7 +30,7 @@ func TestFlippedBits(t *testing.T) {
 		must(t, b.Append(7, []*pb.Entry{newEntry(i+1, i/10+1, strings.Repeat(string(rune('a'+i%26)), 2000))}))
 		must(t, b.SetHardState(7, i/10+1, 2, i))
 		must(t, b.Commit(true))
-		if i == 9 || i == 19 { // too few tables for a compaction, which would leave some that are to be deleted
+		if i == 9 || i == 19 { // too few tables for a compaction, which would leave obsolete ones
 			must(t, s.db.Flush())
 		}
 		if i >= 19 {
@@ -94,7 +94,7 @@ func flipped(t *testing.T, files map[string][]byte, name string, at int, allowed
 	got := ""
 	if err == nil {
 		if got, err = readAll(s); err != nil && s.Failed() != nil {
-			err = s.Failed() // what the owner of the log hears
+			err = s.Failed() // the error that the owner of the log gets
 		}
 		_ = s.Close()
 	}

@@ -85,7 +85,7 @@ func show(t testing.TB, s raft.Storage) string {
 
 var four = &pb.ConfState{Voters: []uint64{1, 2, 3, 4}}
 
-// TestCrashKeepsWhatWasSynced proves (RL1) and (RL2) with clones of the disk that lose everything not synced: the state
+// TestCrashKeepsWhatWasSynced checks (RL1) and (RL2) with clones of the disk that lose everything not synced: the state
 // after a crash is exactly the one at the last synced commit.
 func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	fs := vfs.NewCrashableMem()
@@ -126,8 +126,7 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestDirectorySurvivesCrash proves that a new directory and its format are there after a crash that follows Open at
-// once.
+// TestDirectorySurvivesCrash checks that a new directory and its format survive a crash immediately after Open.
 func TestDirectorySurvivesCrash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, Options{})
@@ -139,7 +138,7 @@ func TestDirectorySurvivesCrash(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestOverwrittenTailIsGone proves (RL3): after a shorter overwrite, neither memory nor a reopened store shows the old
+// TestOverwrittenTailIsGone checks (RL3): after a shorter overwrite, neither memory nor a reopened store shows the old
 // tail, whether it is deleted key by key or as a range.
 func TestOverwrittenTailIsGone(t *testing.T) {
 	for _, n := range []int{5, 3 * pointDeletes} {
@@ -168,9 +167,9 @@ func TestOverwrittenTailIsGone(t *testing.T) {
 	}
 }
 
-// TestBirthNeverOverwrites proves (RL4), also against a group that has voted and nothing else, and that Destroy makes
+// TestCreateNeverOverwrites checks (RL4), also against a group that has voted and nothing else, and that Destroy makes
 // room.
-func TestBirthNeverOverwrites(t *testing.T) {
+func TestCreateNeverOverwrites(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	defer func() { must(t, s.Close()) }()
 	b := s.NewBatch()
@@ -202,7 +201,7 @@ func TestBirthNeverOverwrites(t *testing.T) {
 	}
 }
 
-// TestRefusals proves that what would leave a hole or cut the future is an error.
+// TestRefusals checks that what would leave a hole or cut the future is an error.
 func TestRefusals(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	defer func() { must(t, s.Close()) }()
@@ -234,8 +233,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTruncationBehindReset proves that a truncation which was asked for before a reset, and comes after it in the same
-// batch, does not bring the log back.
+// TestTruncationBehindReset checks that a truncation that was requested before a reset, and follows it in the same
+// batch, does not restore the log.
 func TestTruncationBehindReset(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	defer func() { must(t, s.Close()) }()
@@ -250,7 +249,7 @@ func TestTruncationBehindReset(t *testing.T) {
 	}
 }
 
-// TestForeignDirectory proves that a directory with other content is refused.
+// TestForeignDirectory checks that a directory with other content is refused.
 func TestForeignDirectory(t *testing.T) {
 	fs := vfs.NewMem()
 	db, err := pebble.Open("data/log", &pebble.Options{FS: fs, Logger: logger{}})
@@ -262,8 +261,8 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// TestNewerDirectory proves that the directory of a later build is refused as newer, with both numbers, and left as it
-// is.
+// TestNewerDirectory checks that the directory of a later build is rejected as newer, with both numbers, and left
+// unchanged.
 func TestNewerDirectory(t *testing.T) {
 	fs := vfs.NewMem()
 	must(t, open(t, fs, Options{}).Close())
@@ -280,7 +279,7 @@ func TestNewerDirectory(t *testing.T) {
 	}
 }
 
-// TestCacheBounds proves both bounds of the entry cache, and that what is no longer in memory is read from the store.
+// TestCacheBounds checks both limits of the entry cache, and that entries outside the cache are read from the store.
 func TestCacheBounds(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{GroupCacheBytes: 10_000, NodeCacheBytes: 25_000})
 	defer func() { must(t, s.Close()) }()
@@ -319,8 +318,8 @@ func TestCacheBounds(t *testing.T) {
 	}
 }
 
-// TestAgainstMemoryStorage proves, over random histories of two groups with tiny caches and reopened stores, that a
-// Group says what the library's own MemoryStorage says.
+// TestAgainstMemoryStorage checks, over random histories of two groups with tiny caches and reopened stores, that a
+// Group returns the same results as the raft library's MemoryStorage.
 func TestAgainstMemoryStorage(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs := vfs.NewMem()

@@ -69,7 +69,7 @@ var (
 	// *feature.Newer.
 	ErrFormat = errors.New("not a raft log of a known format")
 	// ErrMissing is returned if a log must exist and does not.
-	ErrMissing = errors.New("there is no raft log")
+	ErrMissing = errors.New("the raft log does not exist")
 	// ErrCorrupt is wrapped by errors about records that no Batch has written.
 	ErrCorrupt = errors.New("corrupt raft log")
 	// ErrStopped is wrapped by all errors after a failed commit.

@@ -22,7 +22,7 @@ func cpu() float64 {
 	return float64(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// instant is a replica that does nothing, at once.
+// instant is a replica that completes immediately and does nothing.
 type instant struct{ *fake }
 
 func (instant) Write(_ context.Context, _ *command.Mutation, done command.Completion) error {
@@ -43,7 +43,7 @@ type counted struct{ all *sync.WaitGroup }
 func (c counted) Done(error) { c.all.Done() }
 
 // BenchmarkForward measures the processor time of a 1 KiB write and a read of a 1 KiB row at another node, both ends in
-// this process over a network in memory, where the replica itself costs nothing. Writes: 64 under way at a time.
+// this process over a network in memory, where the replica itself costs nothing. 64 writes are in flight at a time.
 func BenchmarkForward(b *testing.B) {
 	w := newWorld(b)
 	var r row.Row

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// payer is a visitor that takes so many rows, and counts what it was given as a replica beside it would.
+// payer is a visitor that takes a number of rows, and counts the rows that a local replica would charge for.
 type payer struct {
 	ru.Meter
 	c       *command.Read
@@ -36,8 +36,8 @@ func (p *payer) Row(clustering []byte, r *row.Row) (command.Step, error) {
 
 func (p *payer) Charge(u ru.Units) { p.charged = append(p.charged, u) }
 
-// TestChargeOfRead proves that a read by another node costs what it costs beside the replica, to the last digit: what
-// its visitor took counts, not what the other node had sent ahead.
+// TestChargeOfRead checks that a read at another node costs exactly as much as at a local replica: rows that the
+// visitor took count, rows that the other node sent ahead do not.
 func TestChargeOfRead(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		items := []item{{Token: 3, Key: []byte("key")}}
@@ -71,7 +71,7 @@ type debtor struct {
 
 func (d *debtor) Lent(u ru.Units) { d.lent += u }
 
-// TestLentWithRead proves that what a leader lends comes with its last page to the visitor on the follower's node.
+// TestLentWithRead checks that what a leader lends comes with its last page to the visitor on the follower's node.
 func TestLentWithRead(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		rows := replay([]item{{Token: 3, Key: []byte("key")}})
@@ -91,24 +91,24 @@ func TestLentWithRead(t *testing.T) {
 
 // bill is a completion that wants to know what its write has cost.
 type bill struct {
-	*told
+	*awaited
 	charged ru.Units
 }
 
 func (b *bill) Charge(u ru.Units) { b.charged = u }
 
-// TestChargeOfWrite proves that the price of a write comes back with its answer.
+// TestChargeOfWrite checks that the price of a write comes back with its answer.
 func TestChargeOfWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.charge = 5*ru.Unit + 1
-		b := &bill{told: newTold()}
+		b := &bill{awaited: newAwaited()}
 		if err := w.replica.Write(t.Context(), mutation(), b); err != nil {
 			t.Fatal(err)
 		}
 		if b.wait(); b.err != nil || b.charged != w.charge {
 			t.Errorf("%v, %d, want %d", b.err, b.charged, w.charge)
 		}
-		d := newTold()
+		d := newAwaited()
 		if err := w.replica.ConditionalWrite(t.Context(), conditional(), d); err != nil {
 			t.Fatal(err)
 		}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -99,7 +99,7 @@ func (r *Replica) Node() topology.NodeID { return r.node }
 type Indexed interface{ At(index uint64) }
 
 // Write sends a mutation and returns. It copies the mutation. The completion receives all errors, as from
-// partition.Replica.Write. The operands are not modified; the leader sets the timestamps of its own copy. The context
+// partition.Replica.Write. The operands are not modified; the leader sets the timestamps of its copy. The context
 // provides the deadline and the trace. Its cancellation does not end the request.
 func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
 	w := r.begin(ctx, kindWrite)
@@ -156,7 +156,7 @@ func (r *Replica) Require(ctx context.Context, x partition.Extent, revision uint
 }
 
 // Last returns a timestamp that is at least the highest one assigned by the partition; see partition.Replica.Last.
-func (r *Replica) Last(ctx context.Context, x partition.Extent, who share.Claimant) (stamp int64, err error) {
+func (r *Replica) Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (stamp int64, err error) {
 	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return appendClaimant(appendExtent(b, x), who) })
 	return int64(n), err
 }

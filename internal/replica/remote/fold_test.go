@@ -13,28 +13,29 @@ import (
 // folder is a visitor that takes what was made of rows.
 type folder struct {
 	payer
-	got []command.Folded
+	got []command.PushdownResult
 }
 
-func (f *folder) Folded(a *command.Folded) (command.Step, error) {
+func (f *folder) PushedDown(a *command.PushdownResult) (command.Step, error) {
 	own := *a
 	own.Result, own.Key = bytes.Clone(a.Result), bytes.Clone(a.Key)
 	f.got = append(f.got, own)
 	return command.More, nil
 }
 
-// TestFoldOfAnotherNode proves that what another node has made of rows comes to whoever offered the fold, with the
-// price of the rows that were looked at, however large it is; that rows come where the other node made nothing of them;
-// and that an answer which nobody asked for is refused.
+// TestFoldOfAnotherNode checks that the partial result of another node reaches the caller that offered the fold, with
+// the price of all rows that were read. Rows arrive if the other node could not fold them. A response without a request
+// is rejected.
 func TestFoldOfAnotherNode(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		made := command.Folded{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000, More: true,
+		made := command.PushdownResult{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000,
+			More:  true,
 			Token: -4, Key: []byte("key"), Clustering: []byte("c")}
 		w.rows = func(v command.Visitor) error {
-			_, err := v.(command.Folder).Folded(&made)
+			_, err := v.(command.PushdownVisitor).PushedDown(&made)
 			return err
 		}
-		c := &command.Read{Table: 600, Fold: &command.Fold{Program: []byte("p"), Rows: 10}}
+		c := &command.Read{Table: 600, Pushdown: &command.Pushdown{Program: []byte("p"), Rows: 10}}
 		v := &folder{payer: payer{c: c}}
 		if err := w.replica.Read(t.Context(), c, v); err != nil {
 			t.Fatal(err)

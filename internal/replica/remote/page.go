@@ -182,7 +182,7 @@ func (p *pageReader) take(r *reader) (last bool, err error) {
 				p.handleStep(command.Passed(p.v, tok, key, int(min(looked, math.MaxInt32))))
 			}
 		case itemFolded:
-			f := command.TakeFolded(&r.Reader)
+			f := command.TakePushdownResult(&r.Reader)
 			p.items++
 			if r.Err() == nil && !p.over {
 				p.folded(&f)
@@ -204,14 +204,14 @@ func (p *pageReader) take(r *reader) (last bool, err error) {
 }
 
 // folded passes on the result of a fold.
-func (p *pageReader) folded(f *command.Folded) {
-	to, ok := p.v.(command.Folder)
-	if !ok || p.c.Fold == nil {
+func (p *pageReader) folded(f *command.PushdownResult) {
+	to, ok := p.v.(command.PushdownVisitor)
+	if !ok || p.c.Pushdown == nil {
 		p.over, p.failure = true, ErrMalformed
 		return
 	}
 	p.Rows, p.Bytes = p.Rows+f.Rows, p.Bytes+f.Bytes
-	p.handleStep(to.Folded(f))
+	p.handleStep(to.PushedDown(f))
 }
 
 func (p *pageReader) handleStep(s command.Step, err error) {

@@ -54,8 +54,8 @@ func (p *pageWriter) Passed(t token.Token, key []byte, looked int) (command.Step
 }
 
 // Folded implements command.Folder. The last page follows.
-func (p *pageWriter) Folded(f *command.Folded) (command.Step, error) {
-	p.page = command.AppendFolded(append(p.page, itemFolded), f)
+func (p *pageWriter) PushedDown(f *command.PushdownResult) (command.Step, error) {
+	p.page = command.AppendPushdownResult(append(p.page, itemFolded), f)
 	p.items++
 	return command.Stop, nil
 }

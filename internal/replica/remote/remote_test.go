@@ -21,10 +21,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func node(i int) topology.NodeID { return topology.NodeID{byte(i)} }
 
-// fake is the replica of partition 5 at the other node. It answers as it is told to.
+// fake is the replica of partition 5 at the other node. Tests set its responses.
 type fake struct {
 	mu     sync.Mutex
 	err    error
@@ -124,7 +124,7 @@ func (f *fake) Require(ctx context.Context, x partition.Extent, revision uint64)
 // heardOf is what a fake has heard of a command for the whole of a partition.
 func heardOf(x partition.Extent, v any) string { return fmt.Sprintf("%d %s %v", x.Epoch, x.Span, v) }
 
-func (f *fake) Last(ctx context.Context, x partition.Extent, who share.Claimant) (int64, error) {
+func (f *fake) Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (int64, error) {
 	return -42, f.heard(ctx, heardOf(x, who))
 }
 
@@ -161,8 +161,8 @@ func (c *counting) Passed(tok token.Token, key []byte, looked int) (command.Step
 	return command.Passed(c.Visitor, tok, key, looked)
 }
 
-func (c *counting) Folded(f *command.Folded) (command.Step, error) {
-	return c.Visitor.(command.Folder).Folded(f)
+func (c *counting) PushedDown(f *command.PushdownResult) (command.Step, error) {
+	return c.Visitor.(command.PushdownVisitor).PushedDown(f)
 }
 
 func (c *counting) Lent(u ru.Units) { c.Visitor.(partition.Borrower).Lent(u) }
@@ -222,24 +222,24 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// told is a completion that somebody waits for; it wants to know the index.
-type told struct {
+// awaited is a completion that a test waits for, and that requests the index.
+type awaited struct {
 	index uint64
 	err   error
 	d     *command.CASResult
 	done  chan struct{}
 }
 
-func newTold() *told { return &told{done: make(chan struct{})} }
+func newAwaited() *awaited { return &awaited{done: make(chan struct{})} }
 
-func (d *told) At(index uint64) { d.index = index }
-func (d *told) Done(err error)  { d.CASDone(nil, err) }
-func (d *told) CASDone(out *command.CASResult, err error) {
+func (d *awaited) At(index uint64) { d.index = index }
+func (d *awaited) Done(err error)  { d.CASDone(nil, err) }
+func (d *awaited) CASDone(out *command.CASResult, err error) {
 	d.d, d.err = out, err
 	close(d.done)
 }
 
-func (d *told) wait() *told {
+func (d *awaited) wait() *awaited {
 	<-d.done
 	return d
 }
@@ -264,14 +264,14 @@ func conditional() *command.Conditional {
 // requests makes every kind of request, but reads, and returns how it ended.
 var requests = map[string]func(ctx context.Context, r *Replica) (out any, err error){
 	"write": func(ctx context.Context, r *Replica) (any, error) {
-		d := newTold()
+		d := newAwaited()
 		if err := r.Write(ctx, mutation(), d); err != nil {
 			return nil, err
 		}
 		return d.wait().index, d.err
 	},
 	"decide": func(ctx context.Context, r *Replica) (any, error) {
-		d := newTold()
+		d := newAwaited()
 		if err := r.ConditionalWrite(ctx, conditional(), d); err != nil {
 			return nil, err
 		}
@@ -281,7 +281,7 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 		return fmt.Sprint(d.index, d.d.Applied, d.d.Timestamp, len(d.d.Found), len(d.d.Found[1].Cells[0].Value)), d.err
 	},
 	"write all": func(ctx context.Context, r *Replica) (any, error) {
-		d := newTold()
+		d := newAwaited()
 		u := conditional()
 		if err := r.WriteAll(ctx, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}},
 			d); err != nil {
@@ -290,14 +290,14 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 		return d.wait().index, d.err
 	},
 	"truncate": func(ctx context.Context, r *Replica) (any, error) {
-		d := newTold()
+		d := newAwaited()
 		if err := r.Truncate(ctx, extent, partition.Truncation{Indexes: []uint32{3, 1 << 20}}, d); err != nil {
 			return nil, err
 		}
 		return d.wait().index, d.err
 	},
 	"truncate once": func(ctx context.Context, r *Replica) (any, error) {
-		d := newTold()
+		d := newAwaited()
 		a := &command.Mutation{Dedupe: mutation().Dedupe, Retried: true, Known: 70}
 		if err := r.Truncate(ctx, extent, partition.Truncation{Indexes: []uint32{3}, Attempt: a}, d); err != nil {
 			return nil, err
@@ -306,7 +306,7 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 	},
 	"require": func(ctx context.Context, r *Replica) (any, error) { return nil, r.Require(ctx, extent, 11) },
 	"last": func(ctx context.Context, r *Replica) (any, error) {
-		return r.Last(ctx, extent, share.Claimant{User: 1})
+		return r.Last(ctx, extent, fairshare.Principal{User: 1})
 	},
 	"change": func(ctx context.Context, r *Replica) (any, error) {
 		return r.Change(ctx,
@@ -317,7 +317,7 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 // extent is what commands for the whole of a partition are planned for.
 var extent = partition.Extent{Epoch: 7, Span: keys.Span{Table: 600, Begin: []byte{1}, End: []byte{2}}}
 
-// Every request arrives as it was made, and its answer, error and trace come back.
+// TestRequests checks that every request arrives unchanged, and that its response, error and trace come back.
 func TestRequests(t *testing.T) {
 	u := conditional()
 	for name, want := range map[string]struct{ got, out any }{
@@ -370,7 +370,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// What is not known is said to be uncertain; what did not arrive is not.
+// TestLostConnections checks that an unknown outcome is reported as uncertain, and a request that did not arrive is
+// not.
 func TestLostConnections(t *testing.T) {
 	for name := range requests {
 		t.Run(name, func(t *testing.T) {
@@ -425,7 +426,8 @@ var all = []error{
 	&Failure{Text: "anything"}, &partition.DedupeUnknown{Epoch: 300},
 }
 
-// Errors survive the way as values; what has no type keeps its text; nothing that is no error is taken for one.
+// TestErrors checks that errors with a type arrive as values, that other errors keep their text, and that only errors
+// arrive as errors.
 func TestErrors(t *testing.T) {
 	for _, err := range all {
 		encoded := AppendError(nil, err)
@@ -518,7 +520,7 @@ type item struct {
 	Key   []byte
 	Row   *row.Row // static, for a partition
 	Of    bool     // it is a row
-	// Looked, if not 0, says that it is a place that the read has passed.
+	// Looked, if not 0, is the number of keys read up to a position that the read has passed.
 	Looked int
 }
 
@@ -610,8 +612,8 @@ func drawRow(t *rapid.T) *row.Row {
 	return r
 }
 
-// A read at another node passes on what one here does, whatever the rows are and wherever the visitor stops or goes on
-// to the next partition.
+// TestReadIsAsHere checks that a read at another node delivers the same as a local read, for all rows and for every
+// place where the visitor stops or continues with the next partition.
 func TestReadIsAsHere(t *testing.T) {
 	w := newWorld(t)
 	w.server.page = 512
@@ -656,8 +658,8 @@ func TestReadIsAsHere(t *testing.T) {
 	})
 }
 
-// What could not be confirmed is said so, also to a visitor that has stopped long before; and whoever stops makes the
-// other node stop.
+// TestStopIsConfirmed checks that a read that could not be confirmed reports this, also to a visitor that stopped long
+// before; and that a visitor that stops makes the other node stop.
 func TestStopIsConfirmed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const rows = 100000
@@ -702,7 +704,7 @@ func TestStopIsConfirmed(t *testing.T) {
 	})
 }
 
-// A read ends with its context and with its connection; it may be asked again.
+// TestReadsEnd checks that a read ends with its context and with its connection, and can be repeated.
 func TestReadsEnd(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.hang = true

@@ -11,9 +11,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -27,7 +27,7 @@ type Target interface {
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
 	Truncate(ctx context.Context, x partition.Extent, t partition.Truncation, done command.Completion) error
 	Require(ctx context.Context, x partition.Extent, revision uint64) error
-	Last(ctx context.Context, x partition.Extent, who share.Claimant) (stamp int64, err error)
+	Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (stamp int64, err error)
 	Change(ctx context.Context, c command.Records) (version uint64, err error)
 }
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -113,18 +113,18 @@ func (r *reader) extent() (x partition.Extent) {
 }
 
 // appendClaimant encodes the claimant, if it is known. It must be the last field.
-func appendClaimant(dst []byte, who share.Claimant) []byte {
-	if who == (share.Claimant{}) {
+func appendClaimant(dst []byte, who fairshare.Principal) []byte {
+	if who == (fairshare.Principal{}) {
 		return dst
 	}
 	return who.Append(dst)
 }
 
 // claimant decodes the claimant.
-func (r *reader) claimant() (who share.Claimant) {
+func (r *reader) claimant() (who fairshare.Principal) {
 	if b := r.Rest(); r.Err() == nil && len(b) > 0 {
 		var ok bool
-		if who, ok = share.DecodeClaimant(r.Take(uint64(len(b)))); !ok {
+		if who, ok = fairshare.DecodePrincipal(r.Take(uint64(len(b)))); !ok {
 			r.Fail()
 		}
 	}

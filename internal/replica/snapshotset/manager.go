@@ -190,7 +190,7 @@ func (k *Manager) Seal(ctx context.Context, id string) error {
 }
 
 // Page returns the next file of a partition, encoded as archive.Page.
-func (k *Manager) Page(ctx context.Context, a *archive.Asked) ([]byte, error) {
+func (k *Manager) Page(ctx context.Context, a *archive.FileRequest) ([]byte, error) {
 	m, err := k.acquire(a.ID)
 	if err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ var errFull = errors.New("the file is full")
 // idLen is the length of a table ID, the prefix of all keys of a table.
 const idLen = 4
 
-func read(ctx context.Context, part *partition.Snapshot, a *archive.Asked) (*archive.Page, error) {
+func read(ctx context.Context, part *partition.Snapshot, a *archive.FileRequest) (*archive.FileResponse, error) {
 	span := part.Meta().Span
 	var from []byte
 	if len(a.From) > 0 {
@@ -224,7 +224,7 @@ func read(ctx context.Context, part *partition.Snapshot, a *archive.Asked) (*arc
 		from = append(append(from, lower[:idLen]...), a.From...)
 	}
 	var b archive.Builder
-	page := new(archive.Page)
+	page := new(archive.FileResponse)
 	err := part.Each(ctx, from, func(key, value []byte) error {
 		if err := b.Add(key[idLen:], value); err != nil {
 			return err
@@ -242,7 +242,7 @@ func read(ctx context.Context, part *partition.Snapshot, a *archive.Asked) (*arc
 		return page, nil
 	}
 	page.File = b.File()
-	for _, known := range a.Known {
+	for _, known := range a.KnownFiles {
 		if known == page.File.Name {
 			return page, nil
 		}

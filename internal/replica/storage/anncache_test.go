@@ -85,7 +85,7 @@ func searchNear(s *Store, r token.Range) (map[string]int, error) {
 			Generation: 1}}, &f)
 }
 
-// TestPackedListsLackNothing proves that a search finds each row whose write was acknowledged before it began, while
+// TestPackedListsLackNothing checks that a search finds each row whose write was acknowledged before it began, while
 // others write and search: lists that were packed before are not used then.
 func TestPackedListsLackNothing(t *testing.T) {
 	s := openMem(t, Options{})
@@ -140,9 +140,9 @@ func TestPackedListsLackNothing(t *testing.T) {
 	}
 }
 
-// TestPackedListsFindTheSame proves that searches of the whole ring and of parts of it come to each row once that has a
-// vector, and to no other, after random changes, deletions and sweeps: with packed lists, with so little memory that
-// none is kept, and without any.
+// TestPackedListsFindTheSame checks that searches of the whole ring and of parts of it find each row with a vector
+// once, and no other row, after random changes, deletions and sweeps. It covers packed lists, too little memory to keep
+// any, and no packed lists.
 func TestPackedListsFindTheSame(t *testing.T) {
 	for _, most := range []int64{1 << 20, 100, -1} {
 		s := openMem(t, Options{ANNCacheBytes: most})
@@ -186,8 +186,8 @@ func TestPackedListsFindTheSame(t *testing.T) {
 	}
 }
 
-// TestNearComesToAll proves that a search which is not ended comes to each row once, however many there are more than
-// are held at once, and many of which are equally near: with packed lists and without.
+// TestNearComesToAll checks that a search without an end finds each row once, for more rows than are held at a time,
+// many of them equally near: with packed lists and without.
 func TestNearComesToAll(t *testing.T) {
 	for _, most := range []int64{1 << 20, -1} {
 		s := openMem(t, Options{ANNCacheBytes: most})
@@ -211,7 +211,7 @@ func TestNearComesToAll(t *testing.T) {
 	}
 }
 
-// TestPackedListsHearOfArrivals proves that a search finds what the snapshot of a replica has brought, whose lists were
+// TestPackedListsHearOfArrivals checks that a search finds what the snapshot of a replica has brought, whose lists were
 // packed before.
 func TestPackedListsHearOfArrivals(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
@@ -241,7 +241,7 @@ func TestPackedListsHearOfArrivals(t *testing.T) {
 	}
 }
 
-// TestPackedListsAreBounded proves that packed lists take no more memory than they may, that the one goes that was used
+// TestPackedListsAreBounded checks that packed lists take no more memory than they may, that the one goes that was used
 // the longest time ago, and that the mark of a list which is too large outlasts writes, but no arrivals.
 func TestPackedListsAreBounded(t *testing.T) {
 	var c annCache

@@ -165,7 +165,7 @@ func (n *annRead) round(next []int) (command.Step, error) {
 	for again := false; ; again = true {
 		n.list, n.places, n.more, n.least = n.list[:0], n.places[:0], false, float32(math.Inf(-1))
 		for i, list := range next {
-			if !again && n.search.Far(i, n.reached()) {
+			if !again && n.search.TooFar(i, n.reached()) {
 				next = next[:i]
 				break
 			}
@@ -174,7 +174,7 @@ func (n *annRead) round(next []int) (command.Step, error) {
 			}
 		}
 		if !again {
-			n.search.Looked(len(next))
+			n.search.MarkSearched(len(next))
 		}
 		if n.more {
 			n.prune() // later candidates may come after the dropped ones
@@ -219,7 +219,7 @@ func (n *annRead) reportProgress() (command.Step, error) {
 
 // collect adds the candidates of a list. Bytes of values need no escaping.
 func (n *annRead) collect(list int) error {
-	s := n.search.Stretch(list, n.begin, n.last)
+	s := n.search.EntryRange(list, n.begin, n.last)
 	p, err := n.packed(packKey{n.index, [packHead]byte(s.From)})
 	if err != nil {
 		return err

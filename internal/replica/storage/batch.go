@@ -172,10 +172,10 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 	if count := b.s.hot.add(d.Key); count > 0 {
 		b.hot = append(b.hot, hot{bytes.Clone(d.Key), count, len(d.Key) + len(d.Value)})
 	}
-	class := keys.DueRows
+	class := keys.SweepRows
 	if row.HasLifetime(operand) {
 		if in := b.s.table(m.Table).installed.Load(); in != nil {
-			class, due = keys.DueItems, min(due, in.Lifetimes.Deadline(operand))
+			class, due = keys.SweepItems, min(due, in.Lifetimes.Deadline(operand))
 		}
 	}
 	b.note(class, due, d.Key) // last, because it invalidates d
@@ -242,7 +242,7 @@ func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.D
 	n := len(b.arena)
 	b.arena = append(binary.BigEndian.AppendUint64(b.arena, uint64(b.stamp/1e6)), value...)
 	_ = b.b.Set(b.arena[:n], b.arena[n:], nil)
-	b.note(keys.DueDedupe, b.stamp/1e6, b.arena[:n-len(id.Coordinator)-8])
+	b.note(keys.SweepDedupe, b.stamp/1e6, b.arena[:n-len(id.Coordinator)-8])
 }
 
 // Empty reports whether the batch is empty.

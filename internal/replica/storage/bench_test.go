@@ -29,7 +29,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measure runs the loop and reports CPU time per unit of work beside the wall time.
+// measure runs the loop and reports CPU time per unit of work in addition to the wall time.
 func measure(b *testing.B, units int, work func(i int)) {
 	b.ReportAllocs()
 	begun, i := cpu(), 0
@@ -220,8 +220,8 @@ func BenchmarkGet(b *testing.B) {
 	})
 }
 
-// BenchmarkQueue reads the first live row behind 10^5 deleted ones: at once after the last deletion, later, and after a
-// restart.
+// BenchmarkQueue reads the first live row after 10^5 deleted ones: immediately after the last deletion, later, and
+// after a restart.
 func BenchmarkQueue(b *testing.B) {
 	for b.Loop() {
 		fs := vfs.NewMem()

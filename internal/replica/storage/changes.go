@@ -81,7 +81,7 @@ func (b *Batch) change(m *command.Mutation, op *command.Op) {
 		_ = b.b.Set(key, op.Operand, nil)
 		b.grows = true
 		if _, due, err := row.Check(op.Operand); err == nil {
-			b.note(keys.DueDedupe, due, append(key[:n], keys.Change))
+			b.note(keys.SweepDedupe, due, append(key[:n], keys.Change))
 		}
 	}
 	b.arena = key

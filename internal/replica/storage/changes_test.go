@@ -79,10 +79,9 @@ func readLog(t testing.TB, s *Store, q command.Read, c command.ChangesRead) []st
 	return l.found
 }
 
-// TestChangeLog proves that the log has one entry for each row that lives, in the order of stamps, within the bounds
-// that are asked for, from memory and from disk alike, that an entry that was taken out stays out when the tables on
-// disk are read by their stamps alone, that reads resume behind any entry, and that kept changes come until they
-// expire.
+// TestChangeLog checks that the log has one entry for each live row, in the order of stamps, within the requested
+// bounds, from memory and from disk. An entry that was removed stays hidden when the tables on disk are read by their
+// stamps only; reads resume after any entry; and kept changes are returned until they expire.
 func TestChangeLog(t *testing.T) {
 	const second = int64(1e6)
 	for _, flushed := range []bool{false, true} {
@@ -139,7 +138,7 @@ func TestChangeLog(t *testing.T) {
 		if !slices.Equal(got, []string{"a/x@13000000"}) {
 			t.Errorf("later there is %v", got)
 		}
-		// The sweeper finds what has expired, and what has no row any more.
+		// The sweeper finds entries that have expired, and entries without a row.
 		s.InstallTable(Table{ID: logTable, Clustering: 1})
 		g, err := s.FindGarbage(t.Context(), keys.Span{Table: logTable}, nil, 62, 0, 1000)
 		if err != nil {

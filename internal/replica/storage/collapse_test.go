@@ -22,8 +22,8 @@ func rowKey(pk string) []byte {
 	return keys.AppendRow(nil, testTable, token.Hash([]byte(pk)), []byte(pk), nil)
 }
 
-// Writers of one row that all add elements of their own lose none of them to collapses, which go on meanwhile, nor to
-// sweeps; and what a crash leaves is a prefix as ever.
+// TestCollapseLosesNothing checks that concurrent writers that add elements to one row lose none of them to collapses
+// and sweeps that run at the same time; and that a crash leaves a prefix as usual.
 func TestCollapseLosesNothing(t *testing.T) {
 	const writers, each = 4, 300
 	fs := vfs.NewCrashableMem()
@@ -96,9 +96,9 @@ func (v *elements) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// A key that is written often is collapsed every collapseAfter operands; keys that are written once cause none; and a
-// row much larger than what is added to it is collapsed ever more rarely, so that the log grows with what is written
-// and not with its square.
+// TestCollapseBounds checks that a key that is written often is collapsed every collapseAfter operands, and that keys
+// that are written once are not. A row much larger than its additions is collapsed more and more rarely, so the log
+// grows linearly with the written bytes.
 func TestCollapseBounds(t *testing.T) {
 	s := openMem(t, Options{})
 	const n = 3200

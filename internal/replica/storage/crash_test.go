@@ -24,9 +24,9 @@ import (
 // crashes is how many crashed disks TestCrash opens, a tenth of it under the race detector.
 const crashes = 1000
 
-// TestCrash: a writer applies numbered batches of two rows and a system key, syncing now and then; the disk is cloned
-// at random moments, losing any part of what was not synced. Every clone opens, holds a prefix of the batches, whole
-// batches only, and at least all that were synced before the moment (ST1).
+// TestCrash applies numbered batches of two rows and a system key, with a sync now and then, and clones the disk at
+// random moments, without any part of the unsynced data. Every clone opens and holds a prefix of complete batches,
+// including all batches synced before the moment (ST1).
 func TestCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := crashes
@@ -68,7 +68,7 @@ func crashRound(t *testing.T, rng *rand.Rand) {
 			if err := s.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			synced = n // what is flushed is in a synced sstable
+			synced = n // flushed data is in a synced sstable
 		case 3:
 			if err := s.db.Compact(context.Background(), []byte{0}, []byte{0xff}, false); err != nil {
 				t.Fatal(err)
@@ -90,7 +90,7 @@ func crashRound(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// crashBatch writes batch n: a row of its own, one column of a shared row, and the number as a system key.
+// crashBatch writes batch n: a new row, one column of a shared row, and the number as a system key.
 func crashBatch(t *testing.T, s *Store, n uint64, payload []byte) {
 	num := binary.BigEndian.AppendUint64(nil, n)
 	b := s.NewBatch()
@@ -148,9 +148,9 @@ func checkPrefix(t *testing.T, s *Store, synced, written uint64) {
 	}
 }
 
-// TestDamagedLog: a byte flipped in the middle of the synced log is reported when the store opens; the torn end that a
-// crash leaves behind is not. (Damage in what the last syncs covered cannot be told from a torn end: a later block
-// vouches only for what was synced before it was written.)
+// TestDamagedLog checks that a byte flipped in the middle of the synced log is reported when the store opens, and that
+// the torn end after a crash is not. (Damage in the data of the last syncs looks like a torn end: a later block vouches
+// only for data that was synced before it was written.)
 func TestDamagedLog(t *testing.T) {
 	const logMin, batchesMax = 512 << 10, 5000
 	fs := vfs.NewCrashableMem()
@@ -160,7 +160,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 	payload := bytes.Repeat([]byte("x"), 2000)
 	batches := uint64(0)
-	// Logs are as large as memtables, and the first ones of a store are small.
+	// Logs are as large as memtables, and a store's first logs are small.
 	for size := int64(0); size < logMin && batches < batchesMax; {
 		for range 10 {
 			batches++
@@ -219,7 +219,8 @@ func newestLog(t *testing.T, fs vfs.FS) (name string, size int64) {
 	return name, info.Size()
 }
 
-// TestDamagedTable: flipped bytes in an sstable are never served: the read fails, naming the file, and the store stops.
+// TestDamagedTable checks that flipped bytes in an sstable are never served: the read fails, naming the file, and the
+// store stops.
 func TestDamagedTable(t *testing.T) {
 	fs := vfs.NewMem()
 	var events []error

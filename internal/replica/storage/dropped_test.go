@@ -40,7 +40,7 @@ func createTable(t *testing.T, s *Store, id uint32) {
 	}
 }
 
-// dropTable drops a table as a node does: first the store is told, then the replica and its rows go.
+// dropTable drops a table as a node does: first in the store, then its replica and rows.
 func dropTable(t *testing.T, s *Store, id uint32) {
 	t.Helper()
 	s.ForgetTable(id)
@@ -62,9 +62,9 @@ func flagged(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-// TestDroppedTablesCostNothing proves that after thousands of tables were created and dropped a round of background
-// work looks at the live tables alone, and that nothing is left of the dropped ones in memory or among the records,
-// also after a restart.
+// TestDroppedTablesCostNothing checks that after thousands of tables were created and dropped a round of background
+// work reads the live tables only. Nothing of the dropped ones remains in memory or among the records, also after a
+// restart.
 func TestDroppedTablesCostNothing(t *testing.T) {
 	const first, live, dropped = 2000, 3, 3000
 	fs := vfs.NewMem()
@@ -112,7 +112,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 	if tables, scans := round(); tables != live || scans != 0 {
 		t.Errorf("a round looks at %d tables and reads the metas %d times", tables, scans)
 	}
-	// What a crash between dropping a table and the next round leaves behind goes after the start.
+	// The remains of a crash between dropping a table and the next round are removed after the start.
 	createTable(t, s, first+live+dropped)
 	dropTable(t, s, first+live+dropped)
 	if err := s.Close(); err != nil {
@@ -135,7 +135,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 	}
 }
 
-// TestHeldFollows proves that the cached spans of replicas follow every change of a meta.
+// TestHeldFollows checks that the cached spans of replicas follow every change of a meta.
 func TestHeldFollows(t *testing.T) {
 	s := openMem(t, Options{})
 	check := func(want int) {
@@ -173,7 +173,7 @@ func TestHeldFollows(t *testing.T) {
 	}
 }
 
-// TestProgressIsCompacted proves that the operands of the record of progress are replaced when there are many, that
+// TestProgressIsCompacted checks that the operands of the record of progress are replaced when there are many, that
 // nothing is lost then, also in a crash, and that a large record is not replaced for few operands.
 func TestProgressIsCompacted(t *testing.T) {
 	fs := vfs.NewCrashableMem()

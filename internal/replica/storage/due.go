@@ -46,15 +46,15 @@ func (b *Batch) note(class byte, second int64, key []byte) {
 // dueAt returns the second of the note for checking a key after the given second.
 func dueAt(class byte, second int64) int64 {
 	every := int64(dueSeconds)
-	if class == keys.DueDedupe {
+	if class == keys.SweepDedupe {
 		every = dedupeDueSeconds
 	}
 	return max(second, 0)/every*every + every
 }
 
 func noteIn(b *pebble.Batch, class byte, due int64, key []byte) {
-	d := b.SetDeferred(keys.DueLen(key), 0)
-	keys.AppendDue(d.Key[:0], class, due, key)
+	d := b.SetDeferred(keys.SweepEntryLen(key), 0)
+	keys.AppendSweepEntry(d.Key[:0], class, due, key)
 	_ = d.Finish() // fails for indexed batches only
 }
 
@@ -109,9 +109,9 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 	now := o.Now()
 	rows := now - in.GCGrace
 	for _, d := range []*dueSweep{
-		{class: keys.DueRows, horizon: rows, until: rows},
-		{class: keys.DueDedupe, horizon: now - o.DedupeSeconds, until: now - o.DedupeSeconds},
-		{class: keys.DueItems, horizon: rows, until: now - entryGrace, expired: in.Lifetimes.At(now - entryGrace)},
+		{class: keys.SweepRows, horizon: rows, until: rows},
+		{class: keys.SweepDedupe, horizon: now - o.DedupeSeconds, until: now - o.DedupeSeconds},
+		{class: keys.SweepItems, horizon: rows, until: now - entryGrace, expired: in.Lifetimes.At(now - entryGrace)},
 	} {
 		d.s, d.o, d.t, d.led, d.parts = s, o, in, led, parts
 		if err := d.run(ctx); err != nil {
@@ -123,7 +123,7 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 
 // noted returns the tables with notes, using one seek for each.
 func (s *Sweeper) noted() (tables []uint32, err error) {
-	prefix := keys.AppendSystem(nil, keys.DueID, nil)
+	prefix := keys.AppendSystem(nil, keys.SweepQueueID, nil)
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (s *Sweeper) noted() (tables []uint32, err error) {
 
 // forgetDue removes the notes of a dropped table.
 func (s *Sweeper) forgetDue(table uint32) error {
-	lower := keys.AppendTable(keys.AppendSystem(nil, keys.DueID, nil), table)
+	lower := keys.AppendTable(keys.AppendSystem(nil, keys.SweepQueueID, nil), table)
 	return s.db.DeleteRange(lower, keys.After(bytes.Clone(lower)), pebble.NoSync)
 }
 
@@ -173,7 +173,7 @@ type dueSlice struct {
 }
 
 func (d *dueSweep) run(ctx context.Context) error {
-	lower, upper := keys.DueBounds(d.t.ID, d.class, d.until)
+	lower, upper := keys.SweepBounds(d.t.ID, d.class, d.until)
 	pace := d.o.paced(ctx, d.o.DuePerSecond)
 	for lower != nil && ctx.Err() == nil {
 		sl, err := d.slice(lower, upper)
@@ -238,7 +238,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 			break
 		}
 		if sl.seen++; sl.seen == 1 {
-			d.s.m.sweepLag.Store(max(0, d.until-keys.DueTime(it.Key())))
+			d.s.m.sweepLag.Store(max(0, d.until-keys.SweepTime(it.Key())))
 		}
 		err = d.look(w, &sl, it.Key())
 	}
@@ -248,7 +248,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 
 // look determines what to do about a note.
 func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
-	key := keys.AppendNoted(nil, note)
+	key := keys.AppendSweepTarget(nil, note)
 	p, ok := keys.Parse(key)
 	in := func(s keys.Span) bool { return s.Holds(p.Position()) }
 	if !ok || !slices.ContainsFunc(d.held, in) {

@@ -39,17 +39,17 @@ func openOwned(t testing.TB, gcGrace int64) *Store {
 	return s
 }
 
-// notes counts the notes of what is due.
+// notes counts the notes of due keys.
 func notes(t testing.TB, s *Store) (n int) {
 	t.Helper()
-	if err := s.Scan(keys.DueID, nil, func(_, _ []byte) error { n++; return nil }); err != nil {
+	if err := s.Scan(keys.SweepQueueID, nil, func(_, _ []byte) error { n++; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// TestDueLooksAtWhatExpired: among 20,000 live rows the sweeper looks at the 1,000 that expired, and at none before
-// their time.
+// TestDueLooksAtWhatExpired checks that among 20,000 live rows the sweeper looks at the 1,000 that expired, and at none
+// before their time.
 func TestDueLooksAtWhatExpired(t *testing.T) {
 	s := openOwned(t, 100)
 	for i := range 21_000 {
@@ -78,8 +78,8 @@ func TestDueLooksAtWhatExpired(t *testing.T) {
 	}
 }
 
-// TestDueDeletions: old deletions of partitions and ranges, together or spread, go after the rows they hide, however
-// many these are.
+// TestDueDeletions checks that old deletions of partitions and ranges, together or spread, go after the rows they hide,
+// however many these are.
 func TestDueDeletions(t *testing.T) {
 	s := openOwned(t, 100)
 	for i := range 3*hiddenMax + 5 {
@@ -110,8 +110,8 @@ func TestDueDeletions(t *testing.T) {
 	}
 }
 
-// TestDueOfFollower: whoever does not lead keeps its notes until the sweep of the one who leads has been applied, and
-// sweeps nothing itself.
+// TestDueOfFollower checks that a follower keeps its notes until the sweep of the leader has been applied, and sweeps
+// nothing itself.
 func TestDueOfFollower(t *testing.T) {
 	s := openOwned(t, 0)
 	apply(t, s, remove("k", "a", 5, 100), remove("k", "b", 5, 100), insert("k", "b", 6))
@@ -137,7 +137,7 @@ func TestDueOfFollower(t *testing.T) {
 	}
 }
 
-// TestDueOfOthers: notes about partitions that this node does not have, or no longer, go.
+// TestDueOfOthers checks that notes about partitions that this node does not have, or no longer, go.
 func TestDueOfOthers(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(Table{ID: testTable, Clustering: 1})
@@ -154,8 +154,8 @@ func TestDueOfOthers(t *testing.T) {
 	}
 }
 
-// TestDedupeRecordsAreBounded: 10,000 increments of 100 counters leave one note for each counter and minute, and no
-// record once nobody can repeat them any more.
+// TestDedupeRecordsAreBounded checks that 10,000 increments of 100 counters leave one note for each counter and minute,
+// and no record when no client can repeat them.
 func TestDedupeRecordsAreBounded(t *testing.T) {
 	s := openOwned(t, 864_000)
 	const start = 1_000_000

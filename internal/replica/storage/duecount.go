@@ -25,7 +25,7 @@ type PendingGarbage struct {
 // that the sweeper has not examined yet.
 func (s *Statistics) PendingGarbage(table uint32, spans []keys.Span, now int64, most int) (d PendingGarbage,
 	err error) {
-	lower, upper := keys.DueBounds(table, keys.DueRows, now+dueSeconds+1) // notes are rounded up
+	lower, upper := keys.SweepBounds(table, keys.SweepRows, now+dueSeconds+1) // notes are rounded up
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return d, s.check(err)
@@ -36,13 +36,13 @@ func (s *Statistics) PendingGarbage(table uint32, spans []keys.Span, now int64, 
 			d.Partial = true
 			break
 		}
-		key = keys.AppendNoted(key[:0], it.Key())
+		key = keys.AppendSweepTarget(key[:0], it.Key())
 		p, ok := keys.Parse(key)
 		if !ok || !slices.ContainsFunc(spans, func(s keys.Span) bool { return s.Holds(p.Position()) }) {
 			continue
 		}
 		if d.Count++; d.Count == 1 {
-			d.Oldest = max(keys.DueTime(it.Key())-dueSeconds, 1)
+			d.Oldest = max(keys.SweepTime(it.Key())-dueSeconds, 1)
 		}
 	}
 	return d, s.check(errors.Join(it.Error(), it.Close()))

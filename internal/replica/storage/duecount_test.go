@@ -11,10 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestDead proves that what was deleted or has expired is counted, and since when the oldest has been dead, but not
-// what lives, what expires later, what lies in spans that are not asked about, or more than is to be looked at; and
-// that nothing is left once it is swept.
-func TestDead(t *testing.T) {
+// TestPendingGarbage checks the number of rows that were deleted or have expired, and the age of the oldest. Live rows,
+// rows that expire later, rows in other spans, and rows beyond the limit do not count. After a sweep the number is 0.
+func TestPendingGarbage(t *testing.T) {
 	s := openOwned(t, 100)
 	st := s.Statistics
 	const now = 10_000

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// indexedIn makes a store of n rows, each with an index entry and in a partition of its own, whose table is cut into
-// parts.
+// indexedIn creates a store of n rows, each with an index entry and in a separate partition, whose table is divided
+// into parts.
 func indexedIn(t *testing.T, n, parts int) (s *Store, spans []keys.Span) {
 	t.Helper()
 	s = openMem(t, Options{})
@@ -71,8 +71,8 @@ func entryCount(t *testing.T, s *Store) int {
 	return n
 }
 
-// TestEntriesAreSeenOnce: sweeping an index looks at each entry once, whatever the number of partitions, and keeps what
-// leads to a row.
+// TestEntriesAreSeenOnce checks that sweeping an index reads each entry once, for any number of partitions, and keeps
+// entries that lead to a row.
 func TestEntriesAreSeenOnce(t *testing.T) {
 	const n = 20_000
 	s, _ := indexedIn(t, n, 64)
@@ -89,8 +89,8 @@ func TestEntriesAreSeenOnce(t *testing.T) {
 	}
 }
 
-// TestEntriesLeaveWithReplica: the entries of a replica that is gone go, those of its neighbours stay, also those whose
-// replica has just come.
+// TestEntriesLeaveWithReplica checks that the entries of a removed replica are removed, and that the entries of its
+// neighbors stay, also of neighbors that have just been created.
 func TestEntriesLeaveWithReplica(t *testing.T) {
 	s, spans := indexedIn(t, 1000, 4)
 	b := s.NewBatch()
@@ -114,7 +114,8 @@ func TestEntriesLeaveWithReplica(t *testing.T) {
 	}
 }
 
-// TestTruncateWalksNoIndex: truncating a part of a table leaves the index for sweeps, and lookups find nothing there.
+// TestTruncateWalksNoIndex checks that truncating a part of a table leaves the index for sweeps, and lookups find
+// nothing there.
 func TestTruncateWalksNoIndex(t *testing.T) {
 	const n = 1000
 	s, spans := indexedIn(t, n, 2)
@@ -135,7 +136,7 @@ func TestTruncateWalksNoIndex(t *testing.T) {
 	}
 }
 
-// TestSweepKeepsEntriesOfNewLists proves that a walk over the entries of a vector index keeps the entries of lists that
+// TestSweepKeepsEntriesOfNewLists checks that a walk over the entries of a vector index keeps the entries of lists that
 // the index gets during the walk, and removes the entries of lists that it loses during the walk.
 func TestSweepKeepsEntriesOfNewLists(t *testing.T) {
 	s := openMem(t, Options{})

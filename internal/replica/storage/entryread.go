@@ -198,7 +198,7 @@ func (w *entryWalk) enter(place []byte) (clustering []byte, err error) {
 		w.place = append(w.place[:0], place...)
 		return w.place[w.part:], nil
 	}
-	e, ok := keys.ParsePlace(place)
+	e, ok := keys.ParseIndexRow(place)
 	if !ok {
 		return nil, fmt.Errorf("index entry %x: %w", place, errDamage)
 	}

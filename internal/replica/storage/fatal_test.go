@@ -25,9 +25,10 @@ import (
 var brokenOps = map[string]errorfs.OpKind{"write": errorfs.OpFileWrite, "sync": errorfs.OpFileSyncData,
 	"create": errorfs.OpCreate, "reuse": errorfs.OpRename}
 
-// A disk that does not take what belongs into the log breaks the store: the owner is told once, in one line, and the
-// process lives until the owner ends it, whatever Pebble was doing; later calls are refused. What was synced before is
-// there when the disk works again. Since calls of a broken store never return, this happens in a process of its own.
+// TestBrokenDisk checks that a disk that rejects writes to the log breaks the store: the owner is notified once, in one
+// line, and the process lives until the owner ends it, for every state of Pebble; later calls fail. Data that was
+// synced before is intact when the disk works again. Calls of a broken store never return, so the test uses a separate
+// process.
 func TestBrokenDisk(t *testing.T) {
 	if dir := os.Getenv("ILION_BROKEN_DIR"); dir != "" {
 		breakDisk(dir, brokenOps[os.Getenv("ILION_BROKEN_OP")])
@@ -105,8 +106,8 @@ func breakDisk(dir string, kind errorfs.OpKind) {
 	os.Exit(3)
 }
 
-// TestGivenUpCompactions proves that a compaction that gives way to an installation is no failure, and that what is one
-// is told of once.
+// TestGivenUpCompactions checks that a compaction that stops for an installation is not reported as a failure, and that
+// a real failure is reported once.
 func TestGivenUpCompactions(t *testing.T) {
 	var told []error
 	s := openMem(t, Options{Events: Events{Background: func(err error) { told = append(told, err) }}})

@@ -17,10 +17,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestFlippedBits proves that a flipped bit in any file of a store of rows is refused, in one line that names the
-// directory, when the store opens or its rows are read; or that it changes nothing: no row is missing or another one,
-// the identity is the same, and no table is deleted. Exempt is the newest log's tail, which its last sync wrote: there
-// a flipped bit cannot be told from a write that a crash has torn, and the last batch may be missing.
+// TestFlippedBits checks that a flipped bit in any file of a store of rows is reported, in one line that names the
+// directory, when the store opens or its rows are read. If it is not reported, it changes nothing: all rows and the
+// identity are intact, and no table is deleted. The exception is the newest log's tail, which its last sync wrote.
+// There a flipped bit looks like a write that a crash has torn, and the last batch may be missing.
 func TestFlippedBits(t *testing.T) {
 	whole := vfs.NewCrashableMem()
 	s, err := Open(whole, "db", Options{})
@@ -32,7 +32,7 @@ func TestFlippedBits(t *testing.T) {
 		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		if n == 9 || n == 19 { // too few tables for a compaction, which would leave some that are to be deleted
+		if n == 9 || n == 19 { // too few tables for a compaction, which would leave obsolete ones
 			if err := s.Flush(); err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func (f *flips) flip(name string, at int) {
 	}
 }
 
-// read checks what the store holds; err says that it has refused a read.
+// read checks the contents of the store; it returns an error if the store has rejected a read.
 func (f *flips) read(s *Store, name string, at int) error {
 	n, err := s.Get(keys.MetaID, []byte("n"))
 	if err != nil {

@@ -369,7 +369,7 @@ func (f *garbageFinder) deletions(w *sweep, key []byte, p *keys.Parts, value []b
 		return failed
 	}
 	goes := !remains || !bytes.Equal(w.merger.Append(nil), value) || len(w.merger.Ranges()) > f.s.together
-	if !goes && w.merger.Apart() && p.Kind == keys.Deletions {
+	if !goes && w.merger.HasMoreRanges() && p.Kind == keys.Deletions {
 		some, err := w.hasRanges(key[:p.PrefixLen])
 		if err != nil {
 			return err

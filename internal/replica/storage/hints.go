@@ -42,11 +42,11 @@ func hintStamp(value []byte) int64 {
 // long as its row has its value or anything is due in its logical partition. When a row or a value expires, its data in
 // the view expires as well.
 func (w *sweep) holdsPlace(index *Index, e *keys.Entry) (bool, error) {
-	clustering, place, ok := keys.ParsePlaceOf(e.Clustering)
-	if !bytes.Equal(e.Value, keys.HintPlace) || !ok {
+	clustering, place, ok := keys.ParseViewRow(e.Clustering)
+	if !bytes.Equal(e.Value, keys.HintViewRow) || !ok {
 		return true, nil
 	}
-	lower := keys.AppendIndex(nil, e.Index, keys.HintDue, e.Token, e.Key, nil)
+	lower := keys.AppendIndex(nil, e.Index, keys.HintStale, e.Token, e.Key, nil)
 	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: keys.After(bytes.Clone(lower))})
 	if err != nil {
 		return false, err

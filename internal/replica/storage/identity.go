@@ -101,8 +101,8 @@ func parseIdentity(text string) (Identity, error) {
 			if id.Format, err = strconv.Atoi(value); err != nil || id.Format == FormatVersion {
 				break
 			}
-			return id, fmt.Errorf("it was written by an older Ilion (format %d), from which there is no way to this one (format %d)",
-				id.Format, FormatVersion)
+			return id, fmt.Errorf("it was written by an older version of Ilion (format %d) "+
+				"that cannot be upgraded to this version (format %d)", id.Format, FormatVersion)
 		case "level":
 			var level uint64
 			level, err = strconv.ParseUint(value, 10, 32)
@@ -190,7 +190,7 @@ func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
 	}
 	for _, name := range names {
 		if !begun && name != "LOCK" && name != "lost+found" {
-			return Identity{}, false, fmt.Errorf("it is not empty and not a data directory (it holds %q)", name)
+			return Identity{}, false, fmt.Errorf("it contains %q and is not a data directory", name)
 		}
 	}
 	return Identity{}, false, nil

@@ -48,9 +48,10 @@ func tableWrite(t *testing.T, s *Store, stamp int64, ops ...command.Op) (images 
 	return images
 }
 
-// TestImages proves what the leader of a table with cdc is told: rows before and after, deletions of the same mutation
-// before both, nothing of what an older timestamp hides; and that the entries that pointers lead to are one for each
-// row that lives, go with a row that is deleted, and are swept, with their pointers, where rows went by ranges.
+// TestImages checks the images that the leader of a table with cdc gets: rows before and after a mutation, where
+// deletions of the mutation precede both, without values hidden by newer timestamps. It also checks that every live row
+// has one entry, that entries are removed with deleted rows, and that entries of rows deleted by ranges are swept with
+// their pointers.
 func TestImages(t *testing.T) {
 	const second = int64(1e6)
 	s := openMem(t, Options{})

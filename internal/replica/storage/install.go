@@ -159,7 +159,7 @@ func (in *install) record(key, value []byte) error {
 	}
 	if p, ok := keys.Parse(key); ok && p.Kind == keys.Dedupe {
 		if second, ok := dedupeSecond(value); ok {
-			in.notes = append(in.notes, keys.AppendDue(nil, keys.DueDedupe, dueAt(keys.DueDedupe, second),
+			in.notes = append(in.notes, keys.AppendSweepEntry(nil, keys.SweepDedupe, dueAt(keys.SweepDedupe, second),
 				key[:p.PrefixLen+1]))
 		}
 	}

@@ -32,8 +32,8 @@ func (m *meeting) Row([]byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// Readers of a row that takes more memory than there is for such rows come one at a time once it is known; others are
-// not held up, and whoever waits gives up with its context or after a while.
+// TestLargeRows checks that readers of a row that exceeds the memory for such rows run one at a time when its size is
+// known. Other readers are not delayed, and a reader that waits fails when its context ends or after a time limit.
 func TestLargeRows(t *testing.T) {
 	s := openMem(t, Options{LargeRowBytes: 8 << 20, LargeRowWait: 5 * time.Second})
 	large := mutation("large", "", 1, func(b *row.Builder) {

@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// TestLevel: a directory keeps the feature level it was raised to, and what a later build has added to its identity;
-// the build before refuses it as newer and leaves it as it is. Opening it with a later build raises nothing, neither
-// the level nor Pebble's format.
+// TestLevel checks that a directory keeps the feature level to which it was raised, and fields that a later build has
+// added to its identity; the previous build rejects it as newer and leaves it unchanged. Opening it with a later build
+// raises neither the level nor Pebble's format.
 func TestLevel(t *testing.T) {
 	dir := t.TempDir()
 	open := func(levels feature.Range) (*Store, error) {

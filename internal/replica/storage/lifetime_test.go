@@ -52,9 +52,9 @@ func (v *foundKeys) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestLifetimesOfRows proves that rows expire by the setting that the table has when they are read, that what has
-// expired is swept a minute later and not before, whether it was noted when it was written or the setting has changed
-// since, and that nothing else is.
+// TestLifetimesOfRows checks that rows expire by the setting of the table at the time of the read. Expired rows are
+// swept a minute later and not before, whether the expiry was noted at the write or the setting has changed since. No
+// other rows are swept.
 func TestLifetimesOfRows(t *testing.T) {
 	for _, due := range []bool{true, false} {
 		s := openOwned(t, 864_000)
@@ -108,9 +108,9 @@ func TestLifetimesOfRows(t *testing.T) {
 	}
 }
 
-// TestLifetimesOfDeadRuns proves that a run of expired rows is learned only when no change of the setting can bring
-// them back.
-func TestLifetimesOfDeadRuns(t *testing.T) {
+// TestLifetimesOfTombstoneRuns checks that a run of expired rows is learned only when no change of the setting can
+// bring them back.
+func TestLifetimesOfTombstoneRuns(t *testing.T) {
 	s := openOwned(t, 864_000)
 	aged(s, row.Lifetimes{Default: 10})
 	for i := range 1000 {
@@ -136,7 +136,7 @@ func TestLifetimesOfDeadRuns(t *testing.T) {
 	}
 }
 
-// TestLifetimesOfEntries proves that entries of an index stay for a minute after their row has expired.
+// TestLifetimesOfEntries checks that entries of an index stay for a minute after their row has expired.
 func TestLifetimesOfEntries(t *testing.T) {
 	s := openOwned(t, 864_000)
 	in := installed(0)

@@ -33,7 +33,7 @@ type modelPartition struct {
 	entries map[string]bool // value/clustering
 }
 
-// model is the store as a map. It knows merging from package row, which has a model of its own.
+// model is the store as a map. It uses package row for merging, which has a separate model.
 type model struct{ partitions map[string]*modelPartition }
 
 func (m *model) apply(t *rapid.T, mu *command.Mutation) {
@@ -310,9 +310,9 @@ func spreadAll(s *Store, table uint32) error {
 	return s.ApplySweep(&sw)
 }
 
-// TestStoreAgainstModel: random mutations with random timestamps, deletions and expiries, with flushes, compactions,
-// spread ranges and reopening between them, read in every way a Read can ask for, whole and page by page, and many
-// times by one Pinned.
+// TestStoreAgainstModel checks that random mutations with random timestamps, deletions and expiries, with flushes,
+// compactions, spread ranges and reopening between them, read in every way a Read can ask for, whole and page by page,
+// and many times by one Pinned.
 func TestStoreAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fs := vfs.NewMem()
@@ -391,7 +391,7 @@ func checkRead(t *rapid.T, s *Store, m *model, table uint32) {
 	if r.Key != nil || r.NoRows || perPart > 0 {
 		return
 	}
-	// The same again in pages: without the lines that begin a partition anew it must be the same.
+	// The same again in pages: without the lines that start a partition again the result must be the same.
 	var paged []string
 	limit := rapid.IntRange(1, 3).Draw(t, "page")
 	for range 200 {
@@ -415,7 +415,7 @@ func checkRead(t *rapid.T, s *Store, m *model, table uint32) {
 	}
 }
 
-// checkPinned reads one partition again and again, and finds the newest timestamps of what a mutation writes to.
+// checkPinned reads one partition repeatedly, and finds the newest timestamps of the cells that a mutation writes.
 func checkPinned(t *rapid.T, s *Store, m *model, table uint32) {
 	pk := rapid.SampledFrom(testPartitions).Draw(t, "pinned")
 	pin := func() *Pinned { return s.Pin(table, testTokens[pk], []byte(pk)) }

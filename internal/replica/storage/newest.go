@@ -66,7 +66,7 @@ func (n *newest) deletions() error {
 		return n.s.check(err)
 	}
 	n.at = max(n.at, n.header.Deleted)
-	if !n.header.Apart {
+	if !n.header.MoreRanges {
 		return nil
 	}
 	n.cover.begin(n.prefix)

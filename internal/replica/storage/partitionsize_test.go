@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestWeigh proves that a logical partition is weighed by what is in it and in no other, and that one of which only the
-// beginning is read is taken for about what it is.
-func TestWeigh(t *testing.T) {
+// TestMeasurePartition checks that the size of a logical partition counts its own data only, and that a partition of
+// which only the beginning is read gets a size that is about right.
+func TestMeasurePartition(t *testing.T) {
 	s := openMem(t, Options{})
 	const table, rows, size = 600, 2000, 1000
 	at := token.Hash([]byte("k"))

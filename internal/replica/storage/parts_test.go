@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// TestPartsOfRecordedBatches: the dedupe record of a part stays as long as its batch is recorded, or while nobody can
-// tell, whichever of the two sweeps finds it. Other dedupe records do not wait for that.
+// TestPartsOfRecordedBatches checks that the dedupe record of a part stays as long as its batch is recorded, or its
+// state is unknown, for both kinds of sweeps. Other dedupe records do not wait.
 func TestPartsOfRecordedBatches(t *testing.T) {
 	const start = 1_000_000
 	for _, due := range []bool{false, true} {

@@ -27,9 +27,9 @@ func (w *halting) Passed(tok token.Token, key []byte, looked int) (command.Step,
 	return command.Stop, nil
 }
 
-// TestPassed proves that a read of a range over thousands of partitions that are deleted, whole or row by row, can be
-// stopped now and then and goes on behind the place where it was, until it has found all that lives; and that a reader
-// who does not want that finds the same. So it is for one through an index whose entries lead nowhere.
+// TestPassed checks that a read of a range over thousands of deleted partitions or rows can stop repeatedly and resume
+// after its position, until it has found all live rows. A reader without stops finds the same. The same holds for a
+// read through an index whose entries lead to no row.
 func TestPassed(t *testing.T) {
 	const n, every = 5000, 1250
 	s := openMem(t, Options{})

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestPinnedRow proves that whoever has read the one row of a logical partition, of a table without clustering columns,
-// is told the same newest timestamp as who has not, whatever was written and deleted, of rows that live and that do
-// not, and before the table has its first deletion of a partition as well as after.
+// TestPinnedRow checks that a writer that has read the only row of a logical partition, in a table without clustering
+// columns, gets the same newest timestamp as one that has not. It covers all writes and deletions, live and deleted
+// rows, and the state before and after the first deletion of a partition in the table.
 func TestPinnedRow(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(Table{ID: testTable})

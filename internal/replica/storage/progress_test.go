@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// TestProgress proves that a meta is as far as the last batch that had progress of its partition, wherever that is:
-// in the memtable, in the log of a store that crashed, flushed or compacted; that a meta which is further counts more;
-// and that a partition that left and came back does not inherit what was known of it.
+// TestProgress checks that a meta has the progress of the last batch that wrote progress of its partition, for every
+// place where it can be stored: the memtable, or the log of a store that crashed, flushed or compacted. A meta with
+// more progress wins, and a partition that left and came back does not inherit old progress.
 func TestProgress(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s, err := Open(fs, "rows", Options{})
@@ -52,7 +52,8 @@ func TestProgress(t *testing.T) {
 			if err != nil || !ok || one.Applied != m.Applied || one.SchemaVersion != m.SchemaVersion {
 				t.Errorf("%+v, among all %+v: %v", one, m, err)
 			}
-			if at := m.Applied; at > keys.BirthApplied && (m.MaxTimestamp != int64(at)*10 || m.SchemaVersion != at*2) {
+			if at := m.Applied; at > keys.InitialApplied && (m.MaxTimestamp != int64(at)*10 ||
+				m.SchemaVersion != at*2) {
 				t.Errorf("%+v", m)
 			}
 			at, _, err := s.HashPartition(m.Partition)

@@ -190,7 +190,7 @@ func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
 		if err := b.Set(k, r.AppendRange(nil), nil); err != nil {
 			return err
 		}
-		noteIn(b, keys.DueRows, r.At+dueSeconds, k)
+		noteIn(b, keys.SweepRows, r.At+dueSeconds, k)
 	}
 	for i := range sp.old { // in order, because the batch must be the same on all replicas
 		if k := key(&sp.old[i]); old[string(k)] != nil {
@@ -219,7 +219,7 @@ func (w *sweep) deletions(b *pebble.Batch, key, value []byte, p *keys.Parts) err
 		}
 		w.s.rangeCounts.note(prefix, len(rest))
 		remains = w.merger.SetRanges(rest, true)
-	case w.merger.Apart():
+	case w.merger.HasMoreRanges():
 		some, err := w.hasRanges(prefix)
 		if err != nil {
 			return err

@@ -46,8 +46,8 @@ func spreadDue(t testing.TB, s *Store) {
 	}
 }
 
-// TestManyDeletedRanges: beside 20,000 deleted ranges a read of one row looks at two more keys than without, whether
-// the row is deleted or between two ranges; a scan in either direction sees what is left.
+// TestManyDeletedRanges checks that next to 20,000 deleted ranges a read of one row reads two more keys than without,
+// whether the row is deleted or between two ranges; and that a scan in either direction finds the live rows.
 func TestManyDeletedRanges(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(864_000))
@@ -84,8 +84,8 @@ func TestManyDeletedRanges(t *testing.T) {
 	}
 }
 
-// TestDeletedRangesStay: however many ranges are deleted, an INSERT from before stays hidden until the table's grace is
-// over, and then all of them go, with the rows they hide.
+// TestDeletedRangesStay checks that however many ranges are deleted, an INSERT from before stays hidden until the
+// table's grace is over, and then all of them go, with the rows they hide.
 func TestDeletedRangesStay(t *testing.T) {
 	s := openMem(t, Options{})
 	const grace, at, n = 864_000, 1_000_000, 5_000
@@ -109,7 +109,8 @@ func TestDeletedRangesStay(t *testing.T) {
 	}
 }
 
-// TestStaticTombstoneStays: a static row of more than 64 KiB keeps its tombstones for the grace as a small one does.
+// TestStaticTombstoneStays checks that a static row of more than 64 KiB keeps its tombstones for the grace as a small
+// one does.
 func TestStaticTombstoneStays(t *testing.T) {
 	s := openMem(t, Options{})
 	const grace, at = 864_000, 1_000_000
@@ -130,8 +131,8 @@ func TestStaticTombstoneStays(t *testing.T) {
 	}
 }
 
-// TestSweepSpreadsAsLogged: two stores that apply the same mutations and sweeps have the same keys and values, also
-// where one sweep spreads ranges of a partition and names keys that it replaces.
+// TestSweepSpreadsAsLogged checks that two stores that apply the same mutations and sweeps have the same keys and
+// values, also where one sweep spreads ranges of a partition and names keys that it replaces.
 func TestSweepSpreadsAsLogged(t *testing.T) {
 	contents := func(local bool) (out []string) {
 		s := openMem(t, Options{})

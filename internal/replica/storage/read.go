@@ -362,9 +362,9 @@ func (rd *reader) load() error {
 			rd.s.rangeCounts.note(rd.prefix, len(rd.header.Ranges))
 		}
 		switch {
-		case rd.header.Apart && rd.statics():
+		case rd.header.MoreRanges && rd.statics():
 			rd.seekTo(rd.sub(keys.Static))
-		case rd.header.Apart, len(rd.r.Slices) > 0 && !rd.statics():
+		case rd.header.MoreRanges, len(rd.r.Slices) > 0 && !rd.statics():
 			return nil // a seek follows anyway
 		default:
 			rd.it.Next()
@@ -393,7 +393,7 @@ func (rd *reader) load() error {
 // deleted returns the highest timestamp of a deletion of the partition or a range that covers a row.
 func (rd *reader) deleted(clustering []byte) (int64, error) {
 	ts := rd.header.Covering(clustering)
-	if !rd.header.Apart {
+	if !rd.header.MoreRanges {
 		return ts, nil
 	}
 	if !rd.cover.knows(clustering) {

@@ -54,9 +54,9 @@ func applyEntry(s *Store, m *keys.Meta, e *entry) error {
 	return b.CommitLogged()
 }
 
-// TestReplicasAgree: two replicas apply one log of mutations, sweeps and truncations. Between entries either is
-// flushed, compacted, reopened after a loss of all that was not synced, or gets a snapshot of the other, and each finds
-// garbage in turn. Whenever they have applied the same entries, they have the same hash.
+// TestReplicasAgree checks that two replicas apply one log of mutations, sweeps and truncations. Between entries either
+// is flushed, compacted, reopened after a loss of all that was not synced, or gets a snapshot of the other, and each
+// finds garbage in turn. Whenever they have applied the same entries, they have the same hash.
 func TestReplicasAgree(t *testing.T) {
 	span := keys.Span{Table: testTable}
 	rapid.Check(t, func(t *rapid.T) {
@@ -84,7 +84,7 @@ func TestReplicasAgree(t *testing.T) {
 		}
 		catchUp := func(i int) {
 			m := meta(i)
-			for n := m.Applied - keys.BirthApplied; n < uint64(len(log)); n++ {
+			for n := m.Applied - keys.InitialApplied; n < uint64(len(log)); n++ {
 				if err := applyEntry(stores[i], &m, &log[n]); err != nil {
 					t.Fatal(err)
 				}
@@ -149,7 +149,7 @@ func TestReplicasAgree(t *testing.T) {
 	})
 }
 
-// moveSnapshot installs what one store has of partition 1 in another, as far as it has anything.
+// moveSnapshot installs one store's data of partition 1 in another, if it has any.
 func moveSnapshot(t *rapid.T, from, to *Store, span keys.Span) {
 	p, err := from.CaptureSnapshot(context.Background(), 1)
 	if errors.Is(err, ErrNoPartition) {
@@ -163,8 +163,8 @@ func moveSnapshot(t *rapid.T, from, to *Store, span keys.Span) {
 	}
 }
 
-// TestHashSees: the hash of a span changes with any key or value in it, with nothing outside of it, and not with cells
-// of dropped columns.
+// TestHashSees checks that the hash of a span changes with any key or value in it; data outside of it and cells of
+// dropped columns have no effect on it.
 func TestHashSees(t *testing.T) {
 	s := openMem(t, Options{})
 	half := keys.TokenSpan(testTable, token.Range{Limit: 1 << 63})
@@ -202,8 +202,8 @@ func TestHashSees(t *testing.T) {
 	step("cells of a dropped column", true)
 }
 
-// TestTruncateInBatch: what a batch adds before the truncation goes with the rest of the span, what it adds after it
-// stays, and so do the rows and entries of other spans.
+// TestTruncateInBatch checks that what a batch adds before the truncation goes with the rest of the span, what it adds
+// after it stays, and so do the rows and entries of other spans.
 func TestTruncateInBatch(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)
@@ -245,7 +245,7 @@ func TestTruncateInBatch(t *testing.T) {
 	}
 }
 
-// TestEachEntry: seeking over what lies outside of a span finds the same entries as looking at all of them.
+// TestEachEntry checks that seeking over what lies outside of a span finds the same entries as looking at all of them.
 func TestEachEntry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := Open(vfs.NewMem(), "db", Options{})
@@ -300,7 +300,8 @@ func TestEachEntry(t *testing.T) {
 	})
 }
 
-// TestRegistry: replicas are listed in order and outlive a restart; what the record of one says is gone with it.
+// TestRegistry checks that replicas are listed in order and survive a restart, and that the state in a replica's record
+// is removed with it.
 func TestRegistry(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})
@@ -348,7 +349,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestAdmit: what a leader refuses on a full disk, a replica that finds it in its log applies nevertheless.
+// TestAdmit checks that what a leader refuses on a full disk, a replica that finds it in its log applies nevertheless.
 func TestAdmit(t *testing.T) {
 	free := uint64(9 << 20)
 	s := openMem(t, Options{DiskUsage: func(string) (vfs.DiskUsage, error) {

@@ -50,8 +50,9 @@ func surveyed100(t testing.TB, s *Store, o SampleOptions) Sample {
 	return got
 }
 
-// TestSurveyOfAll proves that a small table is read as a whole: each of its logical partitions once, with what it has.
-func TestSurveyOfAll(t *testing.T) {
+// TestSampleOfAll checks that a small table is read completely: each of its logical partitions once, with its exact
+// size.
+func TestSampleOfAll(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range 50 {
 		fillPartition(t, s, fmt.Sprint("k", i), i+1)
@@ -81,10 +82,10 @@ func TestSurveyOfAll(t *testing.T) {
 	}
 }
 
-// TestSurveyFindsTheLargest proves that among many logical partitions those are found that take most space, with sizes
-// that are about right though only parts of them are read, and with rows from all over them; and that no more is read
-// than what was asked for.
-func TestSurveyFindsTheLargest(t *testing.T) {
+// TestSampleFindsTheLargest checks that the largest of many logical partitions are found, with sizes that are about
+// right though only parts of them are read, and with rows from all over them; and that no more data is read than
+// requested.
+func TestSampleFindsTheLargest(t *testing.T) {
 	s := openMem(t, Options{})
 	const large, rows = 3, 40_000
 	for i := range 5000 {
@@ -131,8 +132,8 @@ func TestSurveyFindsTheLargest(t *testing.T) {
 	}
 }
 
-// BenchmarkSurvey looks at a table of 10^6 rows in 10,000 logical partitions, one of which has a tenth of all.
-func BenchmarkSurvey(b *testing.B) {
+// BenchmarkSample looks at a table of 10^6 rows in 10,000 logical partitions, one of which has a tenth of all.
+func BenchmarkSample(b *testing.B) {
 	s := openMem(b, Options{})
 	for i := range 9000 {
 		fillPartition(b, s, fmt.Sprint("k", i), 100)

@@ -79,7 +79,7 @@ func (rd *reader) forward() (command.Step, error) {
 	switch {
 	case rd.fresh && bytes.Compare(it.Key(), rd.lo) >= 0:
 		valid = true
-	case rd.header.Apart && !rd.cover.knows(rd.lo[len(rd.prefix)+1:]):
+	case rd.header.MoreRanges && !rd.cover.knows(rd.lo[len(rd.prefix)+1:]):
 		from := rd.lo[len(rd.prefix)+1:]
 		rd.seekTo(rd.cover.target(from)) // the iterator is here anyway: most reads need no second one
 		if err := rd.cover.take(it, from); err != nil {

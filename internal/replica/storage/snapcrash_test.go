@@ -52,10 +52,9 @@ func (d *disks) record(on bool) {
 	d.mu.Unlock()
 }
 
-// TestCrashDuringInstall: the disk is cloned before the writes, links and syncs of an install, and once after it,
-// losing any part of what was not synced. Every clone opens with the old or the new state of the partition, meta and
-// rows together; after the install it is the new one, and what was applied to another partition before is there with
-// it.
+// TestCrashDuringInstall clones the disk before the writes, links and syncs of an install, and once after it, and drops
+// any part of the unsynced data. Every clone opens with the old or the new state of the partition, meta and rows
+// together; after the install it is the new state. Data that was applied to another partition before is intact.
 func TestCrashDuringInstall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	seen := map[string]int{}
@@ -81,7 +80,7 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 	good := snapshotBytes(t, a, 2)
 	want := hashOf(t, a, quarters[2])
 
-	own := []keys.Span{quarters[2], joined(quarters[2], quarters[3]), quarters[3]}[round%3] // the last one lies beside
+	own := []keys.Span{quarters[2], joined(quarters[2], quarters[3]), quarters[3]}[round%3] // the last one is adjacent
 	if round%6 == 5 {
 		own = quarters[4]
 	}
@@ -118,11 +117,11 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 		other, rows := hashOf(t, c, quarters[1]), hashOf(t, c, quarters[2])
 		rest := hashOf(t, c, keys.Span{Table: testTable, Begin: quarters[3].Begin})
 		switch {
-		case other != unsynced && (other != synced || m.Applied == keys.BirthApplied+50):
+		case other != unsynced && (other != synced || m.Applied == keys.InitialApplied+50):
 			t.Errorf("round %d, disk %d of %d: the other partition has changed", round, i, len(d.list))
-		case m.Applied == keys.BirthApplied+50 && rows == want && rest == 0:
+		case m.Applied == keys.InitialApplied+50 && rows == want && rest == 0:
 			seen["new"]++
-		case m.Applied < keys.BirthApplied+50 && i < len(d.list)-1 && hashOf(t, c, own) == old &&
+		case m.Applied < keys.InitialApplied+50 && i < len(d.list)-1 && hashOf(t, c, own) == old &&
 			m.Span.String() == own.String():
 			seen["old"]++
 		default:
@@ -135,7 +134,7 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 	}
 }
 
-// TestFailingInstall: an error of the disk, wherever it comes, leaves the old state or the new one.
+// TestFailingInstall checks that a disk error at any point leaves the old state or the new one.
 func TestFailingInstall(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -161,8 +160,8 @@ func TestFailingInstall(t *testing.T) {
 		left.Store(1 << 40)
 		m, _, merr := b.Meta(2)
 		h := hashOf(t, b, quarters[2])
-		isOld, isNew := h == old && m.Applied == keys.BirthApplied+30, h == hashOf(t, a, quarters[2]) &&
-			m.Applied == keys.BirthApplied+50
+		isOld, isNew := h == old && m.Applied == keys.InitialApplied+30, h == hashOf(t, a, quarters[2]) &&
+			m.Applied == keys.InitialApplied+50
 		if merr != nil || !isOld && !isNew || isOld != (err != nil) && !isNew {
 			t.Errorf("failure %d: %v, old %v, new %v", n, err, isOld, isNew)
 		}
@@ -177,8 +176,8 @@ func isSnapshotFile(path string) bool {
 	return bytes.Contains([]byte(path), []byte("/"+snapshotDir+"/"))
 }
 
-// TestSnapshotIsOneState: while a partition is written to, and snapshots are installed over its neighbour, every
-// snapshot of it has as many rows as its meta has entries.
+// TestSnapshotIsOneState checks that during concurrent writes to a partition, and installs of snapshots over its
+// neighbor, every snapshot of it has as many rows as its meta has entries.
 func TestSnapshotIsOneState(t *testing.T) {
 	const rounds = 15
 	s := openParts(t, vfs.NewMem(), Options{})
@@ -232,7 +231,7 @@ func TestSnapshotIsOneState(t *testing.T) {
 		if err := readSpan(c, &v); err != nil {
 			t.Fatal(err)
 		}
-		if at := p.Meta().Applied; uint64(v.rows) != at-keys.BirthApplied || at < last {
+		if at := p.Meta().Applied; uint64(v.rows) != at-keys.InitialApplied || at < last {
 			t.Errorf("%d rows at %d, before that %d", v.rows, at, last)
 		} else {
 			last = at
@@ -244,7 +243,7 @@ func TestSnapshotIsOneState(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	if last == keys.BirthApplied {
+	if last == keys.InitialApplied {
 		t.Error("nothing was written meanwhile")
 	}
 }
@@ -261,8 +260,8 @@ func writeRow(t *testing.T, s *Store, m *keys.Meta, i int) {
 	}
 }
 
-// TestInstalledRowsAreSeen: runs of dead rows that were known, in memory and stored, or are being learned while a
-// snapshot is installed, hide nothing that it brings.
+// TestInstalledRowsAreSeen checks that runs of dead rows that were known, in memory and stored, or are being learned
+// while a snapshot is installed, hide nothing that it brings.
 func TestInstalledRowsAreSeen(t *testing.T) {
 	const rows = 200
 	span := keys.Span{Table: testTable}
@@ -300,8 +299,8 @@ func TestInstalledRowsAreSeen(t *testing.T) {
 	}
 }
 
-// TestHold: a lesson under way when its partition is held comes to nothing, and none begins before release; others go
-// on.
+// TestHold checks that a search for tombstone runs that is in progress when its partition is held has no result, and
+// that no search begins before release; searches in other partitions continue.
 func TestHold(t *testing.T) {
 	var d tombstoneCache
 	d.init(1 << 20)

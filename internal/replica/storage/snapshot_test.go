@@ -114,7 +114,7 @@ func writeEntry(t testing.TB, s *Store, m *keys.Meta, i int, version int64) {
 	}
 }
 
-// keyIn finds the i-th partition key that lies in a span.
+// keyIn finds the i-th partition key in a span.
 func keyIn(span keys.Span, i int) string {
 	for n := 0; ; n++ {
 		if pk := fmt.Sprintf("key%d", n); span.Holds(keys.At(token.Hash([]byte(pk)), []byte(pk))) {
@@ -163,7 +163,7 @@ func indexed(t testing.TB, s *Store, span keys.Span, value string) []string {
 		Value: []byte(value)}})
 }
 
-// everything lists all keys and values of a store, but for what is the node's own.
+// everything lists all keys and values of a store, except the node's own.
 func everything(t testing.TB, s *Store) []string {
 	t.Helper()
 	it, err := s.db.NewIter(&pebble.IterOptions{})
@@ -173,7 +173,7 @@ func everything(t testing.TB, s *Store) []string {
 	var out []string
 	for it.First(); it.Valid(); it.Next() {
 		id, nobody := keys.ID(it.Key()), bytes.Equal(it.Value(), keys.BeginProgress(nil))
-		if id != keys.DeadID && (id != keys.ProgressID || !nobody) {
+		if id != keys.TombstoneCacheID && (id != keys.ProgressID || !nobody) {
 			out = append(out, fmt.Sprintf("%x=%x", it.Key(), it.Value()))
 		}
 	}
@@ -208,9 +208,9 @@ func place(t testing.TB, s *Store, how int) {
 	}
 }
 
-// TestSnapshotCarriesPartition: whatever the receiver had of the partition, and wherever either store keeps its keys,
-// it ends with the sender's rows, headers, dedupe records, index entries, flag and meta; what its other partitions have
-// stays as it was.
+// TestSnapshotCarriesPartition checks that the receiver ends with the sender's rows, headers, dedupe records, index
+// entries, flag and meta, for any previous state of the partition at the receiver and any placement of keys in both
+// stores. Its other partitions are unchanged.
 func TestSnapshotCarriesPartition(t *testing.T) {
 	owns := map[string]keys.Span{
 		"nothing": {}, "the same": quarters[2], "more": joined(quarters[2], quarters[3]),
@@ -239,7 +239,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 		birth(t, b, 2, own)
 		write(t, b, 2, 30, 1)
 	}
-	// A neighbour on each side that own leaves room for.
+	// A neighbor on each side, where own leaves space.
 	for _, id := range []uint64{1, 3, 4} {
 		if l, u := own.Bounds(); own.Table == testTable && overlap(l, u, quarters[id]) {
 			continue
@@ -321,8 +321,8 @@ func overlap(lower, upper []byte, span keys.Span) bool {
 func inOthers(kv string, own keys.Span) bool {
 	var key []byte
 	_, _ = fmt.Sscanf(kv[:strings.IndexByte(kv, '=')], "%x", &key)
-	if keys.ID(key) == keys.DueID {
-		key = keys.AppendNoted(nil, key)
+	if keys.ID(key) == keys.SweepQueueID {
+		key = keys.AppendSweepTarget(nil, key)
 	}
 	for _, span := range []keys.Span{quarters[2], own} {
 		if l, u := span.Bounds(); span.Table != 0 && bytes.Compare(l, key) <= 0 && bytes.Compare(key, u) < 0 {
@@ -332,7 +332,7 @@ func inOthers(kv string, own keys.Span) bool {
 	return true
 }
 
-// TestSnapshotOfMeta: the meta partition is all of keys.MetaID and nothing else.
+// TestSnapshotOfMeta checks that the meta partition is all of keys.MetaID and nothing else.
 func TestSnapshotOfMeta(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -366,8 +366,8 @@ func TestSnapshotOfMeta(t *testing.T) {
 	}
 }
 
-// TestInstalledHeaders: a store that never had a header of the table finds those that a snapshot brought, also after a
-// crash.
+// TestInstalledHeaders checks that a store that never had a header of the table finds the headers in a snapshot, also
+// after a crash.
 func TestInstalledHeaders(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -392,8 +392,8 @@ func TestInstalledHeaders(t *testing.T) {
 	}
 }
 
-// TestBadSnapshot: a stream that is cut off anywhere or has any byte wrong is refused, one that nobody wants as well,
-// and nothing changes.
+// TestBadSnapshot checks that a stream that ends early, has any wrong byte, or was not requested is rejected, and
+// changes nothing.
 func TestBadSnapshot(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -449,7 +449,7 @@ func TestBadSnapshot(t *testing.T) {
 		t.Errorf("left behind: %v", rest)
 	}
 	p, err := b.ReceiveSnapshot(context.Background(), bytes.NewReader(good))
-	if err != nil || p.Size() != int64(len(good)) || p.Meta().Applied != keys.BirthApplied+40 {
+	if err != nil || p.Size() != int64(len(good)) || p.Meta().Applied != keys.InitialApplied+40 {
 		t.Fatalf("%+v %v", p, err)
 	}
 	if err := b.InstallSnapshot(context.Background(), quarters[2], stream(p), nil); err != nil ||
@@ -461,8 +461,8 @@ func TestBadSnapshot(t *testing.T) {
 	}
 }
 
-// TestForeignSnapshot: a stream whose checksums are right is refused if it brings what its partition cannot have, in an
-// order it cannot have, or what this version does not know. That does no harm to the store.
+// TestForeignSnapshot checks that a stream whose checksums are right is refused if it brings what its partition cannot
+// have, in an order it cannot have, or what this version does not know. That does no harm to the store.
 func TestForeignSnapshot(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)
@@ -552,7 +552,7 @@ func removePartition(t *testing.T, s *Store, id uint64, span keys.Span) {
 	}
 }
 
-// TestSnapshotOverlaps: neither the snapshot nor what the replica says it had may be another partition's.
+// TestSnapshotOverlaps checks that neither the snapshot nor what the replica says it had may be another partition's.
 func TestSnapshotOverlaps(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -577,7 +577,7 @@ func TestSnapshotOverlaps(t *testing.T) {
 	}
 }
 
-// TestSnapshotNeedsRoom: neither side begins, or goes on, when the disk would become too full.
+// TestSnapshotNeedsRoom checks that neither side begins, or continues, when the disk would become too full.
 func TestSnapshotNeedsRoom(t *testing.T) {
 	free := uint64(1 << 30)
 	usage := func(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{AvailBytes: free, TotalBytes: 1 << 30}, nil }
@@ -603,7 +603,7 @@ func TestSnapshotNeedsRoom(t *testing.T) {
 	}
 	free = 1<<30/100*5 + b.db.Metrics().WAL.Size + 1<<20
 	taking := io.MultiReader(bytes.NewReader(good[:len(good)-1]), readerFunc(func(p []byte) (int, error) {
-		free -= 1<<20 - 100 // what the file takes, or others, before its end comes
+		free -= 1<<20 - 100 // the space that the file or other files take before its end arrives
 		return copy(p, good[len(good)-1:]), io.EOF
 	}))
 	if _, err := b.ReceiveSnapshot(context.Background(), taking); !errors.Is(err, ErrNoRoom) {
@@ -618,7 +618,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestOpenEmptiesSnapshots: what an earlier process was writing is gone.
+// TestOpenEmptiesSnapshots checks that what an earlier process was writing is gone.
 func TestOpenEmptiesSnapshots(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})
@@ -635,9 +635,9 @@ func TestOpenEmptiesSnapshots(t *testing.T) {
 	}
 }
 
-// TestSnapshotKnowsIndexes proves that no snapshot is made while the store has entries of an index that it was not told
-// of, which the snapshot would leave out: a node may apply what was written by a newer schema than its own. Entries of
-// an index that was dropped hold up nothing.
+// TestSnapshotKnowsIndexes checks that no snapshot is created while the store has entries of an index that is missing
+// from the request, which the snapshot would omit: a node may apply writes of a newer schema than its own. Entries of a
+// dropped index do not prevent it.
 func TestSnapshotKnowsIndexes(t *testing.T) {
 	for name, space := range map[string]uint32{"index": 0, "ordered": keys.OrderedIndex, "hints": keys.HintSpace} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,8 @@ func putSized(t *testing.T, s *Store, table uint32, key string, size int) {
 	}
 }
 
-// TestMiddle proves that the middle of a span leaves about half of its bytes on each side, wherever they are, that it
-// lies inside the span, and that there is none where all is one token.
+// TestMiddle checks that the split point of a span leaves about half of its bytes on each side, for all placements of
+// the bytes, that it is inside the span, and that a span of one token has none.
 func TestMiddle(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600
@@ -73,8 +73,8 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// TestMiddleOnDisk proves that a span is halved by the sizes of its tables, that a token is named which has most of it,
-// and that a cut beside that leaves as much as can be on the smaller side.
+// TestMiddleOnDisk checks that a span is halved by the sizes of its tables. A token that has most of the bytes is
+// reported, and a split next to it leaves as many bytes as possible on the smaller side.
 func TestMiddleOnDisk(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600
@@ -119,7 +119,7 @@ func TestMiddleOnDisk(t *testing.T) {
 	}
 }
 
-// TestSize proves that a size is what the tables have, and what is in memtables only where it makes a difference.
+// TestSize checks that a size is what the tables have, and what is in memtables only where it makes a difference.
 func TestSize(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600
@@ -149,8 +149,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestMiddleOfLargeRows proves that a span is halved where its bytes are if most of them are rows that stand in files
-// of their own: the tables that name those say how many bytes they have, and not beside which keys.
+// TestMiddleOfLargeRows checks that a span is halved by bytes if most of them are in rows in separate value files: the
+// tables that reference these files know their total bytes, but not the keys.
 func TestMiddleOfLargeRows(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600

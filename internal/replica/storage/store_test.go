@@ -93,8 +93,8 @@ func readOne(t testing.TB, s *Store, pk string) []string {
 	return readAll(t, s, command.Read{Key: []byte(pk), Token: token.Hash([]byte(pk)), Now: 1})
 }
 
-// TestUpdateReadsNothing: updating one column of five, with an index on it, reads nothing and allocates next to
-// nothing.
+// TestUpdateReadsNothing checks that updating one column of five, with an index on it, reads nothing and allocates next
+// to nothing.
 func TestUpdateReadsNothing(t *testing.T) {
 	s := openMem(t, Options{})
 	apply(t, s, mutation("k", "", 1, func(b *row.Builder) {
@@ -133,8 +133,8 @@ func (v *silent) Partition(token.Token, []byte, *row.Row) (command.Step, error) 
 }
 func (v *silent) Row([]byte, *row.Row) (command.Step, error) { v.rows++; return command.More, nil }
 
-// TestPointReadAllocates: reading one row costs at most two allocations, with and without clustering columns and
-// headers.
+// TestPointReadAllocates checks that reading one row costs at most two allocations, with and without clustering columns
+// and headers.
 func TestPointReadAllocates(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("checks allocate")
@@ -172,7 +172,7 @@ func TestPointReadAllocates(t *testing.T) {
 	}
 }
 
-// TestHeaderFlagOutlivesCrash: a header that survives a crash is seen: its mark is before it in the log.
+// TestHeaderFlagOutlivesCrash checks that a header that survives a crash is seen: its mark is before it in the log.
 func TestHeaderFlagOutlivesCrash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s, err := Open(fs, "db", Options{})
@@ -198,7 +198,7 @@ func TestHeaderFlagOutlivesCrash(t *testing.T) {
 	}
 }
 
-// TestSystemKeys: system keys, metas and dedupe records are stored and found, and do not mix with rows.
+// TestSystemKeys checks that system keys, metas and dedupe records are stored and found, and do not mix with rows.
 func TestSystemKeys(t *testing.T) {
 	s := openMem(t, Options{})
 	if err := s.Set(keys.MetaID, []byte("schema/2"), []byte("two")); err != nil {
@@ -225,7 +225,7 @@ func TestSystemKeys(t *testing.T) {
 	if v, err := s.Get(keys.MetaID, []byte("none")); v != nil || err != nil {
 		t.Errorf("%q %v", v, err)
 	}
-	if m, ok, err := s.Meta(7); !ok || err != nil || m.Applied != keys.BirthApplied {
+	if m, ok, err := s.Meta(7); !ok || err != nil || m.Applied != keys.InitialApplied {
 		t.Errorf("%+v %v %v", m, ok, err)
 	}
 	if _, ok, err := s.Meta(8); ok || err != nil {
@@ -239,7 +239,7 @@ func TestSystemKeys(t *testing.T) {
 	}
 }
 
-// TestTruncate: a span is emptied whatever its timestamps, with its index entries and no others.
+// TestTruncate checks that a span is emptied for all timestamps, with its index entries and no others.
 func TestTruncate(t *testing.T) {
 	s := openMem(t, Options{})
 	at := func(tok token.Token, ts int64) command.Mutation {
@@ -257,7 +257,7 @@ func TestTruncate(t *testing.T) {
 	if got := readAll(t, s, look); len(got) != 2 || !strings.Contains(got[0], "partition 10") {
 		t.Errorf("%v", got)
 	}
-	apply(t, s, at(-10, 1)) // an older timestamp than that of what was truncated
+	apply(t, s, at(-10, 1)) // older than the timestamp of the truncated data
 	if got := readAll(t, s, command.Read{}); len(got) != 4 {
 		t.Errorf("%v", got)
 	}
@@ -269,9 +269,9 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// TestTruncateKeepsDedupeRecords proves that what was decided is known after a truncation of the table, or of a part of
-// it, also at a replica that was installed from a snapshot; that it is swept as ever; and that it goes with the
-// replica.
+// TestTruncateKeepsDedupeRecords checks that results of conditional writes are known after a truncation of the table,
+// or of a part of it, also at a replica that was installed from a snapshot. They are swept as usual, and removed with
+// the replica.
 func TestTruncateKeepsDedupeRecords(t *testing.T) {
 	s := openOwned(t, 1<<40)
 	const start = 1_000_000
@@ -334,9 +334,9 @@ func TestTruncateKeepsDedupeRecords(t *testing.T) {
 	}
 }
 
-// TestDiskFull: below the least free space writes are refused; deletes are when next to nothing is left; system keys,
-// truncation and reads are not. The space is looked at often enough that a small disk is never filled between two
-// looks.
+// TestDiskFull checks that below the least free space writes are refused; deletes are when next to nothing is left;
+// system keys, truncation and reads are not. The space is looked at often enough that a small disk is never filled
+// between two looks.
 func TestDiskFull(t *testing.T) {
 	const total = 1000 << 20
 	var free atomic.Int64
@@ -386,7 +386,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestOpenRefusals: what cannot be opened says why, on one line.
+// TestOpenRefusals checks that what cannot be opened says why, on one line.
 func TestOpenRefusals(t *testing.T) {
 	write := func(dir, name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -410,13 +410,14 @@ func TestOpenRefusals(t *testing.T) {
 	}{
 		{"foreign", func(_ *testing.T, dir string) {
 			write(dir, "notes.txt", "x")
-		}, Options{}, `it is not empty and not a data directory (it holds "notes.txt")`},
+		}, Options{}, `it contains "notes.txt" and is not a data directory`},
 		{"newer", func(_ *testing.T, dir string) {
 			write(dir, identityFile, "ilion store\nformat 3\n")
 		}, Options{}, "this directory was written by a newer Ilion (format 3); this build understands 2"},
 		{"older", func(_ *testing.T, dir string) {
 			write(dir, identityFile, "ilion store\nformat 1\n")
-		}, Options{}, "it was written by an older Ilion (format 1), from which there is no way to this one (format 2)"},
+		}, Options{}, "it was written by an older version of Ilion (format 1) " +
+			"that cannot be upgraded to this version (format 2)"},
 		{"damaged identity", func(_ *testing.T, dir string) {
 			write(dir, identityFile, "???")
 		}, Options{}, "the identity file is damaged"},
@@ -471,8 +472,8 @@ func TestOpenRefusals(t *testing.T) {
 	}
 }
 
-// TestReopen: identity and rows outlive a close, an interrupted creation is taken up again, and a checkpoint is a
-// store.
+// TestReopen checks that identity and rows outlive a close, an interrupted creation is taken up again, and a checkpoint
+// is a store.
 func TestReopen(t *testing.T) {
 	fs := vfs.NewMem()
 	if err := makeDir(fs, "a/b/db"); err != nil {
@@ -515,7 +516,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestUnstamped: an operand that no leader stamped is refused.
+// TestUnstamped checks that an operand that no leader stamped is refused.
 func TestUnstamped(t *testing.T) {
 	s := openMem(t, Options{})
 	if err := s.Apply(insert("k", "", row.Unstamped)); !errors.Is(err, ErrUnstamped) {
@@ -523,7 +524,7 @@ func TestUnstamped(t *testing.T) {
 	}
 }
 
-// TestRefusedOperands: an operand that could never be merged is kept out, and the store goes on.
+// TestRefusedOperands checks that an operand that can never be merged is rejected, and that the store continues.
 func TestRefusedOperands(t *testing.T) {
 	s := openMem(t, Options{})
 	bad := insert("k", "", 1)
@@ -541,12 +542,12 @@ func TestRefusedOperands(t *testing.T) {
 	}
 }
 
-// failing is a visitor that fails with what would be damage if the store said it.
+// failing is a visitor that fails with an error that would mean damage if it came from the store.
 type failing struct{ silent }
 
 func (failing) Row([]byte, *row.Row) (command.Step, error) { return command.More, row.ErrCorrupt }
 
-// TestVisitorError: an error of the visitor comes back as it is and does not stop the store.
+// TestVisitorError checks that an error of the visitor is returned unchanged and does not stop the store.
 func TestVisitorError(t *testing.T) {
 	s := openMem(t, Options{})
 	apply(t, s, insert("k", "", 1))
@@ -558,7 +559,7 @@ func TestVisitorError(t *testing.T) {
 	}
 }
 
-// TestContext: a long read ends with its context.
+// TestContext checks that a long read ends with its context.
 func TestContext(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range 2 * contextEvery {
@@ -573,7 +574,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestContextAmongLargeRows: a caller may do much with a large row, so the context is looked at after each.
+// TestContextAmongLargeRows checks that a caller may do much with a large row, so the context is looked at after each.
 func TestContextAmongLargeRows(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range 10 {
@@ -590,7 +591,7 @@ func TestContextAmongLargeRows(t *testing.T) {
 	}
 }
 
-// TestEstimate: the number of partitions is exact for few and close for many.
+// TestEstimate checks that the number of partitions is exact for few and close for many.
 func TestEstimate(t *testing.T) {
 	s := openMem(t, Options{})
 	var ms []command.Mutation
@@ -631,7 +632,8 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestEstimateOfLargeRows: the number of partitions is close, too, where a few rows of each place have to do.
+// TestEstimateOfLargeRows checks that the number of partitions is close, too, where a few rows of each place have to
+// do.
 func TestEstimateOfLargeRows(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range 1000 {
@@ -673,8 +675,8 @@ func writeBytes(t testing.TB, fs vfs.FS, name string, b []byte) {
 	}
 }
 
-// TestFirstHeaderIsNotTorn: a batch that deletes a range and inserts a row, the first deletion of its table, is seen
-// whole or not at all by those that read meanwhile. Each round has a fresh table, with clustering columns or, where a
+// TestFirstHeaderIsNotTorn checks that concurrent readers see a batch that deletes a range and inserts a row, the first
+// deletion of its table, completely or not at all. Each round has a fresh table, with clustering columns or, where a
 // Get finds the only row, without.
 func TestFirstHeaderIsNotTorn(t *testing.T) {
 	s := openMem(t, Options{})

@@ -24,8 +24,9 @@ func chunkOf(dst []byte, kind byte, size int, stored []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(dst, sum), stored...)
 }
 
-// FuzzStream proves that no bytes in the chunks of a snapshot make the reader panic, pass on what is outside of them,
-// or end with another error than ErrBadSnapshot; packed also when they are no packed bytes at all.
+// FuzzStream checks that no bytes in the chunks of a snapshot make the reader panic, deliver data that is not in them,
+// or end with another error than ErrBadSnapshot. If packed is set, it also covers bytes that are not in the packed
+// format.
 func FuzzStream(f *testing.F) {
 	m := keys.NewMeta(5, keys.Span{Table: 1024})
 	head := (&streamHead{estimate: 100, meta: m}).append(nil)

@@ -129,7 +129,7 @@ func (w *sweep) keys(b *pebble.Batch, list [][]byte) error {
 			if err := w.key(b, key, &p); err != nil {
 				return err
 			}
-		} else if entry, stamp, ok := keys.ParseSettled(key); ok {
+		} else if entry, stamp, ok := keys.ParseHintRemoval(key); ok {
 			if err := w.settle(b, entry, stamp); err != nil {
 				return err
 			}
@@ -229,7 +229,7 @@ func (w *sweep) isClean(prefix []byte) func(start, end []byte, ts int64) bool {
 // covering returns the highest timestamp of a deletion that covers a row of the current partition.
 func (w *sweep) covering(clustering []byte) (int64, error) {
 	ts := w.header.Covering(clustering)
-	if !w.header.Apart {
+	if !w.header.MoreRanges {
 		return ts, nil
 	}
 	if w.apart == nil {

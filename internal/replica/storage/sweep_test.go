@@ -36,7 +36,7 @@ func installed(gcGrace int64) Table {
 	return Table{ID: testTable, Clustering: 1, GCGrace: gcGrace, Indexes: []Index{{ID: testIndex, Holds: holds}}}
 }
 
-// own makes the whole test table that of a replica.
+// own makes one replica the owner of the whole test table.
 func own(s *Store) error {
 	b := s.NewBatch()
 	defer b.Close()
@@ -91,8 +91,8 @@ func count(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-// TestSweepAgainstModel: whatever was written, sweeps to the end at some second change nothing that a reader of that
-// second or later sees, and leave nothing that could be swept.
+// TestSweepAgainstModel checks that for all writes, sweeps to the end at some second change nothing that a reader at
+// that second or later sees, and leave nothing that could be swept.
 func TestSweepAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := Open(vfs.NewMem(), "db", Options{})
@@ -156,8 +156,8 @@ func holding(lines []string, value []byte) (out []string) {
 	return out
 }
 
-// TestSweepLeavesNothing: rows, headers, index entries and dedupe records of deleted data are all gone after their
-// time, not before.
+// TestSweepLeavesNothing checks that rows, headers, index entries and dedupe records of deleted data are all gone after
+// their time, not before.
 func TestSweepLeavesNothing(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(10))
@@ -204,7 +204,7 @@ func TestSweepLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestSweepKeepsWhatCame: an operand that arrives between finding and sweeping is kept.
+// TestSweepKeepsWhatCame checks that an operand that arrives between finding and sweeping is kept.
 func TestSweepKeepsWhatCame(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(0))
@@ -224,7 +224,7 @@ func TestSweepKeepsWhatCame(t *testing.T) {
 	}
 }
 
-// TestSweeper: the loop looks at the spans it is given and proposes what it finds.
+// TestSweeper checks that the loop looks at the spans it is given and proposes what it finds.
 func TestSweeper(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(0))
@@ -248,9 +248,9 @@ func TestSweeper(t *testing.T) {
 	}
 }
 
-// TestSweptSpaceComesBack proves that what sweeps remove of rows that are on disk gives its space back although
-// nothing else is written that would flush the memtable: all but what is not worth a compaction, where one came amid
-// the sweeps.
+// TestSweptSpaceComesBack checks that what sweeps remove of rows that are on disk gives its space back although nothing
+// else is written that would flush the memtable: all but what is not worth a compaction, where one came amid the
+// sweeps.
 func TestSweptSpaceComesBack(t *testing.T) {
 	s := openMem(t, Options{ReclaimAfter: time.Millisecond, DiskCheckEvery: 5 * time.Millisecond})
 	s.InstallTable(installed(0))
@@ -282,8 +282,8 @@ func TestSweptSpaceComesBack(t *testing.T) {
 	poll.Until(t, "the space is free", func() bool { return size() < 1e6 })
 }
 
-// TestSweeperGivesWay proves that a sweeper looks at a tenth of the keys while the machine is asked for more than it
-// does, and at as many as before afterwards.
+// TestSweeperGivesWay checks that a sweeper reads a tenth of the keys while the machine is overloaded, and the full
+// number afterward.
 func TestSweeperGivesWay(t *testing.T) {
 	pressed := false
 	o := SweeperOptions{Overloaded: func() bool { return pressed }}

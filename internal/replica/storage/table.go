@@ -33,7 +33,7 @@ type Table struct {
 	Indexes []Index
 	// Lifetimes is the present setting by which rows with a lifetime expire.
 	Lifetimes row.Lifetimes
-	// StampsAbove is a stamp that those of conditional writes have to exceed: up to it the change log is incomplete.
+	// StampsAbove is a lower bound for stamps of conditional writes: up to it the change log is incomplete.
 	StampsAbove int64
 }
 

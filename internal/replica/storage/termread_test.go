@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestContextAmongTerms: a read of rows that two values have in common ends with its context, also where the rows take
-// turns in having one of them and none has both, so that no row is ever visited.
+// TestContextAmongTerms checks that a read of rows with two given values ends with its context, also if rows have
+// alternately one of the values and none has both, and so the read never visits a row.
 func TestContextAmongTerms(t *testing.T) {
 	s := openMem(t, Options{})
 	const index = testIndex | keys.OrderedIndex

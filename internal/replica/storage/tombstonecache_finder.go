@@ -35,7 +35,7 @@ func (b *Batch) announce() {
 			d.hints.add(t.prefix, t.clustering, 0, false, false)
 		case d.active.Load() != 0:
 			if d.written(t.prefix, t.clustering) {
-				b.Delete(keys.DeadID, t.prefix)
+				b.Delete(keys.TombstoneCacheID, t.prefix)
 			}
 		}
 	}
@@ -256,7 +256,7 @@ func (s *runFinder) walkRun(prefix, from []byte, now int64, back bool) (run tomb
 	if err := w.loadHeader(); err != nil {
 		return run, 0, err
 	}
-	if w.header.Apart {
+	if w.header.MoreRanges {
 		if w.apart, err = it.Clone(pebble.CloneOptions{}); err != nil {
 			return run, 0, err
 		}

@@ -49,7 +49,8 @@ func (s *runFinder) saveRuns(prefix []byte) error {
 	d.saved[string(prefix)] = savedMirrored
 	d.count()
 	d.mu.Unlock()
-	if err := s.db.Set(keys.AppendSystem(nil, keys.DeadID, prefix), appendRuns(nil, runs), pebble.NoSync); err != nil {
+	if err := s.db.Set(keys.AppendSystem(nil, keys.TombstoneCacheID, prefix), appendRuns(nil, runs),
+		pebble.NoSync); err != nil {
 		return fmt.Errorf("store dead runs: %w", err)
 	}
 	return nil
@@ -65,7 +66,7 @@ func (s *runFinder) loadRuns() error {
 		return s.deleteSaved()
 	}
 	d.version.Store(1)
-	return s.Scan(keys.DeadID, nil, func(prefix, value []byte) error {
+	return s.Scan(keys.TombstoneCacheID, nil, func(prefix, value []byte) error {
 		runs, err := readRuns(value)
 		if err != nil {
 			return fmt.Errorf("dead runs of %x: %w", prefix, err)
@@ -82,7 +83,7 @@ func (s *runFinder) loadRuns() error {
 }
 
 func (s *runFinder) deleteSaved() error {
-	lower := keys.AppendSystem(nil, keys.DeadID, nil)
+	lower := keys.AppendSystem(nil, keys.TombstoneCacheID, nil)
 	if err := s.db.DeleteRange(lower, keys.After(slices.Clone(lower)), pebble.NoSync); err != nil {
 		return fmt.Errorf("delete dead runs: %w", err)
 	}
@@ -98,7 +99,8 @@ func (s *runFinder) holdRuns(lower, upper []byte) error {
 		return nil
 	}
 	s.tombstones.hold(lower, upper)
-	if err := s.db.DeleteRange(keys.AppendSystem(nil, keys.DeadID, lower), keys.AppendSystem(nil, keys.DeadID, upper),
+	if err := s.db.DeleteRange(keys.AppendSystem(nil, keys.TombstoneCacheID, lower),
+		keys.AppendSystem(nil, keys.TombstoneCacheID, upper),
 		pebble.NoSync); err != nil {
 		return fmt.Errorf("delete dead runs: %w", err)
 	}

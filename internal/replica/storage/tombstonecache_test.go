@@ -73,8 +73,8 @@ func peek(t testing.TB, s *Store, reversed bool) (string, uint64, time.Duration)
 	return string(c.ck), s.Metrics().Rows - before, took
 }
 
-// TestQueue: reading the first live row behind 10^5 deleted ones, none of them compacted, does not walk over them,
-// however they were deleted; and what is written among them afterwards is seen.
+// TestQueue checks that reading the first live row after 10^5 deleted ones, none of them compacted, does not iterate
+// over them, for all kinds of deletions; and that rows inserted among them later are found.
 func TestQueue(t *testing.T) {
 	n := queueLen
 	if raced {
@@ -137,7 +137,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestQueueRestarted: what is known of dead rows outlives a restart.
+// TestQueueRestarted checks that what is known of dead rows outlives a restart.
 func TestQueueRestarted(t *testing.T) {
 	fs := vfs.NewMem()
 	for i := range 2 {
@@ -160,9 +160,9 @@ func TestQueueRestarted(t *testing.T) {
 	}
 }
 
-// TestDeadRunsCrash: rows come and go in one partition while the learner stores runs; after a crash that loses any part
-// of the log, what is read with the stored runs is what is read without them.
-func TestDeadRunsCrash(t *testing.T) {
+// TestTombstoneCacheCrash checks that rows come and go in one partition while the learner stores runs; after a crash
+// that loses any part of the log, what is read with the stored runs is what is read without them.
+func TestTombstoneCacheCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	skips := uint64(0)
 	for range 40 {
@@ -211,9 +211,9 @@ func TestDeadRunsCrash(t *testing.T) {
 	}
 }
 
-// TestLesson: what is written while a run is being learned stays outside of it, and readers use a run only if their
-// iterator was made after it was learned.
-func TestLesson(t *testing.T) {
+// TestRunFinder checks that what is written while a run is being learned stays outside of it, and readers use a run
+// only if their iterator was made after it was learned.
+func TestRunFinder(t *testing.T) {
 	p := []byte("p")
 	for _, c := range []struct {
 		name    string
@@ -252,8 +252,8 @@ func TestLesson(t *testing.T) {
 	}
 }
 
-// TestQueueRace: readers beside writers that insert among dead rows never miss a row that was written before they
-// began.
+// TestQueueRace checks that readers concurrent with writers that insert among deleted rows never miss a row that was
+// written before they began.
 func TestQueueRace(t *testing.T) {
 	s := openMem(t, Options{})
 	eager(s)
@@ -267,7 +267,7 @@ func TestQueueRace(t *testing.T) {
 	for i := range 400 {
 		key := queueKey(i * 7 % rows)
 		if i%3 == 0 {
-			_, _, _ = peek(t, s, i%2 == 0) // asks for lessons that run beside what follows
+			_, _, _ = peek(t, s, i%2 == 0) // starts searches that run concurrently with the following code
 		}
 		apply(t, s, insert("queue", key, ts))
 		if ck, _, _ := peek(t, s, i%2 == 0); ck != key {
@@ -293,8 +293,8 @@ func (v *lookout) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestQueueConcurrent: several goroutines each insert and delete rows of their own among dead ones and scan the
-// partition: each sees exactly its own acknowledged writes, while the learner follows every hint.
+// TestQueueConcurrent checks that several goroutines each insert and delete rows of their own among dead ones and scan
+// the partition: each sees exactly its own acknowledged writes, while the learner follows every hint.
 func TestQueueConcurrent(t *testing.T) {
 	s := openMem(t, Options{MemtableBytes: 1 << 20})
 	eager(s)

@@ -46,19 +46,19 @@ func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 // dedupeRecords adds the dedupe records of a span, and their due notes, to a batch. Each record has a note until it is
 // swept.
 func (s *rows) dedupeRecords(into *pebble.Batch, span keys.Span) error {
-	lower, upper := keys.DueBounds(span.Table, keys.DueDedupe, math.MaxInt64)
+	lower, upper := keys.SweepBounds(span.Table, keys.SweepDedupe, math.MaxInt64)
 	notes, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return err
 	}
 	for notes.First(); notes.Valid() && err == nil; notes.Next() {
-		prefix := keys.AppendNoted(nil, notes.Key())
+		prefix := keys.AppendSweepTarget(nil, notes.Key())
 		p, ok := keys.Parse(prefix)
 		if !ok || p.Kind != keys.Dedupe || !span.Holds(p.Position()) {
 			continue
 		}
 		_ = into.Set(notes.Key(), nil, nil) // fails for indexed batches only
-		err = s.copyDedupe(into, prefix, keys.DueTime(notes.Key()))
+		err = s.copyDedupe(into, prefix, keys.SweepTime(notes.Key()))
 	}
 	return errors.Join(err, notes.Error(), notes.Close())
 }
@@ -74,7 +74,7 @@ func (s *rows) copyDedupe(into *pebble.Batch, prefix []byte, due int64) error {
 		if value, err = it.ValueAndErr(); err != nil {
 			break
 		}
-		if second, ok := dedupeSecond(value); ok && dueAt(keys.DueDedupe, second) == due {
+		if second, ok := dedupeSecond(value); ok && dueAt(keys.SweepDedupe, second) == due {
 			_ = into.Set(it.Key(), value, nil)
 		}
 	}
@@ -87,12 +87,13 @@ func (b *Batch) Remove(span keys.Span, indexes []uint32) {
 	lower, upper := span.Bounds()
 	b.weakens = true
 	_ = b.b.DeleteRange(lower, upper, nil) // fails for indexed batches only
-	_ = b.b.DeleteRange(keys.AppendSystem(nil, keys.DeadID, lower), keys.AppendSystem(nil, keys.DeadID, upper), nil)
+	_ = b.b.DeleteRange(keys.AppendSystem(nil, keys.TombstoneCacheID, lower),
+		keys.AppendSystem(nil, keys.TombstoneCacheID, upper), nil)
 	if len(span.Begin) > 0 || len(span.End) > 0 {
 		b.s.truncated.Store(true)
 		return
 	}
-	notes := keys.AppendTable(keys.AppendSystem(nil, keys.DueID, nil), span.Table)
+	notes := keys.AppendTable(keys.AppendSystem(nil, keys.SweepQueueID, nil), span.Table)
 	_ = b.b.DeleteRange(notes, keys.After(bytes.Clone(notes)), nil)
 	for _, index := range indexes {
 		lower, upper := indexBounds(index)

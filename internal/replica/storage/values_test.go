@@ -34,8 +34,9 @@ func writeLarge(t *testing.T, s *Store, size int) {
 	}
 }
 
-// TestLargeValuesStandApart: once merged, a row of 4 MiB is in a file of its own, and reading the rows beside it loads
-// nothing of it. All of them are there after a restart, in a checkpoint and in a snapshot that another store installs.
+// TestLargeValuesStandApart checks that after merging, a row of 4 MiB is in a separate file, and that reading adjacent
+// rows does not load it. All rows are intact after a restart, in a checkpoint and in a snapshot that another store
+// installs.
 func TestLargeValuesStandApart(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})

@@ -26,7 +26,7 @@ func pair(t *testing.T, n *memnet.Network, h func(context.Context, NodeID, []byt
 	return one, two
 }
 
-// TestCalls proves that many calls at once get their own answers, in whatever order these are given.
+// TestCalls checks that many concurrent calls get their own responses, in any order of responses.
 func TestCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		_, two := pair(t, n, func(_ context.Context, from NodeID, b []byte, r *Responder) {
@@ -54,8 +54,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestLateAnswer proves that a handler may return and answer later, from another goroutine.
-func TestLateAnswer(t *testing.T) {
+// TestLateResponse checks that a handler may return and answer later, from another goroutine.
+func TestLateResponse(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		_, two := pair(t, n, func(_ context.Context, _ NodeID, _ []byte, r *Responder) {
 			time.AfterFunc(time.Second, func() { r.End([]byte("late")) })
@@ -66,7 +66,7 @@ func TestLateAnswer(t *testing.T) {
 	})
 }
 
-// TestDeadlineAndCancel proves that both travel: the handler's context ends when the caller's does.
+// TestDeadlineAndCancel checks that both travel: the handler's context ends when the caller's does.
 func TestDeadlineAndCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan error, 1)
@@ -99,7 +99,7 @@ func TestDeadlineAndCancel(t *testing.T) {
 	})
 }
 
-// TestDeadlineWithoutCancel proves that a handler's deadline holds though the caller cannot say that it gave up.
+// TestDeadlineWithoutCancel checks that a handler's deadline holds though the caller cannot say that it gave up.
 func TestDeadlineWithoutCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan time.Time, 1)
@@ -118,7 +118,7 @@ func TestDeadlineWithoutCancel(t *testing.T) {
 	})
 }
 
-// TestStream proves that pages come in order, that the sender is at most PagesAhead before the reader, and that Close
+// TestStream checks that pages come in order, that the sender is at most PagesAhead before the reader, and that Close
 // stops it.
 func TestStream(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -173,7 +173,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// TestCommandBounds proves that what is too much is refused at once, by either side, and that this does no harm.
+// TestCommandBounds checks that either side rejects a request above a limit immediately, without other effects.
 func TestCommandBounds(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -223,8 +223,8 @@ func TestCommandBounds(t *testing.T) {
 	}
 }
 
-// TestCommandLost proves what a caller hears when the connection breaks, when nobody is there, and when the transport
-// is closed.
+// TestCommandLost checks the errors of a caller when the connection breaks, when no process listens, and when the
+// transport is closed.
 func TestCommandLost(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan struct{}, 1)

@@ -29,8 +29,8 @@ func frames(t *testing.T) map[string][]byte {
 
 func read(b []byte) (Frame, error) { return NewReader(bytes.NewReader(b), 64<<20).Next() }
 
-// TestFlippedBit proves that a frame with a flipped bit, wherever it is, is refused as soon as its bytes are there, and
-// that the reader waits for no others: a wrong length would have it wait for as long as the connection lives.
+// TestFlippedBit checks that a frame with a flipped bit at any position is rejected as soon as its bytes have arrived.
+// The reader waits for no further bytes: with a wrong length it could wait as long as the connection lives.
 func TestFlippedBit(t *testing.T) {
 	for name, good := range frames(t) {
 		for bit := range len(good) * 8 {
@@ -48,7 +48,7 @@ func TestFlippedBit(t *testing.T) {
 	}
 }
 
-// TestFrames proves that what is appended is what is read, and that no frame is taken for one of another connection.
+// TestFrames checks that what is appended is what is read, and that no frame is taken for one of another connection.
 func TestFrames(t *testing.T) {
 	all := frames(t)
 	of := func(name string) Frame {

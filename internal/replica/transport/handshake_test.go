@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestHandshakeMatrix proves who is let in and who is not, on both sides: node 1 is dialled by, and dials, a peer that
-// says what the case says.
+// TestHandshakeMatrix checks which peers are accepted, on both sides: node 1 is dialed by, and dials, a peer that sends
+// the hello of the case.
 func TestHandshakeMatrix(t *testing.T) {
 	good := hello{
 		class:       Raft,
@@ -34,8 +34,8 @@ func TestHandshakeMatrix(t *testing.T) {
 	cases := []struct {
 		name     string
 		peer     hello
-		accepted error // what node 1 says when it is dialled
-		dialled  error // what node 1 finds when it dials
+		accepted error // the error of node 1 as the acceptor
+		dialled  error // the error of node 1 as the dialer
 	}{
 		{"as it should be", good, nil, nil},
 		{"newer, but speaks ours too", with(func(h *hello) { h.most = 9 }), nil, nil},
@@ -125,7 +125,7 @@ func TestHandshakeMatrix(t *testing.T) {
 	}
 }
 
-// answerHello accepts one connection and answers whatever comes with h.
+// answerHello accepts one connection and answers the first message with h.
 func answerHello(l net.Listener, h hello) {
 	go func() {
 		conn, err := l.Accept()
@@ -140,7 +140,7 @@ func answerHello(l net.Listener, h hello) {
 	}()
 }
 
-// TestRefusalIsHeard proves that the dialler learns the text of the other side's refusal.
+// TestRefusalIsHeard checks that the dialler learns the text of the other side's refusal.
 func TestRefusalIsHeard(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{Admit: func(Peer) error { return errors.New("removed on Friday") }})
@@ -155,7 +155,7 @@ func TestRefusalIsHeard(t *testing.T) {
 	})
 }
 
-// TestNodeThatDialsItself proves that a wrong address that leads back is found out.
+// TestNodeThatDialsItself checks that a wrong address that leads back is found out.
 func TestNodeThatDialsItself(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, Handlers{}, Options{})
@@ -166,7 +166,7 @@ func TestNodeThatDialsItself(t *testing.T) {
 	})
 }
 
-// TestFutureHello proves that a hello of an unknown version, laid out differently behind its head, is refused politely.
+// TestFutureHello checks that a hello of an unknown version, laid out differently behind its head, is refused politely.
 func TestFutureHello(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{})
@@ -184,7 +184,7 @@ func TestFutureHello(t *testing.T) {
 	})
 }
 
-// TestSilentStrangers proves that connections which say nothing are closed in time and bounded in number.
+// TestSilentStrangers checks that connections which say nothing are closed in time and bounded in number.
 func TestSilentStrangers(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, Handlers{}, Options{Handshakes: 2})
@@ -213,7 +213,7 @@ func TestSilentStrangers(t *testing.T) {
 	})
 }
 
-// TestDiscover proves that an address is enough to learn who is there.
+// TestDiscover checks that an address is enough to learn who is there.
 func TestDiscover(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{Levels: feature.Range{Oldest: 1, Newest: 4}})
@@ -225,9 +225,9 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
-// TestTwins proves that a node is one process at a time: a second one with its id is told so as long as the first is
-// connected, and comes in when that has ended.
-func TestTwins(t *testing.T) {
+// TestDuplicateNodes checks that a node is one process at a time: a second process with its id is rejected as long as
+// the first one is connected, and accepted afterward.
+func TestDuplicateNodes(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{})
 		first := start(t, n, 2, Handlers{}, Options{})
@@ -264,7 +264,7 @@ func TestTwins(t *testing.T) {
 	})
 }
 
-// TestOneHostCannotKeepOthersOut proves that connections which say nothing take no more than their host's share of the
+// TestOneHostCannotKeepOthersOut checks that connections which say nothing take no more than their host's share of the
 // handshakes.
 func TestOneHostCannotKeepOthersOut(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {

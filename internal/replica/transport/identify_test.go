@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestAsk proves that somebody without a cluster learns who is at an address, that this makes nobody a peer, and who is
-// refused.
-func TestAsk(t *testing.T) {
+// TestIdentify checks that a process without a cluster gets the identity of the node at an address, that this does not
+// create a peer, and which processes are rejected.
+func TestIdentify(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		accepted := 0
 		one := start(t, n, 1, Handlers{}, Options{
@@ -48,9 +48,9 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// TestAskRefusals proves what an asker hears of those who do not answer, an older version that does not know the
-// question among them.
-func TestAskRefusals(t *testing.T) {
+// TestIdentifyRejections checks the errors of Identify for nodes that do not answer, including an older version without
+// this request.
+func TestIdentifyRejections(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer hello
@@ -88,8 +88,8 @@ func TestAskRefusals(t *testing.T) {
 	}
 }
 
-// TestAskTLS proves that with TLS strangers neither ask nor answer.
-func TestAskTLS(t *testing.T) {
+// TestIdentifyTLS checks that with TLS, unknown peers can neither identify nor be identified.
+func TestIdentifyTLS(t *testing.T) {
 	a := authority(t)
 	for _, c := range []struct {
 		name          string

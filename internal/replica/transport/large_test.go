@@ -140,8 +140,8 @@ type heard chan raftgroup.Outcome
 
 func (c heard) Done(o raftgroup.Outcome) { c <- o }
 
-// TestLargeProposals proves that proposals of 16 MiB reach all replicas, of several groups at once and beside small
-// ones: no bound of raft, of the host or of the transport keeps one out for ever.
+// TestLargeProposals checks that proposals of 16 MiB reach all replicas, for several groups concurrently and together
+// with small ones: no limit of raft, of the host or of the transport excludes one permanently.
 func TestLargeProposals(t *testing.T) {
 	if raceEnabled {
 		t.Skip("a matter of bytes; shadow memory makes it slow")
@@ -177,8 +177,8 @@ func TestLargeProposals(t *testing.T) {
 	}
 }
 
-// TestStreamedSnapshot proves that a replica which begins empty gets a snapshot of many chunks through the transport,
-// and that nothing of it is kept afterwards.
+// TestStreamedSnapshot checks that a replica that starts empty gets a snapshot of many chunks through the transport,
+// and that no part of it remains in memory.
 func TestStreamedSnapshot(t *testing.T) {
 	nodes := startRaft(t, 4, 3, 1, raftgroup.Options{TruncateEntries: 8, TruncateKeep: 1})
 	lead(t, nodes[0])

@@ -52,7 +52,7 @@ func sendWhole(t *Transport, data []byte) error {
 	return t.SendSnapshot(id(1), data[:n], bytes.NewReader(data[n:]), int64(len(data)-n))
 }
 
-// ledger keeps what OnFrame was told.
+// ledger records the arguments of OnFrame.
 type ledger struct {
 	mu     sync.Mutex
 	frames []string

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestQuickFailureDetection proves that with short intervals a process that stops answering, and whose machine goes on,
-// is noticed within IdleTimeout by those who wait for an answer, and that soon behind it calls end at once.
+// TestQuickFailureDetection checks that with short intervals a process that stops answering, while its machine runs, is
+// detected within IdleTimeout by callers that wait for a response, and that later calls fail immediately.
 func TestQuickFailureDetection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		o := Options{KeepAlive: 300 * time.Millisecond, IdleTimeout: 1500 * time.Millisecond}
@@ -30,13 +30,13 @@ func TestQuickFailureDetection(t *testing.T) {
 			done <- err
 		}()
 		<-begun
-		time.Sleep(10 * time.Second) // virtual: the connection is kept alive meanwhile
+		time.Sleep(10 * time.Second) // virtual: keep-alives are sent during that time
 		select {
 		case err := <-done:
 			t.Fatalf("a live node: %v", err)
 		default:
 		}
-		n.Cut(host(2), host(1), true) // it sends nothing any more
+		n.Cut(host(2), host(1), true) // it no longer sends anything
 		stopped := time.Now()
 		if err := <-done; !errors.Is(err, ErrLost) || time.Since(stopped) > 1500*time.Millisecond {
 			t.Fatalf("%v after %v", err, time.Since(stopped))
@@ -54,7 +54,7 @@ func TestQuickFailureDetection(t *testing.T) {
 	})
 }
 
-// TestLargeFramesPass proves that a frame above QueueBytes gets through although small ones never leave the queue
+// TestLargeFramesPass checks that a frame above QueueBytes gets through although small ones never leave the queue
 // empty, and that what waits stays bounded.
 func TestLargeFramesPass(t *testing.T) {
 	o := newOutbox(1000<<10, 6000<<10)
@@ -66,7 +66,7 @@ func TestLargeFramesPass(t *testing.T) {
 		}
 		o.written(b)
 	}
-	fill := func() (n int) { // each frame is a write of its own
+	fill := func() (n int) { // each frame is a separate write
 		for o.put(kindRaft, small, nil) {
 			n++
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestFramesInOrder proves that frames arrive in order, once, coalesced, and that Send copies.
+// TestFramesInOrder checks that frames arrive in order, once, coalesced, and that Send copies.
 func TestFramesInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got numbers
@@ -39,8 +39,8 @@ func TestFramesInOrder(t *testing.T) {
 	})
 }
 
-// TestSlowPeer proves that a peer that takes nothing fills its own queue, after which Send says false at once, and
-// holds up nobody else.
+// TestSlowPeer checks that a peer that reads nothing fills its own queue, after which Send returns false immediately,
+// and does not delay other peers.
 func TestSlowPeer(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		release := make(chan struct{})
@@ -77,7 +77,8 @@ func TestSlowPeer(t *testing.T) {
 	})
 }
 
-// TestLargeFrame proves that one frame above the queue passes, small ones beside it, and one above FrameBytes never.
+// TestLargeFrame checks that one frame above the queue limit passes, together with small ones, and that a frame above
+// FrameBytes never does.
 func TestLargeFrame(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got ledger
@@ -99,8 +100,8 @@ func TestLargeFrame(t *testing.T) {
 	})
 }
 
-// TestRefusedIsNotSilence proves that a process that is gone is told from one that is silent, and that nothing is
-// queued meanwhile.
+// TestRefusedIsNotSilence checks that a process that is gone is distinguishable from a silent one, and that nothing is
+// queued for it in the meantime.
 func TestRefusedIsNotSilence(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var gone, refused, silent atomic.Int32
@@ -165,7 +166,7 @@ func TestRefusedIsNotSilence(t *testing.T) {
 	})
 }
 
-// TestDeparture proves that a process that ends in order is heard to say so after its last frame, once, and that one
+// TestDeparture checks that a process that ends in order is heard to say so after its last frame, once, and that one
 // that ends otherwise is not.
 func TestDeparture(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -201,7 +202,7 @@ func TestDeparture(t *testing.T) {
 	})
 }
 
-// TestDepartureUnheard proves that a process does not wait for peers that do not hear it any more.
+// TestDepartureUnheard checks that a process does not wait for peers that no longer answer.
 func TestDepartureUnheard(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 2, Handlers{OnFrame: func(NodeID, []byte) error { return nil }}, Options{})
@@ -220,7 +221,7 @@ func TestDepartureUnheard(t *testing.T) {
 	})
 }
 
-// TestRestartElsewhere proves that a node which restarted under another address is found: it dials, and the others
+// TestRestartElsewhere checks that a node which restarted under another address is found: it dials, and the others
 // learn where it is.
 func TestRestartElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -250,8 +251,8 @@ func TestRestartElsewhere(t *testing.T) {
 	})
 }
 
-// TestSilentDeathElsewhere proves that a connection to a process that was replaced is given up at once, though it looks
-// alive.
+// TestSilentDeathElsewhere checks that a connection to a process that was replaced is closed immediately, although it
+// looks alive.
 func TestSilentDeathElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var old, fresh ledger
@@ -274,7 +275,7 @@ func TestSilentDeathElsewhere(t *testing.T) {
 	})
 }
 
-// TestBreaksKeepOrder proves that frames are lost and never swapped or doubled when connections break again and again,
+// TestBreaksKeepOrder checks that frames are lost and never swapped or doubled when connections break again and again,
 // however slow the receiver is.
 func TestBreaksKeepOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -304,7 +305,7 @@ func TestBreaksKeepOrder(t *testing.T) {
 	})
 }
 
-// TestIdle proves that an idle connection stays, at the price of a keep-alive a second.
+// TestIdle checks that an idle connection stays, at the price of a keep-alive a second.
 func TestIdle(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got ledger
@@ -321,7 +322,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestForget proves that a forgotten node is not dialled any more.
+// TestForget checks that a forgotten node is no longer dialed.
 func TestForget(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		two := start(t, n, 2, Handlers{}, Options{})
@@ -337,7 +338,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// TestBackoff proves that pauses grow to their bound and are shortened by the given source only.
+// TestBackoff checks that pauses grow to their bound and are shortened by the given source only.
 func TestBackoff(t *testing.T) {
 	tr, err := New(Self{Node: id(1)}, nil, Options{Jitter: func() float64 { return 0.5 }})
 	if err != nil {

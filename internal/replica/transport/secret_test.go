@@ -22,8 +22,8 @@ var (
 	otherSecret = []byte(strings.Repeat("other ", 8))
 )
 
-// TestSecret proves that without TLS only those talk to each other who have the same secret, whoever dials, with each
-// class of connection and when asking.
+// TestSecret checks that without TLS only nodes with the same secret connect, for either dialer, each class of
+// connection, and Identify.
 func TestSecret(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -60,7 +60,7 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// TestSecretIsProvenByTheAcceptor proves that a node tells nothing of itself but its id to one that it dials and that
+// TestSecretIsProvenByTheAcceptor checks that a node tells nothing of itself but its id to one that it dials and that
 // does not have the secret.
 func TestSecretIsProvenByTheAcceptor(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -105,8 +105,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.Conn.Write(b)
 }
 
-// TestSecretIsNotReplayed proves that whoever has recorded all that a node said, cannot say it again in its place, and
-// that a node cannot be made to prove by its own proofs.
+// TestSecretIsNotReplayed checks that a peer that has recorded all messages of a node cannot impersonate it by sending
+// them again, and that a node's own proofs cannot be used against it.
 func TestSecretIsNotReplayed(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{Secret: ourSecret})
@@ -155,7 +155,7 @@ func TestSecretIsNotReplayed(t *testing.T) {
 	})
 }
 
-// TestSecretOfAnotherNode proves that a hello must be of the node that proved the secret.
+// TestSecretOfAnotherNode checks that a hello must be of the node that proved the secret.
 func TestSecretOfAnotherNode(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, Handlers{}, Options{Secret: ourSecret})
@@ -177,7 +177,7 @@ func TestSecretOfAnotherNode(t *testing.T) {
 	})
 }
 
-// TestShortSecret proves that a secret which can be guessed is refused at the start.
+// TestShortSecret checks that a secret which can be guessed is refused at the start.
 func TestShortSecret(t *testing.T) {
 	if _, err := New(Self{Node: id(1)}, DialTCP, Options{Secret: []byte("hunter2")}); err == nil {
 		t.Fatal("accepted")

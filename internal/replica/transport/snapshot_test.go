@@ -42,7 +42,7 @@ func (s *shelf) take(_ NodeID, r *SnapshotReader) error {
 	return err
 }
 
-// TestSnapshotBesideFrames proves that a snapshot takes the time its rate allows, arrives whole, and does not delay
+// TestSnapshotBesideFrames checks that a snapshot takes the time its rate allows, arrives whole, and does not delay
 // frames.
 func TestSnapshotBesideFrames(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -75,8 +75,8 @@ func TestSnapshotBesideFrames(t *testing.T) {
 	})
 }
 
-// TestSnapshotResumes proves that a snapshot whose connection breaks again and again goes on where it was, in the same
-// reader; and that bytes are not sent twice but for those that were under way.
+// TestSnapshotResumes checks that a snapshot whose connection breaks repeatedly resumes at its position, in the same
+// reader; and that bytes are not sent twice, except bytes that were in flight.
 func TestSnapshotResumes(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
@@ -108,7 +108,7 @@ func TestSnapshotResumes(t *testing.T) {
 	})
 }
 
-// TestSnapshotResultSurvivesCut proves that a connection lost while the handler works costs nothing: the sender learns
+// TestSnapshotResultSurvivesCut checks that a connection lost while the handler works costs nothing: the sender learns
 // the result, and the handler ran once.
 func TestSnapshotResultSurvivesCut(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -133,7 +133,7 @@ func TestSnapshotResultSurvivesCut(t *testing.T) {
 	})
 }
 
-// TestSnapshotFailures proves what sender and receiver hear when it does not work.
+// TestSnapshotFailures checks what sender and receiver hear when it does not work.
 func TestSnapshotFailures(t *testing.T) {
 	send := func(t *testing.T, n *memnet.Network, o Options, size int) (*Transport, error) {
 		two := start(t, n, 2, Handlers{}, o)
@@ -227,8 +227,8 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 }
 
-// TestManySnapshots proves that small snapshots one after the other are all taken: those that have ended do not keep
-// others out, and are not all remembered.
+// TestManySnapshots checks that many small snapshots one after the other are all accepted: completed ones do not
+// exclude others, and not all of them are remembered.
 func TestManySnapshots(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotsInbound: 2})
@@ -251,7 +251,7 @@ func TestManySnapshots(t *testing.T) {
 	})
 }
 
-// TestSnapshotChecksum proves that the reader does not end well if the whole is not what the sender meant: a chunk that
+// TestSnapshotChecksum checks that the reader does not end well if the whole is not what the sender meant: a chunk that
 // was changed before its frame was made.
 func TestSnapshotChecksum(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -278,7 +278,7 @@ func TestSnapshotChecksum(t *testing.T) {
 	})
 }
 
-// TestSnapshotEmpty proves that nothing can be sent.
+// TestSnapshotEmpty checks that nothing can be sent.
 func TestSnapshotEmpty(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
@@ -291,8 +291,7 @@ func TestSnapshotEmpty(t *testing.T) {
 	})
 }
 
-// TestSnapshotsGiveWay proves that snapshots take a quarter of their rate while the machine is asked for more than it
-// does.
+// TestSnapshotsGiveWay checks that snapshots take a quarter of their rate while the machine is overloaded.
 func TestSnapshotsGiveWay(t *testing.T) {
 	pressed := true
 	b := rateLimiter{rate: 1 << 20, overloaded: func() bool { return pressed }}

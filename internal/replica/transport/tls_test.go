@@ -66,7 +66,7 @@ func TestMutualTLS(t *testing.T) {
 	cases := []struct {
 		name string
 		peer *tls.Config // of node 2
-		want error       // what node 2 hears; nil and text: none
+		want error       // the error of node 2; nil and an empty text: none
 		text string
 	}{
 		{"as it should be", configOf(t, a, id(2), Validity{}), nil, ""},
@@ -104,7 +104,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotWaitForPeers proves that Close returns with TLS, under load, while the peer does not read: it begins
+// TestCloseDoesNotWaitForPeers checks that Close returns with TLS, under load, while the peer does not read: it begins
 // to only when the test is over.
 func TestCloseDoesNotWaitForPeers(t *testing.T) {
 	a := authority(t)
@@ -125,7 +125,7 @@ func TestCloseDoesNotWaitForPeers(t *testing.T) {
 	two.Close()
 }
 
-// TestAuthorityPEM proves that an authority survives its encoding, and that a node's certificate is none.
+// TestAuthorityPEM checks that an authority survives its encoding, and that a node's certificate is none.
 func TestAuthorityPEM(t *testing.T) {
 	a := authority(t)
 	certificate, key, err := a.PEM()
@@ -148,7 +148,7 @@ func TestAuthorityPEM(t *testing.T) {
 	}
 }
 
-// TestUselessTLS proves that a configuration which would trust everybody, or nobody, is refused at the start.
+// TestUselessTLS checks that a configuration that would trust every peer, or none, is rejected at the start.
 func TestUselessTLS(t *testing.T) {
 	for name, c := range map[string]*tls.Config{"empty": {},
 		"no certificate": {RootCAs: configOf(t, authority(t), id(1), Validity{}).RootCAs}} {
@@ -158,8 +158,8 @@ func TestUselessTLS(t *testing.T) {
 	}
 }
 
-// TestSetTLS proves that connections after SetTLS are made with the new certificates, that those from before it go on,
-// and that a configuration which would not do changes nothing.
+// TestSetTLS checks that connections after SetTLS use the new certificates, that earlier connections continue, and that
+// an invalid configuration changes nothing.
 func TestSetTLS(t *testing.T) {
 	before, after := authority(t), authority(t)
 	one, address := loopback(t, 1, Handlers{OnCommand: echo}, Options{TLS: configOf(t, before, id(1), Validity{})})
@@ -170,7 +170,7 @@ func TestSetTLS(t *testing.T) {
 		_, err := two.Call(t.Context(), id(1), []byte("x"))
 		return err
 	}
-	// Each has an id of its own: to the acceptor, one that hung up is connected for a moment longer.
+	// Each has a separate id: for the acceptor, a closed connection remains connected for a moment.
 	by := func(a *Authority, i int) Options { return Options{TLS: configOf(t, a, id(i), Validity{})} }
 	open, _ := loopback(t, 3, Handlers{}, by(before, 3))
 	open.SetAddress(id(1), address)

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestHistory proves what is kept by second and by minute, with peaks, refusals and how much of a throughput was used;
+// TestHistory checks what is kept by second and by minute, with peaks, refusals and how much of a throughput was used;
 // that a clock which goes back loses nothing; and that what is idle for an hour keeps nothing.
 func TestHistory(t *testing.T) {
 	p, throttled, now := new(Partition), uint64(0), int64(noon)

@@ -20,7 +20,7 @@ import (
 // noon is the beginning of a minute.
 const noon = 1_800_000_000
 
-// zipf draws from keys of which the i-th is asked for in proportion to 1/i^0.99.
+// zipf draws keys, where the frequency of the i-th key is proportional to 1/i^0.99.
 type zipf struct {
 	sums []float64
 	rand *rand.Rand
@@ -54,9 +54,9 @@ func (z *zipf) draw() int {
 // tokenOf is the place of the i-th key.
 func tokenOf(i int) token.Token { return token.Token(mix64(uint64(i + 1))) }
 
-// TestTopTen proves that the ten hottest of a million logical partitions, asked for as zipf 0.99 has it, are named in
-// order after a minute: where every request is noted, where they are sampled, and where prices differ. What is said of
-// the error holds.
+// TestTopTen checks that the ten hottest of a million logical partitions with a zipf 0.99 distribution are reported in
+// order after a minute: if every request is counted, if requests are sampled, and if prices differ. The reported error
+// bounds hold.
 func TestTopTen(t *testing.T) {
 	z := newZipf(1e6, 1)
 	for _, c := range []struct {
@@ -108,8 +108,8 @@ func TestTopTen(t *testing.T) {
 	}
 }
 
-// TestBounds proves (UF2) for any stream: a figure is never too low, and too high by what it says at most; what is not
-// told of has the floor at most. It holds across minutes.
+// TestBounds checks (UF2) for any stream: a reported figure is never too low, and too high by at most its reported
+// error; a partition that is not reported has at most the floor. This holds across minutes.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := new(Partition)
@@ -141,7 +141,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestSampledTurns proves that samples are fair where clients take turns, and that what is dear is always noted.
+// TestSampledTurns checks that samples are fair where clients take turns, and that what is dear is always noted.
 func TestSampledTurns(t *testing.T) {
 	p, of := new(Partition), map[token.Token]ru.Units{}
 	for s := range int64(5) {
@@ -165,7 +165,7 @@ func TestSampledTurns(t *testing.T) {
 	}
 }
 
-// TestKeys proves that the key of a heavy read is kept, also of one that finds nothing, and forgotten with its counter.
+// TestKeys checks that the key of a heavy read is kept, also of one that finds nothing, and forgotten with its counter.
 func TestKeys(t *testing.T) {
 	p := new(Partition)
 	for i := range 1000 {
@@ -191,7 +191,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestAllocations proves that noting a request allocates nothing (UF3).
+// TestAllocations checks that noting a request allocates nothing (UF3).
 func TestAllocations(t *testing.T) {
 	p, i := new(Partition), 0
 	p.RecordRead(Point, 1, nil, ru.Unit, 1, 1)

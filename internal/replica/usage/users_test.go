@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestUsers proves that each user has what it asked, by the second and in all, the one that takes most first; that
+// TestUsers checks that each user has what it asked, by the second and in all, the one that takes most first; that
 // there is a bound for users, and that those without connections are forgotten after an hour.
 func TestUsers(t *testing.T) {
 	var u Users

@@ -9,22 +9,22 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// instant is a replica, here or elsewhere, that succeeds at once and does nothing.
+// instant is a local or remote replica that succeeds immediately and does nothing.
 type instant struct{ *fake }
 
-func (instant) AllowsLocalRead(share.Claimant) bool   { return true }
-func (instant) Borrow(*command.Read)                  {}
-func (instant) Lent(_, _ ru.Units)                    {}
-func (instant) Refused(share.Claimant, time.Duration) {}
-func (instant) Leading() bool                         { return true }
-func (i instant) Leader() (topology.NodeID, bool)     { return i.node, true }
-func (instant) NoteAcknowledged(uint64)               {}
+func (instant) AllowsLocalRead(fairshare.Principal) bool   { return true }
+func (instant) Borrow(*command.Read)                       {}
+func (instant) Lent(_, _ ru.Units)                         {}
+func (instant) Refused(fairshare.Principal, time.Duration) {}
+func (instant) Leading() bool                              { return true }
+func (i instant) Leader() (topology.NodeID, bool)          { return i.node, true }
+func (instant) NoteAcknowledged(uint64)                    {}
 
 func (instant) Write(_ context.Context, _ *command.Mutation, done command.Completion) error {
 	done.Done(nil)
@@ -35,9 +35,9 @@ func (instant) Read(context.Context, *command.Read, command.Visitor) error { ret
 
 func (instant) ReadHere(context.Context, *command.Read, command.Visitor) error { return nil }
 
-// In a cluster a write costs the coordinator no allocation either, whether it is led here or elsewhere. A read costs
-// those of its deadline, and where it is forwarded those of the bound of its first answer: contexts and timers, all of
-// fixed size.
+// TestClusterAllocations checks that in a cluster, too, a write costs the coordinator no allocation, whether the leader
+// is local or not. A read allocates its deadline, and a forwarded read also the deadline of its first response:
+// contexts and timers of fixed size.
 func TestClusterAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")

@@ -65,7 +65,7 @@ func (e *routedRequest) readFor(ctx context.Context, t *target, q *command.Read,
 	if err == nil {
 		t.local.Lent(r.lent, r.price)
 	} else if busy, ok := errors.AsType[*dberr.Overloaded](err); ok && busy.RetryAfter > 0 {
-		t.local.Refused(q.Claimant, busy.RetryAfter)
+		t.local.Refused(q.Principal, busy.RetryAfter)
 	}
 	return err
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -38,7 +38,7 @@ type batch struct {
 	// mutations and updates are encoded in the received form.
 	mutations, updates [][]byte
 	// who is the claimant.
-	who share.Claimant
+	who fairshare.Principal
 }
 
 // errSeparate is returned if the parts of a batch are not, or no longer, in one physical partition.
@@ -51,11 +51,11 @@ const writeTypeBatchLog = "BATCH_LOG"
 func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) {
 	b := &batch{c: c, w: w, trace: tr, deadline: c.sched.Now().Add(c.opts.writeTime(w.timeout))}
 	for i := range ms {
-		b.who = ms[i].Claimant
+		b.who = ms[i].Principal
 		b.mutations = append(b.mutations, command.AppendMutation(nil, &ms[i]))
 	}
 	for _, u := range updates {
-		b.who, u.Issued = u.Mutation.Claimant, c.opts.Now().Unix()
+		b.who, u.Issued = u.Mutation.Principal, c.opts.Now().Unix()
 		b.updates = append(b.updates, command.AppendConditional(nil, u))
 	}
 	if !c.tasks.start(b.run) {
@@ -241,7 +241,7 @@ func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error
 		m := of[i]
 		return e.run(ctx, "Asking for the last stamp of", locator(m),
 			func(ctx context.Context, t *target, p *topology.Partition) (err error) {
-				stamps[i], err = t.member.Last(ctx, partition.ExtentOf(p), m.Claimant)
+				stamps[i], err = t.member.Last(ctx, partition.ExtentOf(p), m.Principal)
 				return err
 			})
 	})

@@ -74,8 +74,8 @@ func TestBatchOfOnePartition(t *testing.T) {
 	})
 }
 
-// A batch of several partitions is recorded before anything of it is applied, every part of it is applied under an id
-// of its own, and it leaves no record.
+// TestBatchOverPartitions checks that a batch of several partitions is recorded before any part of it is applied, that
+// every part is applied under a separate id, and that its record is removed.
 func TestBatchOverPartitions(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		lost := map[uint64]bool{}
@@ -113,8 +113,8 @@ func TestBatchOverPartitions(t *testing.T) {
 	})
 }
 
-// A coordinator that is closed leaves no record of a batch that has succeeded, though its removal takes more than one
-// attempt; and it does not wait for long where nobody takes it.
+// TestCloseRemovesRecords checks that a coordinator that closes removes the records of all batches that succeeded, also
+// if the removal takes more than one attempt; and that Close does not wait long if no replica accepts the removal.
 func TestCloseRemovesRecords(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -206,9 +206,9 @@ func TestBatchOutlivesTwoElections(t *testing.T) {
 	})
 }
 
-// Wherever a coordinator dies, and whether the write it died at arrived or not, all of its batch is there in the end or
-// nothing: what was recorded is finished by the leader of the record's partition. A batch that was told to have
-// succeeded is there at once.
+// TestBatchIsAtomic checks that after a coordinator dies at any point, whether the write at that point arrived or not,
+// the batch is eventually applied completely or not at all: the leader of the record's partition completes recorded
+// batches. A batch that was acknowledged is visible immediately.
 func TestBatchIsAtomic(t *testing.T) {
 	for dies := 0; ; dies++ {
 		done := false
@@ -315,8 +315,8 @@ func TestReplayKeepsOrder(t *testing.T) {
 	})
 }
 
-// A part of a recorded batch that was planned for an old revision is planned anew, as soon as this node knows the new
-// one, whether other parts are applied or not.
+// TestBatchOfAnOldRevision checks that a part of a recorded batch that was planned for an old revision is planned
+// again, as soon as this node has the new one, whether other parts are applied or not.
 func TestBatchOfAnOldRevision(t *testing.T) {
 	for _, some := range []bool{false, true} {
 		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -344,7 +344,8 @@ func TestBatchOfAnOldRevision(t *testing.T) {
 	}
 }
 
-// An update that cannot be carried out leaves nothing of its batch; one that can is carried out with its part.
+// TestBatchWithUpdates checks that an update that cannot be evaluated leaves no part of its batch, and that an update
+// that can be is applied with its part.
 func TestBatchWithUpdates(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -401,8 +402,8 @@ func TestBatchOfLoggedParts(t *testing.T) {
 	})
 }
 
-// What clients have written since a coordinator gave its batch up stays when the batch is finished; what they have not
-// written to gets what the batch brings.
+// TestReplayOfAnAbandonedBatch checks that values that clients have written since a coordinator abandoned its batch
+// stay when the batch is completed, and that all other cells get the values of the batch.
 func TestReplayOfAnAbandonedBatch(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.next = time.Now().UnixMicro()
@@ -438,8 +439,9 @@ func TestReplayOfAnAbandonedBatch(t *testing.T) {
 	})
 }
 
-// The record of a batch carries the agreed time, whatever the node's own clock shows: one that was stamped too low
-// would be finished by others while it is under way, one that was stamped too high would not be finished for as long.
+// TestBatchHasTheAgreedTime checks that the record of a batch carries the agreed time, independent of the node's own
+// clock. With a stamp that is too low, others would complete the batch while it is in progress; with one that is too
+// high, they would complete it late.
 func TestBatchHasTheAgreedTime(t *testing.T) {
 	for _, agreed := range []time.Duration{-3 * time.Minute, 3 * time.Minute} {
 		now := func() time.Time { return time.Now().Add(agreed) } // the node's own clock is off by the opposite
@@ -474,8 +476,8 @@ func TestBatchHasTheAgreedTime(t *testing.T) {
 	}
 }
 
-// While a batch's coordinator may still acknowledge it, nobody who finishes it gives its parts the batch's own stamp,
-// though the clocks of the two are as far apart as agreed clocks may be.
+// TestReplayOfABatchUnderWay checks that while a batch's coordinator may still acknowledge it, a node that completes it
+// does not give its parts the batch's own stamp, although the clocks of the two differ by the allowed maximum.
 func TestReplayOfABatchUnderWay(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		began := time.Now() // virtual
@@ -517,8 +519,8 @@ func TestReplayOfABatchUnderWay(t *testing.T) {
 	})
 }
 
-// An update whose element somebody has removed since the batch was recorded is passed over; the others are carried out,
-// and the batch succeeds.
+// TestUpdateThatIsGone checks that an update of an element that was removed since the batch was recorded is skipped,
+// that the other updates are applied, and that the batch succeeds.
 func TestUpdateThatIsGone(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)

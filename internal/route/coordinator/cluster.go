@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -49,7 +49,7 @@ type Member interface {
 	Replica
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
 	Require(ctx context.Context, x partition.Extent, revision uint64) error
-	Last(ctx context.Context, x partition.Extent, who share.Claimant) (stamp int64, err error)
+	Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (stamp int64, err error)
 	Change(ctx context.Context, records command.Records) (version uint64, err error)
 }
 
@@ -63,12 +63,12 @@ type Local interface {
 	// AllowsLocalRead reports whether the budget of the partition allows the replica to serve a read as a follower.
 	// Borrow adds a request for a share of the budget to a read that is sent to the leader. Lent and Refused process
 	// the leader's response.
-	AllowsLocalRead(who share.Claimant) bool
+	AllowsLocalRead(who fairshare.Principal) bool
 	Borrow(c *command.Read)
 	Lent(lent, price ru.Units)
-	Refused(who share.Claimant, wait time.Duration)
+	Refused(who fairshare.Principal, wait time.Duration)
 	// Spend charges a principal for evaluating what was read.
-	Spend(who share.Claimant, t token.Token, key []byte, u ru.Units)
+	Spend(who fairshare.Principal, t token.Token, key []byte, u ru.Units)
 	// ReadHere reads at any consistency level from a replica that need not lead. Above ONE, the replica asks the leader
 	// for the index that it must have applied.
 	ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error

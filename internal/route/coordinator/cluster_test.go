@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// inFleet runs a test with a fleet of which node 1 is asked, in virtual time; every partition is led by node 2.
+// inFleet runs a test with a fleet in virtual time, with requests at node 1; node 2 leads every partition.
 func inFleet(t *testing.T, partitions int, f func(t *testing.T, f *fleet, c *Coordinator)) {
 	inFleetWith(t, partitions, Options{}, f)
 }
@@ -47,9 +47,10 @@ func inFleetWith(t *testing.T, partitions int, o Options, f func(t *testing.T, f
 	})
 }
 
-// Whom a request is sent to: the leader, as the replica here knows it, or as the last answers said, or the first
-// replica of the map; a read at ONE goes to the replica here, and to the leader when that one refuses or there is none.
-func TestWhomToAsk(t *testing.T) {
+// TestForwardTargets checks the targets of requests: the leader that the local replica knows, or that the last
+// responses named, or the first replica of the map. A read at ONE goes to the local replica, and to the leader if that
+// one rejects it or does not exist.
+func TestForwardTargets(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		ok := func(err error) {
 			t.Helper()
@@ -66,7 +67,7 @@ func TestWhomToAsk(t *testing.T) {
 		f.is(t, "write 1 at 2", "write 1 at 4")
 		ok(writeNow(c, WriteOptions{}, put("k", "c", 3)))
 		f.is(t, "write 1 at 4")
-		// Somebody says who leads now.
+		// A response names the current leader.
 		f.leader[1] = node(3)
 		c.LeaderChanged(1, node(3))
 		_, err := readNow(t.Context(), c, dberr.One, "k")
@@ -78,7 +79,7 @@ func TestWhomToAsk(t *testing.T) {
 		_, err = readNow(t.Context(), c, dberr.Quorum, "k")
 		ok(err)
 		f.is(t, "read(QUORUM) 1 at 2")
-		// At ONE it is asked itself, and may refuse.
+		// At ONE the local replica gets the request, and may reject it.
 		_, err = readNow(t.Context(), c, dberr.LocalOne, "k")
 		ok(err)
 		f.is(t, "read(LOCAL_ONE) 1 at 1", "read(QUORUM) 1 at 2")
@@ -94,14 +95,14 @@ func TestWhomToAsk(t *testing.T) {
 	})
 }
 
-// TestOneIsServedHereOrByTheLeader proves that a read at ONE which the replica here refuses is answered by nobody but a
-// leader: another follower does not know what this node has seen acknowledged.
+// TestOneIsServedHereOrByTheLeader checks that a read at ONE that the local replica rejects is answered only by a
+// leader: another follower does not know which writes this node has acknowledged.
 func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.here[1] = true
 		f.leader[1] = node(4)
 		f.script = func(a *asked) *verdict {
-			if a.n < 2 { // nobody has heard yet who leads
+			if a.n < 2 { // no replica knows the leader yet
 				return &verdict{err: &partition.NotLeader{}}
 			}
 			return nil
@@ -113,8 +114,8 @@ func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	})
 }
 
-// TestLeaderThatHasMoved proves that a node which is remembered as the leader and has no replica any more, because it
-// was moved away, is not asked for ever: others are, and name the one that leads.
+// TestLeaderThatHasMoved checks that a node that is remembered as the leader, but whose replica was moved away, does
+// not get requests indefinitely: other nodes get them, and name the leader.
 func TestLeaderThatHasMoved(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.leader[1] = node(4)
@@ -137,7 +138,7 @@ func TestLeaderThatHasMoved(t *testing.T) {
 	})
 }
 
-// The trace says which node served.
+// TestTraceNamesNodes checks that the trace names the node that served.
 func TestTraceNamesNodes(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.leader[1] = node(3)
@@ -159,8 +160,8 @@ func TestTraceNamesNodes(t *testing.T) {
 	})
 }
 
-// A write that fails in any way that may be mended is asked again: with the same id and the same bytes, and, if it may
-// have arrived, saying for how long it has been under way. It is applied once.
+// TestRetries checks that a write that fails temporarily is sent again: with the same id and the same bytes, and, if it
+// may have arrived, with its age. It is applied once.
 func TestRetries(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first verdict
@@ -256,8 +257,8 @@ func (r stamping) Write(ctx context.Context, m *command.Mutation, done command.C
 	return r.err
 }
 
-// A leader on this node that has stamped a write and fails leaves no trace in the next attempt: its stamp may be below
-// one that was acknowledged before this write began, by the leader that it does not know of.
+// TestStampsDoNotOutliveTheirLeader checks that a local leader that has stamped a write and fails has no effect on the
+// next attempt. Its stamp may be below a stamp that an unknown newer leader acknowledged before this write began.
 func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -272,7 +273,7 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 				f.leader[1] = node(3)
 				return nil
 			}
-			f.last[1], f.next = 100, 100 // what node 3 has given and acknowledged
+			f.last[1], f.next = 100, 100 // the stamp that node 3 has assigned and acknowledged
 			ms := []command.Mutation{put("k", "c", 1)}
 			if err := writeNow(c, WriteOptions{}, ms...); err != nil {
 				t.Fatal(err)
@@ -346,8 +347,8 @@ func TestSilentNode(t *testing.T) {
 	})
 }
 
-// While the one that led is silent the others are asked, though they still name it; the one that they elect is found at
-// once.
+// TestSilentLeaderIsReplaced checks that while the leader is silent the others get the requests, though they still name
+// it; and that the leader they elect is found immediately.
 func TestSilentLeaderIsReplaced(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		hold := time.Now().Add(900 * time.Millisecond)
@@ -368,8 +369,8 @@ func TestSilentLeaderIsReplaced(t *testing.T) {
 	})
 }
 
-// What the client is told when it does not work: UNAVAILABLE at once where too few are alive and nothing was done; a
-// timeout, at the deadline, where it is not known or might still have worked.
+// TestTruthOfErrors checks the errors that clients get: UNAVAILABLE immediately if too few replicas are alive and
+// nothing was done; a timeout, at the deadline, if the outcome is unknown or the request could still have succeeded.
 func TestTruthOfErrors(t *testing.T) {
 	type world func(f *fleet)
 	down := func(nodes ...int) world {
@@ -469,7 +470,8 @@ func TestTruthOfErrors(t *testing.T) {
 	}
 }
 
-// A request that waits goes on at once when a leader becomes known, and when there is a new map.
+// TestWaitingEnds checks that a waiting request continues immediately when a leader becomes known, and when there is a
+// new map.
 func TestWaitingEnds(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		delete(f.leader, 1)
@@ -496,8 +498,8 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// A read that has passed rows on and could not be confirmed is to be repeated by the session; nothing is, where the
-// rows of this physical partition did not begin yet.
+// TestUnconfirmedReads checks that a read that has delivered rows and could not be confirmed must be repeated by the
+// session; and that it need not be if no row of this physical partition was delivered.
 func TestUnconfirmedReads(t *testing.T) {
 	inFleet(t, 4, func(t *testing.T, f *fleet, c *Coordinator) {
 		for k := range 20 {
@@ -541,9 +543,10 @@ func TestUnconfirmedReads(t *testing.T) {
 	})
 }
 
-// What another node is sent may arrive long after, and after later attempts, at a process that knows nothing of those:
-// so the replica has to find out that it was not applied before, by what it has told of its memory. When it cannot, it
-// says what it remembers, and is asked again at once with that, as long as no attempt may have been carried out.
+// TestSentIsAttested checks that a replica can detect duplicates of forwarded writes. A forwarded write may arrive
+// late, after later attempts, at a process that does not know them. So it carries the dedupe epoch of the replica. A
+// replica that cannot decide returns its current epoch, and the write is sent again immediately with that one, as long
+// as no attempt may have been applied.
 func TestSentIsAttested(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		c.cluster.DedupeEpoch = func(topology.NodeID, time.Time) uint64 { return 5 }
@@ -578,7 +581,7 @@ func TestSentIsAttested(t *testing.T) {
 	})
 }
 
-// A write that was forwarded is included in what the replica here serves alone.
+// TestSeenAtHome checks that reads at the local replica include a write that was forwarded.
 func TestSeenAtHome(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.here[1] = true
@@ -621,8 +624,8 @@ func TestTruncateInCluster(t *testing.T) {
 	})
 }
 
-// TestWholeOfPartitions: TRUNCATE and Require reach every row of a table whose partitions are split while they are on
-// their way. What was planned by the map from before is refused, and planned anew.
+// TestWholeOfPartitions checks that TRUNCATE and Require reach every row of a table whose partitions split at the same
+// time. A request that was planned with the old map is rejected, and planned again.
 func TestWholeOfPartitions(t *testing.T) {
 	inFleet(t, 2, func(t *testing.T, f *fleet, c *Coordinator) {
 		for k := range 20 {
@@ -688,7 +691,7 @@ func TestWholeOfPartitions(t *testing.T) {
 	})
 }
 
-// Close ends what waits, and says that its outcome is not known; nothing is left behind.
+// TestClose checks that Close ends waiting requests, reports their outcome as unknown, and leaves nothing behind.
 func TestClose(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.script = func(*asked) *verdict { return &verdict{err: partition.ErrUncertain, async: true} }

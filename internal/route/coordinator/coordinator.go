@@ -51,7 +51,7 @@ type Options struct {
 	TruncateTimeout time.Duration
 	// TableName returns the name of a table in traces, in the form ks.t. Nil uses the table ID.
 	TableName func(table uint32) string
-	// Cluster gives access to the other nodes. Nil means that there are none.
+	// Cluster gives access to the other nodes. Nil means no other nodes.
 	Cluster *Cluster
 	// Now returns the wall-clock time, within a second of the clocks of other nodes. Nil uses Scheduler.
 	Now func() time.Time

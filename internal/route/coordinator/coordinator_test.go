@@ -213,8 +213,8 @@ func (s *stopper) Passed(tok token.Token, key []byte, _ int) (command.Step, erro
 	return command.Stop, nil
 }
 
-// A read over thousands of deleted keys of several partitions can be stopped where it is, and goes on from there with
-// another command, which has a deadline of its own.
+// TestReadStopsOverNothing checks that a read over thousands of deleted keys of several partitions can stop at any
+// position, and resume there with another command, which has its own deadline.
 func TestReadStopsOverNothing(t *testing.T) {
 	w := newWorld(t, tableOf(t, 3), Options{}, partition.Options{})
 	defer w.close(t)
@@ -252,8 +252,8 @@ func TestReadStopsOverNothing(t *testing.T) {
 	}
 }
 
-// A table of 16 partitions, some of them split between keys, answers every read as a table of one does; and so it does
-// when replicas go away in the middle and the read goes on elsewhere.
+// TestManyPartitionsAreOne checks that a table of 16 partitions, some of them split between keys, returns the same
+// results as a table of one partition; also if replicas leave during a read and the read continues at other nodes.
 func TestManyPartitionsAreOne(t *testing.T) {
 	var all [][]byte
 	for k := range 12 {
@@ -342,7 +342,8 @@ func drawRead(t *rapid.T, all [][]byte) command.Read {
 	return q
 }
 
-// A request for one partition key asks one physical partition, and its trace says which; a scan asks all.
+// TestTraceAndTouched checks that a request for one partition key uses one physical partition, which its trace names,
+// and that a scan uses all.
 func TestTraceAndTouched(t *testing.T) {
 	w := newWorld(t, tableOf(t, 16), Options{TableName: func(uint32) string { return "ks.t" }}, partition.Options{})
 	defer w.close(t)
@@ -390,7 +391,7 @@ func TestOldMap(t *testing.T) {
 		w := newWorld(t, now, Options{}, partition.Options{})
 		defer w.close(t)
 		w.Coordinator = New(w.host, old, Options{Cluster: &Cluster{Node: node(1), Batches: new(fleet).batches()}})
-		key := "k" // lies in the part that the old map knows under another partition
+		key := "k" // in the part that the old map assigns to another partition
 		for i := 0; now.Locate(table, token.Hash([]byte(key)), []byte(key)).ID == 1; i++ {
 			key = fmt.Sprint("k", i)
 		}
@@ -477,7 +478,7 @@ func (f visitorFunc) Partition(token.Token, []byte, *row.Row) (command.Step, err
 }
 func (f visitorFunc) Row([]byte, *row.Row) (command.Step, error) { return command.More, nil }
 
-// A visitor's error comes back as it is.
+// TestVisitorError checks that an error of the visitor is returned unchanged.
 func TestVisitorError(t *testing.T) {
 	w := newWorld(t, tableOf(t, 4), Options{}, partition.Options{})
 	defer w.close(t)
@@ -534,7 +535,8 @@ func TestWritesOverPartitions(t *testing.T) {
 	}
 }
 
-// A store that cannot write is told to the client with its reason, and as a failure of the right type.
+// TestFailures checks that a write error of the store reaches the client with its reason, and as a failure of the right
+// type.
 func TestFailures(t *testing.T) {
 	e := &routedRequest{level: dberr.One}
 	for _, tc := range []struct {
@@ -574,12 +576,13 @@ func (blind) Partition(token.Token, []byte, *row.Row) (command.Step, error) { re
 
 func (blind) Row([]byte, *row.Row) (command.Step, error) { return command.More, nil }
 
-// told is a completion that is waited for.
-type told chan error
+// doneChan is a completion that a test waits for.
+type doneChan chan error
 
-func (d told) Done(err error) { d <- err }
+func (d doneChan) Done(err error) { d <- err }
 
-// The coordinator and the replica allocate nothing for a write or a read of one key; what is left is the store's.
+// TestAllocations checks that the coordinator and the replica do not allocate for a write or a read of one key; the
+// remaining allocations are in the store.
 func TestAllocations(t *testing.T) {
 	if raceEnabled || invariant.Enabled {
 		t.Skip("pools forget under the race detector, and checks allocate")
@@ -593,7 +596,7 @@ func TestAllocations(t *testing.T) {
 	if err := w.write([]command.Mutation{put("other", "c", 1)}, WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	done := make(told, 1)
+	done := make(doneChan, 1)
 	if n := testing.AllocsPerRun(1000, func() { w.Write(ctx, ms, WriteOptions{}, done); <-done }); n > 0 {
 		t.Errorf("a write allocates %v times", n)
 	}

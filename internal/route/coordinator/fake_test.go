@@ -14,10 +14,10 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -29,14 +29,14 @@ import (
 const batchTable = keys.FirstTable + 100
 
 // fleet is the replica sets of some partitions, as a coordinator on node 1 sees them: each is one set of rows, which
-// the leader serves. What happens at a node is scripted.
+// the leader serves. Scripts control the behavior of nodes.
 type fleet struct {
 	mu     sync.Mutex
 	leader map[topology.PartitionID]topology.NodeID
 	here   map[topology.PartitionID]bool // there is a replica on node 1
 	asks   map[topology.PartitionID]bool // and it reads at any level, having asked the leader
 	down   map[topology.NodeID]bool      // refuses connections, and Alive knows it
-	// script is asked before anything is done at a node; a result that is not nil ends the attempt.
+	// script runs before a node does anything; a result other than nil ends the attempt.
 	script func(a *asked) *verdict
 	log    []string
 	rows   map[string]stored
@@ -46,9 +46,9 @@ type fleet struct {
 	sent [][]byte
 	last map[topology.PartitionID]int64
 	next int64
-	// epochs are those of the partitions, 1 where there is none; required is what Require has asked of them.
+	// epochs has the epochs of partitions, by default 1; required has the revisions that Require sent.
 	epochs, required map[topology.PartitionID]uint64
-	// revision is that of the test's table as the coordinator knows it.
+	// revision is the revision of the test's table at the coordinator.
 	revision uint64
 }
 
@@ -70,8 +70,8 @@ type asked struct {
 	m    *command.Mutation
 }
 
-// verdict ends an attempt: err is returned, or told later if async is set; applied does the work all the same; hang
-// never ends.
+// verdict ends an attempt: err is returned, or passed to the completion later if async is set; applied applies the
+// write anyway; hang never ends.
 type verdict struct {
 	err         error
 	async, hang bool
@@ -139,7 +139,7 @@ type fake struct {
 	id   topology.PartitionID
 }
 
-// ask notes an attempt and says how it ends, nil if well.
+// ask records an attempt and returns its verdict, nil for success.
 func (r *fake) ask(what string, m *command.Mutation) *verdict {
 	f := r.f
 	f.mu.Lock()
@@ -168,17 +168,17 @@ func (r *fake) ask(what string, m *command.Mutation) *verdict {
 }
 
 // Change implements Member.
-func (r *fake) Change(context.Context, command.Records) (uint64, error) { return 7, r.told("change") }
+func (r *fake) Change(context.Context, command.Records) (uint64, error) { return 7, r.noted("change") }
 
-// told is an attempt that does nothing.
-func (r *fake) told(what string) error {
+// noted records an attempt that does nothing.
+func (r *fake) noted(what string) error {
 	if v := r.ask(what, nil); v != nil {
 		return v.err
 	}
 	return nil
 }
 
-// carry ends an attempt by its verdict; work is what the replica does if there is none.
+// carry ends an attempt by its verdict; work runs if the verdict is nil.
 func (r *fake) carry(v *verdict, work func(), done func(error)) error {
 	switch {
 	case v == nil:
@@ -304,7 +304,7 @@ func (r *fake) whole(x partition.Extent) *verdict {
 	return nil
 }
 
-func (r *fake) Last(_ context.Context, x partition.Extent, _ share.Claimant) (int64, error) {
+func (r *fake) Last(_ context.Context, x partition.Extent, _ fairshare.Principal) (int64, error) {
 	if v := cmp.Or(r.ask("last", nil), r.whole(x)); v != nil {
 		return 0, v.err
 	}
@@ -397,13 +397,13 @@ func (r *fake) Leader() (topology.NodeID, bool) {
 }
 
 // AllowsLocalRead and the others implement Local.
-func (r *fake) AllowsLocalRead(share.Claimant) bool       { return true }
-func (r *fake) Borrow(*command.Read)                      {}
-func (r *fake) Lent(_, _ ru.Units)                        {}
-func (r *fake) Refused(_ share.Claimant, _ time.Duration) {}
+func (r *fake) AllowsLocalRead(fairshare.Principal) bool       { return true }
+func (r *fake) Borrow(*command.Read)                           {}
+func (r *fake) Lent(_, _ ru.Units)                             {}
+func (r *fake) Refused(_ fairshare.Principal, _ time.Duration) {}
 
 // Spend notes what was charged.
-func (r *fake) Spend(_ share.Claimant, _ token.Token, _ []byte, u ru.Units) {
+func (r *fake) Spend(_ fairshare.Principal, _ token.Token, _ []byte, u ru.Units) {
 	r.f.change(func() { r.f.log = append(r.f.log, fmt.Sprintf("spend %d of %d here", u, r.id)) })
 }
 
@@ -416,7 +416,7 @@ func (r *fake) NoteAcknowledged(index uint64) {
 	r.f.change(func() { r.f.seen[r.id] = max(r.f.seen[r.id], index) })
 }
 
-// change is for what tests change while something may be under way.
+// change guards state that tests change while requests may be in progress.
 func (f *fleet) change(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -452,7 +452,7 @@ func (f *fleet) batches() *BatchLog {
 	}
 }
 
-// take returns what was asked since the last time.
+// take returns the requests since the last call.
 func (f *fleet) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

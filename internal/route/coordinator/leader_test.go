@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// TestAskedOfLeaders proves that a required revision reaches the leader of every partition of the table, that a change
-// of records reaches that of the partition it is for, and that both find a leader that the coordinator did not know.
-func TestAskedOfLeaders(t *testing.T) {
+// TestIndexQueriesOfLeaders checks that a required revision reaches the leader of every partition of the table, that a
+// change of records reaches the leader of its partition, and that both find a leader that the coordinator did not know.
+func TestIndexQueriesOfLeaders(t *testing.T) {
 	f := newFleet()
 	s := mapOf(t, 3)
 	c := f.join(t, s, Options{})

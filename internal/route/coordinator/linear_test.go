@@ -27,7 +27,7 @@ type register struct {
 	key      int
 	kind     byte // 'r', 'w', 's'
 	from, to int64
-	// applied is of a swap; unknown is a write or a swap that nobody knows the outcome of.
+	// applied is for a swap; unknown marks a write or a swap with an unknown outcome.
 	applied, unknown bool
 }
 

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestNear proves which reads a node answers by itself: those of one replica where it has one, all where it leads; and
-// that it is the replica here that reads then.
-func TestNear(t *testing.T) {
+// TestLocalReads checks which reads a node serves itself: reads of one replica if it has one, all reads if it leads;
+// and that the local replica serves them.
+func TestLocalReads(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		levels := []dberr.Consistency{dberr.One, dberr.LocalOne, dberr.Quorum, dberr.LocalQuorum, dberr.Serial,
 			dberr.All}
@@ -31,7 +31,7 @@ func TestNear(t *testing.T) {
 				if level.OneReplica() {
 					want = test.one
 				}
-				near := c.ServesLocally(table, token.Hash([]byte("k")), level, share.Claimant{})
+				near := c.ServesLocally(table, token.Hash([]byte("k")), level, fairshare.Principal{})
 				if near != want {
 					t.Errorf("%s at %s: %v", test.name, level, near)
 				}
@@ -50,7 +50,7 @@ func TestNear(t *testing.T) {
 				}
 			}
 		}
-		if !c.ServesLocally(table+50, 1, dberr.Quorum, share.Claimant{}) {
+		if !c.ServesLocally(table+50, 1, dberr.Quorum, fairshare.Principal{}) {
 			t.Error("a table that is not there is looked for elsewhere")
 		}
 	})

@@ -38,7 +38,7 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 		whole = new(readContext) // a replica set may still use it after the read has ended
 	}
 	*whole = readContext{Context: ctx, sched: c.sched, until: r.deadline}
-	e.anyReplica, e.localFollower, e.who, e.blocking = q.Level.OneReplica(), true, q.Claimant, true
+	e.anyReplica, e.localFollower, e.who, e.blocking = q.Level.OneReplica(), true, q.Principal, true
 	if q.NoWait {
 		e.throttleDeadline = time.Time{}
 	}
@@ -81,8 +81,8 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay,
 		if err == nil {
 			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
 			r.lent, sub.Owed, sub.Wanted = 0, 0, 0
-			if sub.Fold = q.Fold; !exact {
-				sub.Fold = nil // rows that were already read and that a merge has brought in must be skipped
+			if sub.Pushdown = q.Pushdown; !exact {
+				sub.Pushdown = nil // rows that were already read and that a merge has brought in must be skipped
 			}
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor
@@ -228,14 +228,14 @@ func (r *readRelay) Passed(t token.Token, key []byte, looked int) (command.Step,
 
 // Folded implements command.Folder. If the physical partition has more rows, the read does not continue with the next
 // one.
-func (r *readRelay) Folded(f *command.Folded) (command.Step, error) {
+func (r *readRelay) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	r.received.Store(true)
 	r.seen, r.inPartition = true, true
-	to, ok := r.v.(command.Folder)
+	to, ok := r.v.(command.PushdownVisitor)
 	if !ok {
 		return command.Stop, dberr.Serverf("received an unrequested fold result")
 	}
-	step, err := r.handle(to.Folded(f))
+	step, err := r.handle(to.PushedDown(f))
 	r.stopped = r.stopped || f.More || f.Failed
 	return step, err
 }

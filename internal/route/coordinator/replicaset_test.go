@@ -17,8 +17,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -153,8 +153,9 @@ func (m *member) stop(t *testing.T) {
 	}
 }
 
-// On four nodes every coordinator serves every request, wherever the leaders are; and goes on when the node that leads
-// is gone: what was acknowledged is there, counters have counted everything once, batches are whole.
+// TestRealCluster checks that on four nodes every coordinator serves every request, for all placements of leaders, and
+// continues when the node that leads is gone: acknowledged writes are visible, counters have counted each update once,
+// and batches are complete.
 func TestRealCluster(t *testing.T) {
 	all := newCluster4(t, 2)
 	sum := func(c *Coordinator, key string) (int64, error) {
@@ -207,7 +208,7 @@ func TestRealCluster(t *testing.T) {
 	for i := range 5 {
 		round(all, i+1)
 	}
-	// Whoever leads the counter goes.
+	// Stop the leader of the counter.
 	k := []byte("counter")
 	p := all[0].Topology().Locate(table, token.Hash(k), k)
 	leader := -1
@@ -239,8 +240,8 @@ func TestRealCluster(t *testing.T) {
 	}
 }
 
-// A coordinator whose link to a partition's leader alone is cut has every request carried out, by way of a node that
-// reaches the leader: whether it knows already that the leader is away for it, or finds out.
+// TestGoesRoundACutLink checks that a coordinator whose link to a partition's leader is cut completes every request
+// through a node that reaches the leader: whether it already knows that it cannot reach the leader, or detects it.
 func TestGoesRoundACutLink(t *testing.T) {
 	all := newCluster4(t, 1)
 	ctx := t.Context()
@@ -286,7 +287,7 @@ func TestGoesRoundACutLink(t *testing.T) {
 			t.Errorf("round %d: a batch: %v", i, err)
 		}
 		if err := c.AtLeader(ctx, p, time.Second, func(ctx context.Context, m Member) error {
-			_, err := m.Last(ctx, partition.ExtentOf(p), share.Claimant{})
+			_, err := m.Last(ctx, partition.ExtentOf(p), fairshare.Principal{})
 			return err
 		}); err != nil {
 			t.Errorf("round %d: a question to the leader: %v", i, err)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -27,7 +27,7 @@ import (
 type routedRequest struct {
 	c        *Coordinator
 	level    dberr.Consistency
-	who      share.Claimant
+	who      fairshare.Principal
 	began    time.Time
 	deadline time.Time
 	// bootStart is the boot clock at the start of a conditional write, and 0 for other commands. The deadline does not

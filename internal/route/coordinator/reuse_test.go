@@ -11,8 +11,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -25,12 +25,12 @@ type signalWaiter struct {
 	changed  bool
 }
 
-func (signalWaiter) AllowsLocalRead(share.Claimant) bool   { return true }
-func (signalWaiter) Borrow(*command.Read)                  {}
-func (signalWaiter) Lent(_, _ ru.Units)                    {}
-func (signalWaiter) Refused(share.Claimant, time.Duration) {}
-func (signalWaiter) Leading() bool                         { return true }
-func (w signalWaiter) Leader() (topology.NodeID, bool)     { return w.node, true }
+func (signalWaiter) AllowsLocalRead(fairshare.Principal) bool   { return true }
+func (signalWaiter) Borrow(*command.Read)                       {}
+func (signalWaiter) Lent(_, _ ru.Units)                         {}
+func (signalWaiter) Refused(fairshare.Principal, time.Duration) {}
+func (signalWaiter) Leading() bool                              { return true }
+func (w signalWaiter) Leader() (topology.NodeID, bool)          { return w.node, true }
 
 func (w *signalWaiter) wait(ctx context.Context, encode func() []byte) error {
 	before := encode()
@@ -48,7 +48,7 @@ func (w *signalWaiter) ConditionalWrite(ctx context.Context, c *command.Conditio
 	return w.wait(ctx, func() []byte { return command.AppendConditional(nil, c) })
 }
 
-// spoiler is a completion whose owner uses the memory of its mutations for something else at once.
+// spoiler is a completion whose owner immediately reuses the memory of its mutations.
 type spoiler struct {
 	m    *command.Mutation
 	done chan error
@@ -62,9 +62,9 @@ func (s *spoiler) Done(err error) {
 
 func (s *spoiler) CASDone(_ *command.CASResult, err error) { s.Done(err) }
 
-// TestTimeoutWhileAsking: a write whose time is over while a replica here still waits with it is told so only when the
-// replica does not look at it any more: until then its memory must not be used for another. The replica is told by when
-// it has to be through.
+// TestTimeoutWhileAsking checks that a write whose deadline has passed while a local replica still waits with it is
+// completed only when the replica no longer uses it: until then its memory must not be reused. The replica knows the
+// deadline.
 func TestTimeoutWhileAsking(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		w := &signalWaiter{fake: &fake{f, node(1), 1}}
@@ -101,7 +101,7 @@ func TestTimeoutWhileAsking(t *testing.T) {
 	})
 }
 
-// TestTimeoutOfTheClient proves that a request ends at the timeout that its client has set, which may be shorter than
+// TestTimeoutOfTheClient checks that a request ends at the timeout that its client has set, which may be shorter than
 // the coordinator's bound but not longer, and that one with less time does not wait behind others that came before it.
 func TestTimeoutOfTheClient(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {

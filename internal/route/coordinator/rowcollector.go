@@ -64,7 +64,7 @@ func (f *rowCollector) Charge(u ru.Units) { f.price = u }
 func (f *rowCollector) query(u *command.Conditional) *command.Read {
 	m := &u.Mutation
 	q := &command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: u.Now, Dropped: u.Dropped, Level: dberr.Quorum,
-		NoRows: true, Claimant: m.Claimant}
+		NoRows: true, Principal: m.Principal}
 	if q.Key == nil {
 		q.Key = []byte{}
 	}

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -56,7 +56,7 @@ func (d *debts) take(id topology.PartitionID) ru.Units {
 // Spend charges the physical partition of a logical one for evaluating, on this node, what a claimant has read there:
 // the work beyond what the reads pay for. key is nil if the request has read a range; t is a token in it then. Nothing
 // is refused: the partition admits requests again when its balance is positive.
-func (c *Coordinator) Spend(table uint32, t token.Token, key []byte, who share.Claimant, u ru.Units) {
+func (c *Coordinator) Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units) {
 	if u <= 0 {
 		return
 	}

@@ -6,17 +6,17 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestSpend proves that the price of an evaluation goes to the replica on this node if there is one, and otherwise is
+// TestSpend checks that the price of an evaluation goes to the replica on this node if there is one, and otherwise is
 // paid once, with the next read of the partition that succeeds.
 func TestSpend(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		key := []byte("k")
-		spend := func(key []byte) { c.Spend(table, token.Hash([]byte("k")), key, share.Claimant{}, 5) }
+		spend := func(key []byte) { c.Spend(table, token.Hash([]byte("k")), key, fairshare.Principal{}, 5) }
 		read := func() {
 			t.Helper()
 			if _, err := readNow(t.Context(), c, dberr.Quorum, "k"); err != nil {
@@ -29,7 +29,7 @@ func TestSpend(t *testing.T) {
 		f.here[1] = false
 		spend(key)
 		spend(nil)
-		c.Spend(table+100, token.Hash(key), key, share.Claimant{}, 5) // the table is gone
+		c.Spend(table+100, token.Hash(key), key, fairshare.Principal{}, 5) // the table is gone
 		read()
 		f.is(t, "read(QUORUM), which pays 10, 1 at 2")
 		read()

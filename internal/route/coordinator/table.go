@@ -9,8 +9,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -83,7 +83,7 @@ func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64
 	return err
 }
 
-// Newest returns a timestamp, in microseconds, that is at least as high as all timestamps that the partitions of a
+// Newest returns a timestamp, in microseconds, that is not lower than any timestamp that the partitions of a
 // table assigned before the call. It waits for leaders no longer than limit.
 func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Duration) (newest int64, err error) {
 	ctx, cancel := c.sched.WithTimeout(ctx, limit)
@@ -91,7 +91,7 @@ func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Durat
 	stamps, err := c.onAllPartitions(ctx, table, &tableCommand{
 		what: "Asking for the last stamps of", level: dberr.Quorum, limit: limit,
 		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
-			stamp, err := t.member.Last(ctx, partition.ExtentOf(p), share.Claimant{})
+			stamp, err := t.member.Last(ctx, partition.ExtentOf(p), fairshare.Principal{})
 			return uint64(stamp), err
 		},
 	})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -31,7 +31,7 @@ type queues struct {
 
 type claim struct {
 	id  topology.PartitionID
-	who share.Claimant
+	who fairshare.Principal
 }
 
 type queue struct {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
 // spent has the leaders of a fleet refuse everything until a time, and say so.
@@ -26,8 +26,8 @@ func (f *fleet) spent(until time.Time) {
 	}
 }
 
-// TestThrottledWaits proves that whatever is refused because its partition has spent what it may take is sent again
-// when it may, if that is soon enough, and is refused as before if it is not, or where nobody waits: never as late.
+// TestThrottledWaits checks that a throttled request is sent again when its partition has units again, if that is soon
+// enough, and is rejected otherwise, or if the caller does not wait. No request is completed too late.
 func TestThrottledWaits(t *testing.T) {
 	asks := map[string]func(c *Coordinator) error{
 		"write": func(c *Coordinator) error { return writeNow(c, WriteOptions{}, put("k", "c", 1)) },
@@ -72,7 +72,7 @@ func TestThrottledWaits(t *testing.T) {
 	}
 }
 
-// TestThrottledInOrder proves that what waits is sent in the order in which it came, one at a time, that what comes
+// TestThrottledInOrder checks that what waits is sent in the order in which it came, one at a time, that what comes
 // later waits, too, and that another claimant does not wait for it.
 func TestThrottledInOrder(t *testing.T) {
 	inFleetWith(t, 1, Options{ThrottledWait: time.Second}, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -80,7 +80,7 @@ func TestThrottledInOrder(t *testing.T) {
 		taken := 0
 		var order []uint32
 		f.script = func(a *asked) *verdict {
-			who := a.m.Claimant.User
+			who := a.m.Principal.User
 			if who == 7 {
 				return nil
 			}
@@ -94,12 +94,12 @@ func TestThrottledInOrder(t *testing.T) {
 		done := make(chan error, 20)
 		for i := range uint32(10) {
 			m := put("k", fmt.Sprint(i), int64(i))
-			m.SchemaVersion, m.Claimant = uint64(i), share.Claimant{User: 1}
+			m.SchemaVersion, m.Principal = uint64(i), fairshare.Principal{User: 1}
 			c.Write(t.Context(), []command.Mutation{m}, WriteOptions{}, result(done))
 			synctest.Wait()
 		}
 		other := put("k", "other", 1)
-		other.Claimant.User = 7
+		other.Principal.User = 7
 		if err := writeNow(c, WriteOptions{}, other); err != nil || time.Since(began) > 0 {
 			t.Errorf("another claimant: %v after %v", err, time.Since(began))
 		}
@@ -117,7 +117,7 @@ func TestThrottledInOrder(t *testing.T) {
 	})
 }
 
-// TestThrottledBound proves that no more requests wait than may, reads least of all, and that what waits gives up its
+// TestThrottledBound checks that no more requests wait than may, reads least of all, and that what waits gives up its
 // place when it is refused for another reason.
 func TestThrottledBound(t *testing.T) {
 	o := Options{ThrottledWait: time.Second, ThrottledMax: 3, ThrottledReadsMax: 1}

@@ -74,7 +74,7 @@ func (c *Coordinator) localFastPath(tr *trace.Trace, m *command.Mutation, what s
 		return nil
 	}
 	here := c.cluster.localReplica(p.ID)
-	if here != nil && c.queues.ahead(claim{p.ID, m.Claimant}) != nil {
+	if here != nil && c.queues.ahead(claim{p.ID, m.Principal}) != nil {
 		return nil
 	}
 	if here != nil {
@@ -128,7 +128,7 @@ func (c *Coordinator) newWriteRequest(tr *trace.Trace, m *command.Mutation, leve
 	m.Dedupe, m.Retried, m.Sent, m.Known = c.cluster.nextID(), false, false, 0
 	s := c.writeRequests.Get().(*writeRequest)
 	s.routedRequest = c.newRequest(level, c.opts.writeTime(timeout))
-	s.localEpoch, s.who = c.cluster.localEpoch(), m.Claimant
+	s.localEpoch, s.who = c.cluster.localEpoch(), m.Principal
 	s.answered.Store(false)
 	s.price = 0
 	s.trace, s.kind = tr, kind

@@ -5,7 +5,7 @@
 //
 // Guarantees: (GA1) No request is rejected while the queue delay is below the limit, or while fewer requests wait than
 // are needed to keep the processors busy. (GA2) Under overload, the admitted load is about the capacity of the node,
-// and the queue delay is about the limit. (GA3) Capacity is shared as package share defines: evenly among users and
+// and the queue delay is about the limit. (GA3) Capacity is shared as package fairshare defines: evenly among users and
 // their connections, low priority last. (GA4) A rejection takes no lock and does not allocate.
 //
 // The caller reports the queue delay in Samples, a few dozen times per second. When all samples of an interval exceed
@@ -22,8 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 const (
@@ -67,7 +67,7 @@ type Gate struct {
 	patience atomic.Int64
 	// asked is the load that was requested while the gate was closed, in units.
 	asked  atomic.Int64
-	shares share.Shares
+	shares fairshare.Shares
 
 	refused, refusedLow atomic.Uint64
 
@@ -101,7 +101,7 @@ func (g *Gate) Closed() bool { return g.closed.Load() }
 
 // Admit reports whether to admit a request with an estimated cost that has already waited. now is the time since a
 // fixed instant, as in samples.
-func (g *Gate) Admit(c share.Claimant, cost ru.Units, waited, now time.Duration) bool {
+func (g *Gate) Admit(c fairshare.Principal, cost ru.Units, waited, now time.Duration) bool {
 	cost = max(cost, least)
 	g.asked.Add(int64(cost))
 	saved := g.saved.Load()

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 // wait is how long requests may wait.
@@ -44,7 +44,7 @@ func newMachine(perSecond float64, pending bool) *machine {
 }
 
 // run has requests come at a rate for a while, and forgets what was measured before.
-func (m *machine) run(perSecond float64, d time.Duration, who func() share.Claimant) {
+func (m *machine) run(perSecond float64, d time.Duration, who func() fairshare.Principal) {
 	m.waits, m.refused = nil, 0
 	const step = time.Millisecond
 	due := 0.
@@ -76,7 +76,7 @@ func (m *machine) run(perSecond float64, d time.Duration, who func() share.Claim
 }
 
 // let asks for a request to be let in.
-func (m *machine) let(who func() share.Claimant, came time.Duration) bool {
+func (m *machine) let(who func() fairshare.Principal, came time.Duration) bool {
 	m.waited, m.seen = m.waited+m.now-came, m.seen+1
 	if !m.Closed() || m.Admit(who(), 5*ru.Unit, m.now-came, m.now) {
 		return true
@@ -97,7 +97,7 @@ func (m *machine) sample() {
 	m.Sample(s)
 }
 
-func somebody() share.Claimant { return share.Claimant{} }
+func somebody() fairshare.Principal { return fairshare.Principal{} }
 
 // TestOverload proves GA2: a machine that is asked for three times and ten times as much as it does, does 95 % and more
 // of what refusals leave it time for, and none of it waits for longer than three times the bound; when less is asked
@@ -212,10 +212,10 @@ func TestFewNeverWait(t *testing.T) {
 // low priority gets nothing while normal priority asks for all.
 func TestSharesOfMachine(t *testing.T) {
 	m := newMachine(20_000, true)
-	got, rng := map[share.Claimant]int{}, rand.New(rand.NewPCG(3, 4))
-	loud, quiet := share.Claimant{User: 1}, share.Claimant{User: 2}
-	low := share.Claimant{User: 3, Low: true}
-	who := func() share.Claimant {
+	got, rng := map[fairshare.Principal]int{}, rand.New(rand.NewPCG(3, 4))
+	loud, quiet := fairshare.Principal{User: 1}, fairshare.Principal{User: 2}
+	low := fairshare.Principal{User: 3, Low: true}
+	who := func() fairshare.Principal {
 		switch n := rng.IntN(20); {
 		case n == 0:
 			return low
@@ -253,6 +253,6 @@ func BenchmarkRefuse(b *testing.B) {
 	g.close()
 	b.ReportAllocs()
 	for b.Loop() {
-		g.Admit(share.Claimant{User: 1, Connection: 2}, ru.Unit, 0, time.Second)
+		g.Admit(fairshare.Principal{User: 1, Connection: 2}, ru.Unit, 0, time.Second)
 	}
 }

@@ -5,13 +5,13 @@ package cql
 import (
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 )
 
 // Guest admits or rejects a request that arrived through another protocol, by the same admission control as this
 // server's clients. An admitted request counts until done is called. cost is its estimated cost.
-func (s *Server) Guest(who share.Claimant, cost ru.Units) (done func(), ok bool) {
+func (s *Server) Guest(who fairshare.Principal, cost ru.Units) (done func(), ok bool) {
 	now := s.now()
 	if int64(now) >= s.pressure.due.Load() {
 		s.tellGate(now)

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/session"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
@@ -88,7 +88,7 @@ type conn struct {
 	lastMessage     bool           // the connection ends after the output has been written
 	applicant       session.Client // the client that is logging in
 	sess            Session
-	claimant        share.Claimant
+	claimant        fairshare.Principal
 	asker           *usage.UserCounter // nil during the handshake
 
 	// pending is the number of requests that execute asynchronously.

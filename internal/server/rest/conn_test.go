@@ -18,7 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -347,7 +347,7 @@ func get1(c net.Conn, request string) {
 func TestGracefulStop(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	s := newSurface(t, Options{})
-	s.server.opts.Admit = func(share.Claimant) (func(), bool) {
+	s.server.opts.Admit = func(fairshare.Principal) (func(), bool) {
 		entered <- true
 		<-leave
 		return func() {}, true

@@ -6,8 +6,8 @@ import (
 	"context"
 
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/sql"
@@ -23,7 +23,7 @@ type Engine interface {
 	// Compiling reserves the memory of a query with a text until release is called. Evaluation returns the meter of an
 	// evaluation, which the caller closes.
 	Compiling(text string) (release func(), err error)
-	Evaluation(ctx context.Context, who share.Claimant) *meter.Meter
+	Evaluation(ctx context.Context, who fairshare.Principal) *meter.Meter
 }
 
 // resources are databases and containers.

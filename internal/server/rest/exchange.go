@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
@@ -183,8 +183,8 @@ func (x *exchange) admit() (done func(), refusal *failure) {
 }
 
 // claimant is who asks.
-func (x *exchange) claimant() share.Claimant {
-	return share.Claimant{User: user, Connection: x.conn.guest.number,
+func (x *exchange) claimant() fairshare.Principal {
+	return fairshare.Principal{User: user, Connection: x.conn.guest.number,
 		Low: httpwire.EqualFold(x.header.Get(hPriority), "low")}
 }
 

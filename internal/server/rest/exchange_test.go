@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
@@ -406,7 +406,7 @@ func TestBounds(t *testing.T) {
 	s.want("GET "+docs+"/1", "", pk, 429)
 	s.server.opts.RequestsMax = 100
 	done := 0
-	s.server.opts.Admit = func(share.Claimant) (func(), bool) { return func() { done++ }, done == 0 }
+	s.server.opts.Admit = func(fairshare.Principal) (func(), bool) { return func() { done++ }, done == 0 }
 	s.want("GET /", "", nil, 200)
 	if got := s.want("GET /", "", nil, 429); got.header.Get("x-ms-retry-after-ms") == "" {
 		t.Error("no time to wait")

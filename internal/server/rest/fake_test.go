@@ -19,9 +19,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/share"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/sql"
@@ -83,7 +83,7 @@ func (f *fake) Databases() []*container.Database {
 
 func (f *fake) Compiling(string) (release func(), err error) { return func() {}, nil }
 
-func (f *fake) Evaluation(ctx context.Context, _ share.Claimant) *meter.Meter {
+func (f *fake) Evaluation(ctx context.Context, _ fairshare.Principal) *meter.Meter {
 	return meter.New(ctx, meter.Limits{})
 }
 

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/model/share"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
@@ -56,7 +56,7 @@ type Options struct {
 	IdleTimeout time.Duration
 	// Admit says whether the machine's admission control lets a request in, and is told by the function that it returns
 	// that the request is answered. nil: all are let in.
-	Admit func(who share.Claimant) (done func(), ok bool)
+	Admit func(who fairshare.Principal) (done func(), ok bool)
 	// Audit is told of every request that is over; nil: nobody is.
 	Audit func(*Audited)
 	// Log hears of defects; nil: nobody does.

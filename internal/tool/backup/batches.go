@@ -38,7 +38,7 @@ func (r *Restorer) listBatches(ctx context.Context) error {
 				return err
 			}
 			whole := binary.BigEndian.AppendUint32(nil, t.ID)
-			err = archive.Each(plain, func(key, value []byte) error {
+			err = archive.EachRecord(plain, func(key, value []byte) error {
 				whole = append(whole[:4], key...)
 				return r.batch(whole, value)
 			})
@@ -91,16 +91,16 @@ func (r *Restorer) look(key []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.batches[string(row)] != nil {
-		r.applied[archive.PartOf([16]byte(id), binary.BigEndian.Uint64(p.Rest[16:]))] = true
+		r.applied[archive.BatchPartName([16]byte(id), binary.BigEndian.Uint64(p.Rest[16:]))] = true
 	}
 }
 
 // finishBatches completes the batches in progress.
 func (r *Restorer) finishBatches(ctx context.Context, is map[uint32]uint32) error {
-	o := archive.Batches{Tables: is, Applied: slices.Sorted(maps.Keys(r.applied))}
+	o := archive.BatchReplay{Tables: is, Applied: slices.Sorted(maps.Keys(r.applied))}
 	var b archive.Builder
 	send := func() error {
-		_, err := r.page(ctx, "restore/batches", &archive.Page{File: b.File(), Batches: &o, Data: b.Data()})
+		_, err := r.page(ctx, "restore/batches", &archive.FileResponse{File: b.File(), Batches: &o, Data: b.Data()})
 		b = archive.Builder{}
 		return err
 	}

@@ -73,7 +73,7 @@ func (c *changes) each(fn func(key, value []byte) error) error {
 type outcome struct {
 	// merged is a partition whose range was absorbed, with the index of its last entry. Partition is 0 if there is
 	// none.
-	merged archive.Wanted
+	merged archive.EntryRange
 	// never is set if the effect of the entry cannot be derived from the log.
 	never bool
 }
@@ -97,7 +97,7 @@ func (c *changes) apply(encoded []byte) (out outcome, err error) {
 			c.add(c.key, e.Result)
 		}
 	case command.ReplayMerged:
-		out.merged = archive.Wanted{Partition: e.Merge.Right, Upto: e.Merge.Frozen}
+		out.merged = archive.EntryRange{Partition: e.Merge.Right, Upto: e.Merge.Frozen}
 	case command.ReplayNever:
 		out.never = true
 	case command.ReplayNothing:

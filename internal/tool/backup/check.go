@@ -63,7 +63,7 @@ func checkFile(ctx context.Context, t Target, f archive.File) error {
 		return err
 	}
 	records := 0
-	if err := archive.Each(plain, func(_, _ []byte) error { records++; return nil }); err != nil {
+	if err := archive.EachRecord(plain, func(_, _ []byte) error { records++; return nil }); err != nil {
 		return fmt.Errorf("file %s: %w", f.Name, err)
 	}
 	if records != f.Records || int64(len(plain)) != f.Bytes {

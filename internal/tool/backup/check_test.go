@@ -16,8 +16,8 @@ func TestCheckAll(t *testing.T) {
 	ctx, target := t.Context(), open(t, &Place{Name: t.TempDir()})
 	put(t, target, older, "aa")
 	put(t, target, newer, "aa")
-	missing := &archive.Manifest{ID: newest, Cluster: "aa", Moment: time.Unix(1, 0),
-		Records: archive.File{Name: archive.NameOf([]byte("lost"))}}
+	missing := &archive.Manifest{ID: newest, Cluster: "aa", Time: time.Unix(1, 0),
+		Metadata: archive.File{Name: archive.FileName([]byte("lost"))}}
 	data, err := missing.Encode()
 	if err == nil {
 		err = target.Put(ctx, manifestName(newest), data)

@@ -33,7 +33,7 @@ type Comparer struct {
 	Told func(p Progress)
 
 	state *meta.State
-	taken archive.Taken
+	taken archive.Snapshot
 	done  Progress
 	out   Compared
 }
@@ -55,12 +55,12 @@ const examplesMax = 10
 
 // Compare compares all user tables.
 func (c *Comparer) Compare(ctx context.Context) (*Compared, error) {
-	records, err := read(ctx, c.Target, c.Manifest.Records)
+	records, err := read(ctx, c.Target, c.Manifest.Metadata)
 	if err != nil {
 		return nil, err
 	}
 	c.state, err = meta.Load(func(fn func(key, value []byte) error) (uint64, error) {
-		return 1, archive.Each(records, fn)
+		return 1, archive.EachRecord(records, fn)
 	})
 	if err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func (c *Comparer) files(ctx context.Context, t *archive.Table) records {
 			for _, f := range p.Files {
 				plain, err := read(ctx, c.Target, f)
 				if err == nil {
-					err = archive.Each(plain, fn)
+					err = archive.EachRecord(plain, fn)
 				}
 				if err != nil {
 					return err
@@ -225,7 +225,7 @@ func (c *Comparer) pages(ctx context.Context, t *archive.Table) records {
 	asker := Maker{Door: c.Door}
 	return func(fn func(key, value []byte) error) error {
 		for _, p := range t.Partitions {
-			asked := archive.Asked{ID: c.taken.ID, Node: p.Node, Partition: p.ID}
+			asked := archive.FileRequest{ID: c.taken.ID, Node: p.Node, Partition: p.ID}
 			for {
 				page, err := asker.page(ctx, &asked)
 				if err != nil {
@@ -236,7 +236,7 @@ func (c *Comparer) pages(ctx context.Context, t *archive.Table) records {
 				}
 				plain, err := archive.Unpack(page.File.Name, page.Data)
 				if err == nil {
-					err = archive.Each(plain, fn)
+					err = archive.EachRecord(plain, fn)
 				}
 				if err != nil {
 					return err

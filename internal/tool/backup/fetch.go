@@ -14,7 +14,7 @@ import (
 
 // fetch is the remaining part to fetch of a partition's log.
 type fetch struct {
-	archive.Wanted
+	archive.EntryRange
 	// asked contains the nodes that do not have the entries. failed is set if a node did not respond.
 	asked  map[string]bool
 	failed error
@@ -23,7 +23,7 @@ type fetch struct {
 // fetching collects the changes before a mark.
 type fetching struct {
 	f     *Follower
-	taken *archive.Taken
+	taken *archive.Snapshot
 	// here contains the partitions of the mark. known also contains partitions that were merged into others.
 	here, known map[uint64]bool
 	next        map[string][]*fetch
@@ -32,13 +32,13 @@ type fetching struct {
 }
 
 // since fetches the changes between the tip and a mark. If they are unavailable, hole describes the reason.
-func (f *Follower) since(ctx context.Context, taken *archive.Taken) (c *changes, hole string, err error) {
+func (f *Follower) since(ctx context.Context, taken *archive.Snapshot) (c *changes, hole string, err error) {
 	switch t := f.tip; {
 	case t == nil:
 		return nil, "there is none", nil
 	case t.cluster != taken.Cluster:
 		return nil, "the earlier archive belongs to another cluster", nil
-	case t.run != taken.Run:
+	case t.run != taken.Incarnation:
 		return nil, "the single node was restarted", nil
 	}
 	g := &fetching{f: f, taken: taken, here: map[uint64]bool{}, known: map[uint64]bool{},
@@ -65,13 +65,13 @@ func (f *Follower) since(ctx context.Context, taken *archive.Taken) (c *changes,
 func (g *fetching) want(node string, partition, upto uint64) {
 	after, ok := g.f.tip.applied[partition]
 	if !ok {
-		after = keys.BirthApplied
+		after = keys.InitialApplied
 	}
 	switch {
 	case after > upto:
 		g.hole = fmt.Sprintf("the log of partition %d is shorter than before", partition)
 	case after < upto:
-		w := &fetch{archive.Wanted{Partition: partition, After: after, Upto: upto}, map[string]bool{}, nil}
+		w := &fetch{archive.EntryRange{Partition: partition, After: after, Upto: upto}, map[string]bool{}, nil}
 		g.next[node] = append(g.next[node], w)
 	}
 }
@@ -82,11 +82,11 @@ const wantedMax = 4096
 // from sends requests to a node. Entries that the node does not have are requested from other nodes. Entries that it
 // has not sent yet are requested again.
 func (g *fetching) from(ctx context.Context, node string, list []*fetch) error {
-	asked := archive.Asked{Node: node}
+	asked := archive.FileRequest{Node: node}
 	now := list[:min(len(list), wantedMax)]
 	g.next[node] = append(g.next[node], list[len(now):]...)
 	for _, w := range now {
-		asked.Wanted = append(asked.Wanted, w.Wanted)
+		asked.Entries = append(asked.Entries, w.EntryRange)
 	}
 	answer, err := g.ask(ctx, &asked)
 	if ctx.Err() != nil {
@@ -107,12 +107,12 @@ func (g *fetching) from(ctx context.Context, node string, list []*fetch) error {
 	}
 	for i, w := range now {
 		switch {
-		case i >= len(answer.Got) || !answer.Got[i].Gone && answer.Got[i].Upto < w.Upto:
-			if i < len(answer.Got) {
-				w.After = answer.Got[i].Upto
+		case i >= len(answer.Status) || !answer.Status[i].Missing && answer.Status[i].Upto < w.Upto:
+			if i < len(answer.Status) {
+				w.After = answer.Status[i].Upto
 			}
 			g.next[node] = append(g.next[node], w)
-		case answer.Got[i].Gone:
+		case answer.Status[i].Missing:
 			if err := g.elsewhere(node, w); err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func (g *fetching) tidy(node string) {
 	}
 }
 
-func (g *fetching) ask(ctx context.Context, asked *archive.Asked) (*archive.Entries, error) {
+func (g *fetching) ask(ctx context.Context, asked *archive.FileRequest) (*archive.Entries, error) {
 	ctx, cancel := context.WithTimeout(ctx, orderWait)
 	defer cancel()
 	body, err := json.Marshal(asked)

@@ -234,12 +234,12 @@ func (f *Follower) resume(ctx context.Context) error {
 		f.say("starting a new log: %v", err)
 		return nil
 	}
-	f.tip = &tip{cluster: s.Cluster, run: s.Run, described: s.Described, moment: c.Last(), sum: sum}
+	f.tip = &tip{cluster: s.Cluster, run: s.Incarnation, described: s.MetadataFile, moment: c.Last(), sum: sum}
 	f.tip.reach(s.Partitions)
 	f.stored = c.Last()
 	for _, m := range l.Bases {
-		if !m.Moment.Before(c.First()) {
-			f.newest, f.want = m.Moment, ""
+		if !m.Time.Before(c.First()) {
+			f.newest, f.want = m.Time, ""
 		}
 	}
 	f.say("resuming from %s", f.stored.Format(TimeFormat))
@@ -269,14 +269,14 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	if err != nil {
 		return f.ail(ctx, "cannot fetch changes", err)
 	}
-	if hole != "" || taken.Moment.Sub(f.tip.moment) > atomMax { // the names of segments then show the gap
+	if hole != "" || taken.Time.Sub(f.tip.moment) > atomMax { // the names of segments then show the gap
 		if err := f.store(ctx); err != nil {
 			return err
 		}
 	}
 	if hole != "" {
 		if f.tip != nil {
-			f.say("starting a new log at %s: %s", taken.Moment.Format(TimeFormat), hole)
+			f.say("starting a new log at %s: %s", taken.Time.Format(TimeFormat), hole)
 		}
 		f.want, f.tip, c = hole, nil, new(changes)
 	}
@@ -284,7 +284,7 @@ func (f *Follower) step(ctx, reading context.Context) error {
 		return err
 	}
 	f.ailing, f.starving = time.Time{}, time.Time{}
-	if f.want == "" && taken.Moment.Sub(f.newest) >= f.BaseEvery && f.bases == 0 {
+	if f.want == "" && taken.Time.Sub(f.newest) >= f.BaseEvery && f.bases == 0 {
 		f.want = "the newest full backup is old"
 	}
 	if f.want != "" && f.bases < basesMax && time.Since(f.begun) >= basePause {
@@ -313,27 +313,27 @@ func (f *Follower) ail(ctx context.Context, what string, err error) error {
 }
 
 // mark takes a snapshot of the cluster.
-func (f *Follower) mark(ctx context.Context) (*archive.Taken, error) {
+func (f *Follower) mark(ctx context.Context) (*archive.Snapshot, error) {
 	var known []string
 	if f.tip != nil && f.tip.records != nil {
 		known = []string{f.tip.described}
 	}
-	taken := new(archive.Taken)
-	if err := ask(ctx, f.Door, "backup/mark", archive.Asked{Known: known}, taken); err != nil {
+	taken := new(archive.Snapshot)
+	if err := ask(ctx, f.Door, "backup/mark", archive.FileRequest{KnownFiles: known}, taken); err != nil {
 		return nil, err
 	}
 	switch {
 	case len(taken.Nodes) == 0:
 		return nil, errors.New("the node runs an older version without a change buffer. Upgrade all nodes first")
-	case taken.Records == nil && len(known) == 0:
+	case taken.Metadata == nil && len(known) == 0:
 		return nil, errors.New("the node does not report the cluster ID")
 	}
-	if taken.Records == nil {
-		taken.Records = f.tip.records // unchanged since the last mark
+	if taken.Metadata == nil {
+		taken.Metadata = f.tip.records // unchanged since the last mark
 	}
-	taken.Moment = taken.Moment.Truncate(time.Millisecond) // the precision of times in messages and requests
-	if f.tip != nil && !taken.Moment.After(f.tip.moment) { // another node responded, or a clock was set back
-		taken.Moment = f.tip.moment.Add(time.Millisecond)
+	taken.Time = taken.Time.Truncate(time.Millisecond)   // the precision of times in messages and requests
+	if f.tip != nil && !taken.Time.After(f.tip.moment) { // another node responded, or a clock was set back
+		taken.Time = f.tip.moment.Add(time.Millisecond)
 	}
 	return taken, nil
 }
@@ -358,20 +358,20 @@ func ask(ctx context.Context, d Door, what string, question, answer any) error {
 
 // drop releases a snapshot. The node also releases it automatically later.
 func drop(ctx context.Context, d Door, id string) {
-	body, _ := json.Marshal(archive.Asked{ID: id})
+	body, _ := json.Marshal(archive.FileRequest{ID: id})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderWait)
 	defer cancel()
 	_, _ = d.Order(ctx, "backup/drop", body)
 }
 
 // base reads the state of a mark while further marks are taken.
-func (f *Follower) base(ctx context.Context, taken *archive.Taken) {
-	f.say("full backup of %s started: %s", taken.Moment.Format(TimeFormat), f.want)
+func (f *Follower) base(ctx context.Context, taken *archive.Snapshot) {
+	f.say("full backup of %s started: %s", taken.Time.Format(TimeFormat), f.want)
 	f.bases++
 	f.begun, f.want = time.Now(), ""
 	k := &Maker{Door: f.Door, Target: f.Target, Parallel: f.Parallel, Rate: f.Rate, Now: f.Now}
 	go func() {
 		_, err := k.Base(ctx, taken)
-		f.based <- based{taken.Moment, err}
+		f.based <- based{taken.Time, err}
 	}()
 }

@@ -64,17 +64,18 @@ var clusterRecords = []byte{0, 1, 1, 'k', 'v'}
 func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var asked archive.Asked
+	var asked archive.FileRequest
 	if err := json.Unmarshal(body, &asked); err != nil {
 		return nil, err
 	}
 	switch what {
 	case "backup/mark":
 		c.now = c.now.Add(c.step)
-		t := archive.Taken{ID: fmt.Sprint(c.now), Moment: c.now, Cluster: "c", Run: c.run, Nodes: []string{"n1", "n2"},
-			Described: "d"}
-		if !slices.Contains(asked.Known, "d") {
-			t.Records = clusterRecords
+		t := archive.Snapshot{ID: fmt.Sprint(c.now), Time: c.now, Cluster: "c", Incarnation: c.run,
+			Nodes:        []string{"n1", "n2"},
+			MetadataFile: "d"}
+		if !slices.Contains(asked.KnownFiles, "d") {
+			t.Metadata = clusterRecords
 		}
 		table := archive.Table{Keyspace: "ks", Name: "t", ID: 1024}
 		for _, p := range c.parts {
@@ -88,18 +89,18 @@ func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, er
 			return nil, errors.New("no answer")
 		}
 		var out archive.Entries
-		for _, w := range asked.Wanted {
+		for _, w := range asked.Entries {
 			log := c.logs[w.Partition]
 			gone := w.After < c.lost[asked.Node][w.Partition] || w.Upto > 10+uint64(len(log))
 			// One entry an answer: the rest has to be asked for again.
-			out.Got = append(out.Got, archive.Got{Upto: w.After + 1, Gone: gone})
+			out.Status = append(out.Status, archive.EntryStatus{Upto: w.After + 1, Missing: gone})
 			if !gone {
 				out.Add(w.Partition, w.After+1, log[w.After-10])
 			}
 		}
 		return out.Append(nil)
 	case "backup/page":
-		return (&archive.Page{}).Append(nil)
+		return (&archive.FileResponse{}).Append(nil)
 	}
 	return []byte("{}"), nil
 }
@@ -197,8 +198,8 @@ func TestFollower(t *testing.T) {
 					t.Errorf("%d bases, %d pieces, %v", len(l.Bases), len(l.Chains), l.Ranges())
 				}
 				for _, b := range l.Bases {
-					if b.Records.Records != 1 || b.Records.Name != archive.NameOf(clusterRecords) {
-						t.Errorf("a base does not say what the cluster was: %+v", b.Records)
+					if b.Metadata.Records != 1 || b.Metadata.Name != archive.FileName(clusterRecords) {
+						t.Errorf("a base does not say what the cluster was: %+v", b.Metadata)
 					}
 				}
 				at, _ := l.Newest()

@@ -18,7 +18,7 @@ func same(m *archive.Manifest, j job) ([]archive.File, bool) {
 			continue
 		}
 		for p := range m.Tables[i].Partitions {
-			if m.Tables[i].Partitions[p].Same(j.part) {
+			if m.Tables[i].Partitions[p].Unchanged(j.part) {
 				return m.Tables[i].Partitions[p].Files, true
 			}
 		}

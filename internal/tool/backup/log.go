@@ -57,18 +57,18 @@ func LoadLog(ctx context.Context, t Target) (*Log, error) {
 		}
 	}
 	slices.SortFunc(names, func(a, b archive.SegmentName) int {
-		return cmp.Or(a.First.Compare(b.First), a.Last.Compare(b.Last), cmp.Compare(a.Sum, b.Sum))
+		return cmp.Or(a.First.Compare(b.First), a.Last.Compare(b.Last), cmp.Compare(a.Digest, b.Digest))
 	})
 	l := new(Log)
 	last := ""
 	for _, n := range names {
-		if n.Before == "" || n.Before != last {
+		if n.Previous == "" || n.Previous != last {
 			l.Chains = append(l.Chains, nil)
-			l.Missing = append(l.Missing, n.Before != "")
+			l.Missing = append(l.Missing, n.Previous != "")
 		}
 		c := len(l.Chains) - 1
 		l.Chains[c] = append(l.Chains[c], n)
-		last = n.Sum
+		last = n.Digest
 	}
 	ids, err := List(ctx, t)
 	if err != nil {
@@ -79,18 +79,18 @@ func LoadLog(ctx context.Context, t Target) (*Log, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m.Followed {
+		if m.Archived {
 			l.Bases = append(l.Bases, m)
 		}
 	}
-	slices.SortFunc(l.Bases, func(a, b *archive.Manifest) int { return a.Moment.Compare(b.Moment) })
+	slices.SortFunc(l.Bases, func(a, b *archive.Manifest) int { return a.Time.Compare(b.Time) })
 	return l, nil
 }
 
 // chainOf returns the chain that continues a backup, or nil if there is none.
 func (l *Log) chainOf(m *archive.Manifest) Chain {
 	for _, c := range l.Chains {
-		if !m.Moment.Before(c.First()) && !m.Moment.After(c.Last()) {
+		if !m.Time.Before(c.First()) && !m.Time.After(c.Last()) {
 			return c
 		}
 	}
@@ -102,12 +102,12 @@ func (l *Log) chainOf(m *archive.Manifest) Chain {
 func (l *Log) Ranges() (out []Range) {
 	for _, c := range l.Chains {
 		base := slices.IndexFunc(l.Bases, func(m *archive.Manifest) bool {
-			return !m.Moment.Before(c.First()) && !m.Moment.After(c.Last())
+			return !m.Time.Before(c.First()) && !m.Time.After(c.Last())
 		})
 		if base < 0 {
 			continue
 		}
-		from := l.Bases[base].Moment
+		from := l.Bases[base].Time
 		for _, n := range c {
 			if n.Last.Before(from) {
 				continue
@@ -144,7 +144,7 @@ func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive
 		return nil, "", err
 	}
 	s, sum, err := archive.DecodeSegment(data)
-	if err == nil && (n.Sum != short(sum) || n.Before != short(s.Before)) {
+	if err == nil && (n.Digest != short(sum) || n.Previous != short(s.Previous)) {
 		err = fmt.Errorf("%w: its contents do not match its name", archive.ErrDamaged)
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive
 }
 
 // short returns the part of a digest that is contained in the name of a segment.
-func short(sum string) string { return sum[:min(len(sum), archive.ShortSum)] }
+func short(sum string) string { return sum[:min(len(sum), archive.ShortDigestLen)] }
 
 // Verify reads and checks all segments of the log, and checks that each one continues the previous one. told, if not
 // nil, receives the progress.
@@ -167,7 +167,7 @@ func (l *Log) Verify(ctx context.Context, t Target, told func(p Progress)) error
 			if err != nil {
 				return err
 			}
-			if i > 0 && s.Before != before {
+			if i > 0 && s.Previous != before {
 				return fmt.Errorf("segment %s of the archive: %w: it does not continue the previous segment", &n,
 					archive.ErrDamaged)
 			}

@@ -82,12 +82,12 @@ func (p *past) segments(n int, hole bool) {
 		p.sum = ""
 	}
 	for range n {
-		s := archive.Segment{Cluster: "c", Before: p.sum}
+		s := archive.Segment{Cluster: "c", Previous: p.sum}
 		var b archive.Builder
 		for i := range 3 {
-			s.Marks = append(s.Marks, archive.Mark{Moment: tick(p.marks),
+			s.RestorePoints = append(s.RestorePoints, archive.RestorePoint{Time: tick(p.marks),
 				Tables: []archive.Table{{Keyspace: "ks", Name: fmt.Sprint("t", p.marks), ID: 1024}}})
-			records := archive.AppendKey(nil, i, append(make([]byte, 4), archive.RecordsKey...))
+			records := archive.AppendKey(nil, i, append(make([]byte, 4), archive.MetadataKey...))
 			if err := errors.Join(b.Add(records, fmt.Append(nil, p.marks)),
 				b.Add(archive.AppendKey(nil, i, rowKey), cell(p.marks))); err != nil {
 				p.t.Fatal(err)
@@ -114,7 +114,7 @@ func (p *past) base(id string, at time.Time, followed bool) {
 	if err := b.Add(rowKey[4:], []byte(id)); err != nil {
 		p.t.Fatal(err)
 	}
-	m := archive.Manifest{ID: id, Moment: at, Followed: followed, Records: b.File()}
+	m := archive.Manifest{ID: id, Time: at, Archived: followed, Metadata: b.File()}
 	data, err := m.Encode()
 	err = errors.Join(err, p.target.Put(p.t.Context(), fileName(b.File().Name), b.Data()),
 		p.target.Put(p.t.Context(), manifestName(id), data))
@@ -157,7 +157,7 @@ func valueAt(ctx context.Context, l *Log, t Target, at time.Time) (mark time.Tim
 		(tables[0].Name != fmt.Sprint("t", n) || string(point.Records) != fmt.Sprint(n)) {
 		err = fmt.Errorf("what the cluster was is not as of mark %d: %v %s", n, tables, point.Records)
 	}
-	return point.Manifest.Moment, n, err
+	return point.Manifest.Time, n, err
 }
 
 // TestLog proves that what is restored is the state of the newest mark at or before the time that was asked for, or
@@ -304,7 +304,7 @@ func TestPrune(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !m.Followed {
+				if !m.Archived {
 					left++
 				}
 				if err := (&Checker{Target: p.target}).Check(t.Context(), m); err != nil {

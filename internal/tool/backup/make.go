@@ -65,11 +65,11 @@ const (
 
 // Make creates a backup and returns its manifest. If it fails or the process is killed, the next backup reuses the
 // stored files. If a node has lost the snapshot because of a restart, the backup starts over with a new snapshot.
-func (k *Maker) Make(ctx context.Context) (*archive.Manifest, *archive.Taken, error) {
+func (k *Maker) Make(ctx context.Context) (*archive.Manifest, *archive.Snapshot, error) {
 	var err error
 	for range begunMax {
 		var m *archive.Manifest
-		var taken *archive.Taken
+		var taken *archive.Snapshot
 		if m, taken, err = k.try(ctx); err == nil || ctx.Err() != nil {
 			return m, taken, err
 		}
@@ -86,7 +86,7 @@ type lostError struct{ error }
 
 func (e *lostError) Unwrap() error { return e.error }
 
-func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, error) {
+func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Snapshot, error) {
 	before, err := k.stored(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -95,7 +95,7 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, err
 	if err != nil {
 		return nil, nil, err
 	}
-	taken := new(archive.Taken)
+	taken := new(archive.Snapshot)
 	if err := json.Unmarshal(answer, taken); err != nil {
 		return nil, nil, fmt.Errorf("cannot decode the response of the node: %w", err)
 	}
@@ -104,7 +104,7 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Taken, err
 }
 
 // Base creates a backup from an existing snapshot, such as a mark of an archive, and completes its table list.
-func (k *Maker) Base(ctx context.Context, taken *archive.Taken) (*archive.Manifest, error) {
+func (k *Maker) Base(ctx context.Context, taken *archive.Snapshot) (*archive.Manifest, error) {
 	before, err := k.stored(ctx)
 	if err != nil {
 		drop(ctx, k.Door, taken.ID)
@@ -114,18 +114,18 @@ func (k *Maker) Base(ctx context.Context, taken *archive.Taken) (*archive.Manife
 }
 
 // read creates a backup from a snapshot and releases the snapshot.
-func (k *Maker) read(ctx context.Context, taken *archive.Taken, before []*archive.Manifest, followed bool) (
+func (k *Maker) read(ctx context.Context, taken *archive.Snapshot, before []*archive.Manifest, followed bool) (
 	*archive.Manifest, error) {
 	defer drop(ctx, k.Door, taken.ID)
 	if err := claim(ctx, k.Target, taken.Cluster); err != nil {
 		return nil, errors.Join(err, k.abandon(ctx))
 	}
-	m := &archive.Manifest{ID: k.id, Moment: taken.Moment, Cluster: taken.Cluster, Software: taken.Software,
-		Tables: taken.Tables, Followed: followed}
-	m.Records = archive.File{Name: archive.NameOf(taken.Records), Bytes: int64(len(taken.Records))}
-	err := archive.Each(taken.Records, func(_, _ []byte) error { m.Records.Records++; return nil })
+	m := &archive.Manifest{ID: k.id, Time: taken.Time, Cluster: taken.Cluster, Software: taken.Software,
+		Tables: taken.Tables, Archived: followed}
+	m.Metadata = archive.File{Name: archive.FileName(taken.Metadata), Bytes: int64(len(taken.Metadata))}
+	err := archive.EachRecord(taken.Metadata, func(_, _ []byte) error { m.Metadata.Records++; return nil })
 	if err == nil {
-		err = k.store(ctx, m.Records.Name, archive.Pack(taken.Records))
+		err = k.store(ctx, m.Metadata.Name, archive.Pack(taken.Metadata))
 	}
 	if err == nil {
 		err = k.partitions(ctx, taken, before)
@@ -136,7 +136,7 @@ func (k *Maker) read(ctx context.Context, taken *archive.Taken, before []*archiv
 	if err != nil {
 		return nil, err
 	}
-	m.Ended = k.Now().UTC()
+	m.Completed = k.Now().UTC()
 	data, err := m.Encode()
 	if err == nil {
 		err = claim(ctx, k.Target, m.Cluster)
@@ -236,7 +236,7 @@ type job struct {
 }
 
 // partitions reads all partitions and fills in their files.
-func (k *Maker) partitions(ctx context.Context, taken *archive.Taken, before []*archive.Manifest) error {
+func (k *Maker) partitions(ctx context.Context, taken *archive.Snapshot, before []*archive.Manifest) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	jobs := make(chan job)
@@ -265,7 +265,7 @@ func (k *Maker) partitions(ctx context.Context, taken *archive.Taken, before []*
 }
 
 // partition reads one partition, unless it has not changed since an earlier backup.
-func (k *Maker) partition(ctx context.Context, taken *archive.Taken, j job, before []*archive.Manifest) error {
+func (k *Maker) partition(ctx context.Context, taken *archive.Snapshot, j job, before []*archive.Manifest) error {
 	trails := make([]trail, 0, len(before))
 	for _, m := range before {
 		if m.Cluster != taken.Cluster {
@@ -283,11 +283,11 @@ func (k *Maker) partition(ctx context.Context, taken *archive.Taken, j job, befo
 		}
 		trails = append(trails, follow(m, j))
 	}
-	asked := archive.Asked{ID: taken.ID, Node: j.part.Node, Partition: j.part.ID}
+	asked := archive.FileRequest{ID: taken.ID, Node: j.part.Node, Partition: j.part.ID}
 	for {
-		asked.Known = asked.Known[:0]
+		asked.KnownFiles = asked.KnownFiles[:0]
 		for i := range trails {
-			asked.Known = trails[i].ahead(asked.Known, asked.From)
+			asked.KnownFiles = trails[i].ahead(asked.KnownFiles, asked.From)
 		}
 		page, err := k.page(ctx, &asked)
 		if err != nil {
@@ -309,7 +309,7 @@ func (k *Maker) partition(ctx context.Context, taken *archive.Taken, j job, befo
 }
 
 // take stores a file if it does not exist.
-func (k *Maker) take(ctx context.Context, asked *archive.Asked, page *archive.Page) error {
+func (k *Maker) take(ctx context.Context, asked *archive.FileRequest, page *archive.FileResponse) error {
 	if page.Data == nil {
 		has, err := k.Target.Has(ctx, fileName(page.File.Name))
 		if err != nil {
@@ -317,7 +317,7 @@ func (k *Maker) take(ctx context.Context, asked *archive.Asked, page *archive.Pa
 		}
 		if !has { // another process has removed it
 			again := *asked
-			again.Known = nil
+			again.KnownFiles = nil
 			if page, err = k.page(ctx, &again); err != nil {
 				return err
 			}
@@ -352,7 +352,7 @@ func (k *Maker) store(ctx context.Context, name string, data []byte) error {
 }
 
 // page requests a file, with retries if the node does not respond.
-func (k *Maker) page(ctx context.Context, asked *archive.Asked) (page *archive.Page, err error) {
+func (k *Maker) page(ctx context.Context, asked *archive.FileRequest) (page *archive.FileResponse, err error) {
 	body, err := json.Marshal(asked)
 	if err != nil {
 		return nil, err
@@ -360,7 +360,7 @@ func (k *Maker) page(ctx context.Context, asked *archive.Asked) (page *archive.P
 	for range pageTries {
 		var answer []byte
 		if answer, err = k.Door.Order(ctx, "backup/page", body); err == nil {
-			return archive.DecodePage(answer)
+			return archive.DecodeFileResponse(answer)
 		}
 		if isGone(err) {
 			break
@@ -378,12 +378,12 @@ func (k *Maker) page(ctx context.Context, asked *archive.Asked) (page *archive.P
 func isGone(err error) bool { return bytes.Contains([]byte(err.Error()), []byte("moment is not kept")) }
 
 // note records that a partition is complete, so that a later backup can reuse it if this one is not completed.
-func (k *Maker) note(ctx context.Context, taken *archive.Taken, j job) error {
+func (k *Maker) note(ctx context.Context, taken *archive.Snapshot, j job) error {
 	k.mu.Lock()
 	k.pending++
 	n := k.pending
 	k.mu.Unlock()
-	m := archive.Manifest{ID: k.id, Moment: taken.Moment, Cluster: taken.Cluster, Tables: []archive.Table{
+	m := archive.Manifest{ID: k.id, Time: taken.Time, Cluster: taken.Cluster, Tables: []archive.Table{
 		{Keyspace: j.table.Keyspace, Name: j.table.Name, ID: j.table.ID, Partitions: []archive.Partition{*j.part}},
 	}}
 	data, err := m.Encode()

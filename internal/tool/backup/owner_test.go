@@ -19,10 +19,10 @@ func put(t *testing.T, target Target, id, cluster string) {
 	t.Helper()
 	at, _ := time.Parse(IDFormat, id)
 	records := archive.Builder{}
-	m := &archive.Manifest{ID: id, Moment: at, Cluster: cluster, Records: records.File()}
+	m := &archive.Manifest{ID: id, Time: at, Cluster: cluster, Metadata: records.File()}
 	data, err := m.Encode()
 	if err == nil {
-		err = target.Put(t.Context(), fileName(m.Records.Name), records.Data())
+		err = target.Put(t.Context(), fileName(m.Metadata.Name), records.Data())
 	}
 	if err == nil {
 		err = target.Put(t.Context(), manifestName(id), data)
@@ -84,8 +84,8 @@ type otherCluster struct{}
 
 // Order implements Door.
 func (otherCluster) Order(_ context.Context, what string, _ []byte) ([]byte, error) {
-	return json.Marshal(archive.Taken{ID: "m", Cluster: "bb", Records: clusterRecords, Nodes: []string{"n"},
-		Moment: time.Unix(1, 0)})
+	return json.Marshal(archive.Snapshot{ID: "m", Cluster: "bb", Metadata: clusterRecords, Nodes: []string{"n"},
+		Time: time.Unix(1, 0)})
 }
 
 // TestMixedRepository proves that where two clusters have stored backups in one place before places had an owner, no
@@ -120,17 +120,17 @@ func TestMixedRepository(t *testing.T) {
 func TestHostileRepository(t *testing.T) {
 	const hostile = "\x1b]0;x\a\n../../etc/passwd"
 	good := func() *archive.Manifest {
-		return &archive.Manifest{ID: older, Cluster: "aa", Records: archive.File{Name: archive.NameOf(nil)},
+		return &archive.Manifest{ID: older, Cluster: "aa", Metadata: archive.File{Name: archive.FileName(nil)},
 			Tables: []archive.Table{{Keyspace: "ks", Name: "t", ID: 1024, Partitions: []archive.Partition{
-				{Files: []archive.File{{Name: archive.NameOf(nil)}}}}}}}
+				{Files: []archive.File{{Name: archive.FileName(nil)}}}}}}}
 	}
 	for name, change := range map[string]func(m *archive.Manifest){
 		"id":           func(m *archive.Manifest) { m.ID = hostile },
 		"another id":   func(m *archive.Manifest) { m.ID = newer },
 		"cluster":      func(m *archive.Manifest) { m.Cluster = hostile },
 		"software":     func(m *archive.Manifest) { m.Software = hostile },
-		"records":      func(m *archive.Manifest) { m.Records.Name = "x" },
-		"no records":   func(m *archive.Manifest) { m.Records.Name = "" },
+		"records":      func(m *archive.Manifest) { m.Metadata.Name = "x" },
+		"no records":   func(m *archive.Manifest) { m.Metadata.Name = "" },
 		"keyspace":     func(m *archive.Manifest) { m.Tables[0].Keyspace = hostile },
 		"table":        func(m *archive.Manifest) { m.Tables[0].Name = hostile },
 		"empty file":   func(m *archive.Manifest) { m.Tables[0].Partitions[0].Files[0].Name = "" },

@@ -59,7 +59,7 @@ func open(t *testing.T, p *Place) Target {
 // TestTargets proves of all kinds of targets what Target says, and that they find again what they have after they were
 // opened anew.
 func TestTargets(t *testing.T) {
-	file := fileName(archive.NameOf([]byte("rows")))
+	file := fileName(archive.FileName([]byte("rows")))
 	for name, place := range map[string]func(t *testing.T) *Place{
 		"directory": func(t *testing.T) *Place { return &Place{Name: t.TempDir()} },
 		"bucket":    func(t *testing.T) *Place { return inBucket(s3.New(t, 2)) },
@@ -165,7 +165,7 @@ func TestSealed(t *testing.T) {
 	p.Key = key(t, 1)
 	target, ctx := open(t, p), t.Context()
 	rows := []byte("nobody may read these rows")
-	name := fileName(archive.NameOf(rows))
+	name := fileName(archive.FileName(rows))
 	if err := target.Put(ctx, name, rows); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestSealed(t *testing.T) {
 	var hidden string
 	s.Change(func(objects map[string][]byte) {
 		for key, data := range objects {
-			if strings.Contains(key, archive.NameOf(rows)[2:]) || bytes.Contains(data, rows[:8]) {
+			if strings.Contains(key, archive.FileName(rows)[2:]) || bytes.Contains(data, rows[:8]) {
 				t.Errorf("%s shows what is in it", key)
 			}
 			if strings.Contains(key, "files/") {

@@ -29,7 +29,7 @@ type Point struct {
 func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
 	var base *archive.Manifest
 	for _, m := range l.Bases {
-		if !m.Moment.After(at) && l.chainOf(m) != nil {
+		if !m.Time.After(at) && l.chainOf(m) != nil {
 			base = m
 		}
 	}
@@ -37,10 +37,10 @@ func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
 	if base == nil || !slices.ContainsFunc(l.Ranges(), has) {
 		return nil, l.cannot(at)
 	}
-	p := &Point{target: t, base: base.Moment}
+	p := &Point{target: t, base: base.Time}
 	chain := l.chainOf(base)
 	for _, n := range chain {
-		if n.Last.After(base.Moment) && !n.First.After(at) {
+		if n.Last.After(base.Time) && !n.First.After(at) {
 			p.segments = append(p.segments, n)
 		}
 	}
@@ -49,7 +49,7 @@ func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
 	if err := p.find(ctx, at); err != nil {
 		return nil, err
 	}
-	m.ID, m.Moment = base.ID+"+"+p.mark.Sub(base.Moment).String(), p.mark
+	m.ID, m.Time = base.ID+"+"+p.mark.Sub(base.Time).String(), p.mark
 	return p, nil
 }
 
@@ -73,7 +73,7 @@ func (p *Point) find(ctx context.Context, at time.Time) error {
 	described := false
 	for i := len(p.segments) - 1; i >= 0; i-- {
 		last := i == len(p.segments)-1
-		if !last && !p.segments[i].Described {
+		if !last && !p.segments[i].HasMetadata {
 			continue
 		}
 		s, _, err := readSegment(ctx, p.target, p.segments[i])
@@ -81,12 +81,12 @@ func (p *Point) find(ctx context.Context, at time.Time) error {
 			return err
 		}
 		n := -1
-		for j, m := range s.Marks {
-			if m.Moment.After(at) || !m.Moment.After(p.base) {
+		for j, m := range s.RestorePoints {
+			if m.Time.After(at) || !m.Time.After(p.base) {
 				continue
 			}
-			if last && m.Moment.After(p.mark) {
-				p.mark = m.Moment
+			if last && m.Time.After(p.mark) {
+				p.mark = m.Time
 			}
 			if len(m.Tables) > 0 {
 				n = j
@@ -96,9 +96,9 @@ func (p *Point) find(ctx context.Context, at time.Time) error {
 			continue
 		}
 		described = true
-		p.tables(s.Marks[n].Tables)
+		p.tables(s.RestorePoints[n].Tables)
 		err = s.Each(func(mark int, table uint32, key, value []byte) error {
-			if mark == n && table == 0 && string(key) == archive.RecordsKey {
+			if mark == n && table == 0 && string(key) == archive.MetadataKey {
 				p.Records = append([]byte{}, value...)
 			}
 			return nil
@@ -135,14 +135,14 @@ func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
 		if err != nil {
 			return err
 		}
-		if i > 0 && s.Before != before {
+		if i > 0 && s.Previous != before {
 			return fmt.Errorf("segment %s of the archive: %w: it does not continue the previous segment", &n, archive.ErrDamaged)
 		}
 		before = sum
 		var list []change
 		at := 0
 		err = s.Each(func(mark int, table uint32, key, value []byte) error {
-			if m := s.Marks[mark].Moment; table == 0 || m.After(p.mark) || !m.After(p.base) {
+			if m := s.RestorePoints[mark].Time; table == 0 || m.After(p.mark) || !m.After(p.base) {
 				return nil
 			}
 			if mark != at && len(list) > 0 {

@@ -103,11 +103,11 @@ func (p *Pruner) backups(ids []string, manifests map[string]*archive.Manifest) (
 	if p.KeepLast == 0 && p.OlderThan == 0 {
 		return nil
 	}
-	own := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return manifests[id].Followed })
+	own := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return manifests[id].Archived })
 	newer := map[string]int{} // the number of newer backups of the cluster
 	for _, id := range slices.Backward(own) {
 		m := manifests[id]
-		young := p.OlderThan > 0 && p.Now().Sub(m.Moment) < p.OlderThan
+		young := p.OlderThan > 0 && p.Now().Sub(m.Time) < p.OlderThan
 		if newer[m.Cluster] >= max(p.KeepLast, 1) && !young {
 			gone = append(gone, id)
 		}
@@ -125,7 +125,7 @@ func (p *Pruner) archived(l *Log) (bases []string, segments Chain) {
 	horizon := p.Now().Add(-p.Keep)
 	var first *archive.Manifest
 	for _, m := range l.Bases {
-		if !m.Moment.After(horizon) && l.chainOf(m) != nil {
+		if !m.Time.After(horizon) && l.chainOf(m) != nil {
 			first = m
 		}
 	}
@@ -133,13 +133,13 @@ func (p *Pruner) archived(l *Log) (bases []string, segments Chain) {
 		return nil, nil
 	}
 	for _, m := range l.Bases {
-		if m.Moment.Before(first.Moment) {
+		if m.Time.Before(first.Time) {
 			bases = append(bases, m.ID)
 		}
 	}
 	for _, c := range l.Chains {
 		for _, n := range c {
-			if n.Last.Before(first.Moment) {
+			if n.Last.Before(first.Time) {
 				segments = append(segments, n)
 			}
 		}

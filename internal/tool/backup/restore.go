@@ -49,11 +49,11 @@ func (r *Restorer) Restore(ctx context.Context) error {
 		records = r.Point.Records
 	}
 	if records == nil {
-		if records, err = read(ctx, r.Target, r.Manifest.Records); err != nil {
+		if records, err = read(ctx, r.Target, r.Manifest.Metadata); err != nil {
 			return err
 		}
 	}
-	o := archive.Restore{Backup: r.Manifest.ID, Records: records, Tables: r.Tables, Roles: r.Roles}
+	o := archive.Restore{Backup: r.Manifest.ID, Metadata: records, Tables: r.Tables, Roles: r.Roles}
 	answer, err := r.order(ctx, "restore/tables", &o)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (r *Restorer) Restore(ctx context.Context) error {
 	}
 	is := map[uint32]uint32{}
 	for _, t := range made.Tables {
-		is[t.Was] = t.Is
+		is[t.OldID] = t.NewID
 	}
 	var pieces []piece
 	for i := range r.Manifest.Tables {
@@ -171,7 +171,7 @@ func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
 	}
 	if len(r.batches) > 0 {
 		whole := binary.BigEndian.AppendUint32(nil, j.was)
-		err := archive.Each(plain, func(key, _ []byte) error {
+		err := archive.EachRecord(plain, func(key, _ []byte) error {
 			whole = append(whole[:4], key...)
 			r.look(whole)
 			return nil
@@ -180,7 +180,7 @@ func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
 			return err
 		}
 	}
-	page := archive.Page{File: j.file, Table: table, Data: data}
+	page := archive.FileResponse{File: j.file, Table: table, Data: data}
 	if _, err := r.page(ctx, "restore/rows", &page); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
 	return r.pace.wait(ctx, r.Rate, j.file.Bytes)
 }
 
-func (r *Restorer) page(ctx context.Context, what string, page *archive.Page) ([]byte, error) {
+func (r *Restorer) page(ctx context.Context, what string, page *archive.FileResponse) ([]byte, error) {
 	body, err := page.Append(nil)
 	if err != nil {
 		return nil, err

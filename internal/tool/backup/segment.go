@@ -25,7 +25,7 @@ func (s *segment) full() bool {
 
 // add adds a change of the newest mark. Keys must be in ascending order.
 func (s *segment) add(key, value []byte) error {
-	if err := s.b.Add(archive.AppendKey(nil, len(s.Marks)-1, key), value); err != nil {
+	if err := s.b.Add(archive.AppendKey(nil, len(s.RestorePoints)-1, key), value); err != nil {
 		return err
 	}
 	if s.b.Full() {
@@ -39,29 +39,29 @@ func (s *segment) add(key, value []byte) error {
 var recordsTable = make([]byte, 4)
 
 // enter adds a mark to the open segment, with the changes before it.
-func (f *Follower) enter(taken *archive.Taken, c *changes) error {
+func (f *Follower) enter(taken *archive.Snapshot, c *changes) error {
 	if f.open == nil {
 		f.open = &segment{began: time.Now()}
 		f.open.Segment.Cluster, f.open.Segment.Software = taken.Cluster, taken.Software
 		if f.tip != nil {
-			f.open.Before = f.tip.sum
+			f.open.Previous = f.tip.sum
 		}
 	}
 	if f.tip == nil {
 		f.tip = &tip{cluster: taken.Cluster}
 	}
 	s := f.open
-	f.tip.records = taken.Records
-	m := archive.Mark{Moment: taken.Moment, Still: taken.Still}
+	f.tip.records = taken.Metadata
+	m := archive.RestorePoint{Time: taken.Time, WritePause: taken.WritePause}
 	tables, list := plainTables(taken.Tables)
-	changed := taken.Described != f.tip.described || tables != f.tip.tables
+	changed := taken.MetadataFile != f.tip.described || tables != f.tip.tables
 	if changed {
 		m.Tables = list
 	}
-	s.Marks = append(s.Marks, m)
+	s.RestorePoints = append(s.RestorePoints, m)
 	if changed {
 		s.described = true
-		if err := s.add(append(bytes.Clone(recordsTable), archive.RecordsKey...), taken.Records); err != nil {
+		if err := s.add(append(bytes.Clone(recordsTable), archive.MetadataKey...), taken.Metadata); err != nil {
 			return err
 		}
 	}
@@ -75,9 +75,9 @@ func (f *Follower) enter(taken *archive.Taken, c *changes) error {
 	for i := range s.Partitions {
 		s.Partitions[i].Node = ""
 	}
-	s.Run, s.Described = taken.Run, taken.Described
-	f.tip.run, f.tip.described, f.tip.tables = taken.Run, taken.Described, tables
-	f.tip.moment, f.tip.still = taken.Moment, taken.Still
+	s.Incarnation, s.MetadataFile = taken.Incarnation, taken.MetadataFile
+	f.tip.run, f.tip.described, f.tip.tables = taken.Incarnation, taken.MetadataFile, tables
+	f.tip.moment, f.tip.still = taken.Time, taken.WritePause
 	f.tip.reach(s.Partitions)
 	return nil
 }

@@ -29,12 +29,12 @@ func Select(m *archive.Manifest, what, as string) ([]archive.RestoredTable, erro
 		if schema.IsSystem(t.Keyspace) || what != "" && t.Keyspace != keyspace || one && t.Name != table {
 			continue
 		}
-		r := archive.RestoredTable{Keyspace: t.Keyspace, Name: t.Name, AsKeyspace: t.Keyspace, As: t.Name}
+		r := archive.RestoredTable{Keyspace: t.Keyspace, Name: t.Name, NewKeyspace: t.Keyspace, NewName: t.Name}
 		if what != "" {
-			r.AsKeyspace = asKeyspace
+			r.NewKeyspace = asKeyspace
 		}
 		if one {
-			r.As = asTable
+			r.NewName = asTable
 		}
 		out = append(out, r)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package share
+package fairshare
 
 import (
 	"context"
@@ -12,17 +12,17 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestSlots proves that no more callers work than there are slots, that a freed slot goes to the claimant that has used
-// the least, and that a caller whose context ends leaves nothing behind.
+// TestSlots checks that the number of concurrent callers never exceeds the number of slots. It also checks that a freed
+// slot goes to the principal with the lowest use, and that a caller whose context ends leaves no slot acquired.
 func TestSlots(t *testing.T) {
 	var now atomic.Int64
 	s := NewSlots(1, func() time.Duration { return time.Duration(now.Load()) })
-	greedy, modest := Claimant{User: 1, Connection: 1}, Claimant{User: 2, Connection: 2}
+	greedy, modest := Principal{User: 1, Connection: 1}, Principal{User: 2, Connection: 2}
 	if s.Enter(t.Context(), greedy, 0) != nil || s.TryEnter() || s.Used() != 1 {
-		t.Fatal("one slot is not one slot")
+		t.Fatal("a single slot was acquired twice or not at all")
 	}
-	order := make(chan Claimant, 10)
-	enter := func(who Claimant, waiting int) {
+	order := make(chan Principal, 10)
+	enter := func(who Principal, waiting int) {
 		go func() {
 			if s.Enter(context.Background(), who, 0) == nil {
 				order <- who
@@ -57,7 +57,7 @@ func TestSlots(t *testing.T) {
 	enter(modest, 2)
 	s.Leave(greedy, time.Second)
 	if first := <-order; first != modest {
-		t.Error("the slot went to the claimant that has used the most")
+		t.Error("the slot went to the principal with the highest use")
 	}
 	s.Leave(modest, 1)
 	s.Leave(<-order, 1)

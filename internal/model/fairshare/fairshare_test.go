@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package share
+package fairshare
 
 import (
 	"fmt"
@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// demand is a claimant that asks for so many requests of a price in each millisecond.
+// demand is a principal that makes a number of requests per millisecond, each at a price.
 type demand struct {
-	Claimant
+	Principal
 	perMS float64
 	price int64
 }
 
-// divide runs demands for ten seconds against what fills at one unit a microsecond, with a reserve of 40 ms, and
-// returns the part that each got in the last eight.
+// divide runs demands for ten seconds against a supply of one unit per microsecond, with a reserve of 40 ms. It returns
+// the fraction that each demand got in the last eight seconds.
 func divide(t *testing.T, demands []demand) []float64 {
 	t.Helper()
 	const reserve, most = 40_000., 60_000.
@@ -41,11 +41,11 @@ func divide(t *testing.T, demands []demand) []float64 {
 		rng.Shuffle(len(asks), func(i, k int) { asks[i], asks[k] = asks[k], asks[i] })
 		for _, i := range asks {
 			d := &demands[i]
-			if balance <= reserve*s.Reserve(d.Claimant, time.Duration(ms)*time.Millisecond) {
+			if balance <= reserve*s.Reserve(d.Principal, time.Duration(ms)*time.Millisecond) {
 				continue
 			}
 			balance -= float64(d.price)
-			s.Took(d.Claimant, d.price)
+			s.Took(d.Principal, d.price)
 			if ms >= 2000 {
 				got[i] += float64(d.price) / 8e6
 			}
@@ -58,18 +58,18 @@ func same(t *testing.T, what string, got, want []float64, slack float64) {
 	t.Helper()
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > slack {
-			t.Errorf("%s: the parts are %.3f, want %.3f", what, got, want)
+			t.Errorf("%s: the fractions are %.3f, want %.3f", what, got, want)
 			return
 		}
 	}
 }
 
-// TestUsers proves SH1 for users: the one that asks most gets no more than others that ask for their share, a user that
-// asks for less gets all of it, and what it leaves is divided evenly, whatever a request costs and however many
-// connections a user has.
+// TestUsers checks SH1 for users. The most demanding user gets no more than others that request at least their share. A
+// user that requests less gets all of it, and the rest is divided evenly. Neither the price of a request nor the number
+// of a user's connections matters.
 func TestUsers(t *testing.T) {
 	u := func(user uint32, perMS float64, price int64) demand {
-		return demand{Claimant{User: user, Connection: user}, perMS, price}
+		return demand{Principal{User: user, Connection: user}, perMS, price}
 	}
 	for _, c := range []struct {
 		what    string
@@ -87,49 +87,50 @@ func TestUsers(t *testing.T) {
 	}
 	many := []demand{u(1, 20, 100)}
 	for i := range uint32(10) {
-		many = append(many, demand{Claimant{User: 2, Connection: i}, 20, 100})
+		many = append(many, demand{Principal{User: 2, Connection: i}, 20, 100})
 	}
 	if got := divide(t, many); math.Abs(got[0]-0.5) > 0.04 {
-		t.Errorf("a user with one connection beside one with ten gets %.3f", got[0])
+		t.Errorf("a user with one connection competing with a user with ten gets %.3f", got[0])
 	}
 }
 
-// TestConnections proves SH1 for connections of a user: the one with thousands of requests does not starve the others.
+// TestConnections checks SH1 for the connections of a user: a connection with thousands of requests does not starve the
+// others.
 func TestConnections(t *testing.T) {
-	demands := []demand{{Claimant{User: 7, Connection: 0}, 1000, 100}}
+	demands := []demand{{Principal{User: 7, Connection: 0}, 1000, 100}}
 	want := []float64{0.7}
 	for i := range uint32(6) {
-		demands = append(demands, demand{Claimant{User: 7, Connection: i + 1}, 0.5, 100})
+		demands = append(demands, demand{Principal{User: 7, Connection: i + 1}, 0.5, 100})
 		want = append(want, 0.05)
 	}
 	same(t, "a loud connection and six quiet ones", divide(t, demands), want, 0.03)
-	demands = []demand{{Claimant{User: 7, Connection: 0}, 1000, 100}, {Claimant{User: 7, Connection: 1}, 20, 100}}
+	demands = []demand{{Principal{User: 7, Connection: 0}, 1000, 100}, {Principal{User: 7, Connection: 1}, 20, 100}}
 	same(t, "two that both want more than half", divide(t, demands), []float64{0.5, 0.5}, 0.04)
 }
 
-// TestLow proves SH2: low priority gets nothing while normal priority asks for all, what that leaves otherwise, and all
-// when it is alone.
+// TestLow checks SH2: low priority gets nothing while normal priority requests everything, the remainder otherwise, and
+// everything if it is alone.
 func TestLow(t *testing.T) {
 	d := func(conn uint32, low bool, perMS float64) demand {
-		return demand{Claimant{User: 1, Connection: conn, Low: low}, perMS, 100}
+		return demand{Principal{User: 1, Connection: conn, Low: low}, perMS, 100}
 	}
 	same(t, "too much of normal", divide(t, []demand{d(1, false, 50), d(2, true, 50)}), []float64{1, 0}, 0.02)
 	same(t, "six tenths of normal", divide(t, []demand{d(1, false, 6), d(2, true, 50)}), []float64{0.6, 0.4}, 0.02)
 	same(t, "low alone", divide(t, []demand{d(2, true, 50)}), []float64{1}, 0.02)
 }
 
-// TestForgets proves that what was had long ago counts no more.
+// TestForgets checks that old use no longer counts.
 func TestForgets(t *testing.T) {
 	var s Shares
 	for i := range uint32(200) {
-		s.Took(Claimant{User: i, Connection: i}, 1<<40)
+		s.Took(Principal{User: i, Connection: i}, 1<<40)
 	}
-	s.Took(Claimant{User: 1, Connection: 1}, 1<<50)
-	if s.Reserve(Claimant{User: 1, Connection: 1}, 0) < 0.3 {
-		t.Error("who has had most need not wait")
+	s.Took(Principal{User: 1, Connection: 1}, 1<<50)
+	if s.Reserve(Principal{User: 1, Connection: 1}, 0) < 0.3 {
+		t.Error("the principal with the highest use need not wait")
 	}
-	if got := s.Reserve(Claimant{User: 1, Connection: 1}, time.Minute); got != 0 {
-		t.Errorf("after a minute %v is asked for", got)
+	if got := s.Reserve(Principal{User: 1, Connection: 1}, time.Minute); got != 0 {
+		t.Errorf("the reserve after a minute is %v", got)
 	}
 }
 
@@ -137,7 +138,7 @@ func BenchmarkReserve(b *testing.B) {
 	var s Shares
 	b.ReportAllocs()
 	for i := uint32(0); b.Loop(); i++ {
-		c := Claimant{User: i, Connection: i >> 8}
+		c := Principal{User: i, Connection: i >> 8}
 		if s.Reserve(c, time.Duration(i)) > 1 {
 			b.Fatal(fmt.Sprint(c))
 		}

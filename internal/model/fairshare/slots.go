@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package share
+package fairshare
 
 import (
 	"context"
@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// waitingMax bounds how many callers wait for a slot.
+// waitingMax is the maximum number of callers waiting for a slot.
 const waitingMax = 4096
 
-// ErrWaiting refuses a caller because too many wait for a slot already, ErrLate one that has waited for its limit.
+// ErrWaiting reports that too many callers already wait for a slot. ErrLate reports that a caller has waited until its
+// limit.
 var (
 	ErrWaiting = errors.New("too many requests wait for a processor")
 	ErrLate    = errors.New("no processor was free in time")
 )
 
-// Slots lets a fixed number of callers work at the same time. A freed slot goes to the waiting claimant that has used
-// the least lately; among equals to the one that has waited longest. It is safe for concurrent use.
+// Slots limits the number of concurrent callers. A freed slot goes to the waiting principal with the lowest recent use,
+// and among equals to the one that has waited longest. It is safe for concurrent use.
 type Slots struct {
 	now func() time.Duration
 
@@ -32,22 +33,24 @@ type Slots struct {
 }
 
 type waiter struct {
-	who     Claimant
+	who     Principal
 	granted chan struct{}
 }
 
-// NewSlots makes n slots. now returns the time since any fixed instant; it never goes back.
+// NewSlots returns n slots. now returns the time since a fixed instant and never decreases.
 func NewSlots(n int, now func() time.Duration) *Slots { return &Slots{now: now, all: n, free: n} }
 
-// Enter takes a slot. It waits for one until ctx ends, and no longer than limit if that is above 0. The error is
-// ErrWaiting, ErrLate or that of ctx. No context is derived from ctx: a timer of such a context may ask ctx after Enter
-// has returned, and the memory of a request's context is used again.
-func (s *Slots) Enter(ctx context.Context, who Claimant, limit time.Duration) error {
+// Enter acquires a slot. It waits until ctx ends, or up to limit if limit is positive. The error is ErrWaiting,
+// ErrLate, or the error of ctx.
+//
+// Enter derives no context from ctx. The timer of a derived context could use ctx after Enter has returned, when the
+// memory of the request's context may have been reused.
+func (s *Slots) Enter(ctx context.Context, who Principal, limit time.Duration) error {
 	if s.TryEnter() {
 		return nil
 	}
 	s.mu.Lock()
-	if s.free > 0 { // since then
+	if s.free > 0 { // a slot was freed after TryEnter
 		s.free--
 		s.mu.Unlock()
 		return nil
@@ -78,12 +81,12 @@ func (s *Slots) Enter(ctx context.Context, who Claimant, limit time.Duration) er
 	if i := slices.Index(s.waiting, w); i >= 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 	} else {
-		s.passOn() // it was granted in the meantime
+		s.passOn() // the slot was granted in the meantime
 	}
 	return err
 }
 
-// TryEnter takes a slot if one is free.
+// TryEnter acquires a slot if one is free.
 func (s *Slots) TryEnter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,15 +97,15 @@ func (s *Slots) TryEnter() bool {
 	return true
 }
 
-// Leave gives a slot back that a claimant has held for some time.
-func (s *Slots) Leave(who Claimant, held time.Duration) {
+// Leave releases a slot that a principal has held for the given time.
+func (s *Slots) Leave(who Principal, held time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shares.Took(who, max(int64(held), 1))
 	s.passOn()
 }
 
-// passOn gives a slot to the next waiter, or makes it free. mu is held.
+// passOn grants a slot to the next waiter, or marks it as free. The caller must hold mu.
 func (s *Slots) passOn() {
 	if len(s.waiting) == 0 {
 		s.free++
@@ -119,14 +122,14 @@ func (s *Slots) passOn() {
 	close(w.granted)
 }
 
-// Used returns how many slots are taken.
+// Used returns the number of acquired slots.
 func (s *Slots) Used() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all - s.free
 }
 
-// Contended reports whether anybody waits for a slot.
+// Contended reports whether any caller waits for a slot.
 func (s *Slots) Contended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

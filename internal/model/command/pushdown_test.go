@@ -15,54 +15,54 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestFoldOfRead proves that a fold comes back as it was sent, and that a build which does not know folds passes the
-// field over: to it the read is one without.
-func TestFoldOfRead(t *testing.T) {
+// TestPushdownOfRead checks that a pushdown survives its encoding. A build that does not know the field ignores it and
+// treats the read as an ordinary read.
+func TestPushdownOfRead(t *testing.T) {
 	plain := Read{Table: 600, Key: []byte("k"), Epoch: 7}
 	folded := plain
-	folded.Fold = &Fold{Program: []byte("program"), Rows: 500}
+	folded.Pushdown = &Pushdown{Program: []byte("program"), Rows: 500}
 	b := AppendRead(nil, &folded)
 	var got Read
-	if err := DecodeRead(&got, b); err != nil || got.Fold == nil || !gocmp.Equal(*got.Fold, *folded.Fold) {
-		t.Fatalf("%+v, %v", got.Fold, err)
+	if err := DecodeRead(&got, b); err != nil || got.Pushdown == nil || !gocmp.Equal(*got.Pushdown, *folded.Pushdown) {
+		t.Fatalf("%+v, %v", got.Pushdown, err)
 	}
 	without := AppendRead(nil, &plain)
 	r := codec.NewReader(b[len(without)-1:], ErrMalformed)
-	if f := r.Field(0); !bytes.HasPrefix(b, without[:len(without)-1]) || f.Number != readFold || f.Must {
+	if f := r.Field(0); !bytes.HasPrefix(b, without[:len(without)-1]) || f.Number != readPushdown || f.Must {
 		t.Errorf("the field is %+v", f)
 	}
-	for _, bad := range []*Fold{{}, {Program: make([]byte, FoldBytesMax+1)}} {
-		folded.Fold = bad
+	for _, bad := range []*Pushdown{{}, {Program: make([]byte, PushdownBytesMax+1)}} {
+		folded.Pushdown = bad
 		if err := DecodeRead(&got, AppendRead(nil, &folded)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("a program of %d bytes: %v", len(bad.Program), err)
 		}
 	}
 }
 
-// TestFolded proves that what a replica has made of rows comes back as it was sent, ends by itself, and that cut off it
-// is malformed.
-func TestFolded(t *testing.T) {
+// TestPushdownResult checks that a pushdown result survives its encoding and is self-delimiting, and that a truncated
+// encoding is malformed.
+func TestPushdownResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		some := rapid.SliceOfN(rapid.Byte(), 1, 20)
-		f := Folded{Result: some.Draw(t, "result"), Failed: rapid.Bool().Draw(t, "failed"),
+		f := PushdownResult{Result: some.Draw(t, "result"), Failed: rapid.Bool().Draw(t, "failed"),
 			More: rapid.Bool().Draw(t, "more"), AfterPartition: rapid.Bool().Draw(t, "after"),
 			Rows: rapid.Int64Min(0).Draw(t, "rows"), Bytes: rapid.Int64Min(0).Draw(t, "bytes"),
 			Token: token.Token(rapid.Int64().Draw(t, "token")), Key: some.Draw(t, "key"),
 			Clustering: some.Draw(t, "clustering")}
-		b := AppendFolded(nil, &f)
+		b := AppendPushdownResult(nil, &f)
 		r := codec.NewReader(append(bytes.Clone(b), "rest"...), ErrMalformed)
-		got := TakeFolded(&r)
+		got := TakePushdownResult(&r)
 		diff := gocmp.Diff(f, got, cmpopts.EquateEmpty())
 		if diff != "" || r.Err() != nil || string(r.Rest()) != "rest" {
 			t.Fatalf("%v, %q are left: %s", r.Err(), r.Rest(), diff)
 		}
 		r = codec.NewReader(b[:rapid.IntRange(0, len(b)-1).Draw(t, "cut")], ErrMalformed)
-		if TakeFolded(&r); r.Err() == nil {
+		if TakePushdownResult(&r); r.Err() == nil {
 			t.Fatal("cut off it is taken for whole")
 		}
 	})
-	r := codec.NewReader(AppendFolded(nil, &Folded{More: true}), ErrMalformed)
-	if TakeFolded(&r); r.Err() == nil {
+	r := codec.NewReader(AppendPushdownResult(nil, &PushdownResult{More: true}), ErrMalformed)
+	if TakePushdownResult(&r); r.Err() == nil {
 		t.Error("it has more, but not behind what")
 	}
 }

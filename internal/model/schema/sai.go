@@ -11,11 +11,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// CustomKind is the kind of storage-attached indexes in system_schema.indexes. Their entries are in the order of their
-// values, where those of others (the kind COMPOSITES) are not.
+// CustomKind is the kind of storage-attached indexes in system_schema.indexes. Their entries are ordered by value.
+// Entries of other indexes (the kind COMPOSITES) are not.
 const CustomKind = "CUSTOM"
 
-// The options of indexes that have a meaning here, and class_name, under which they keep the class as it was written.
+// These are the index options that have an effect. class_name stores the class as written.
 const (
 	classOption      = "class_name"
 	targetOption     = "target"
@@ -28,17 +28,17 @@ const (
 	optimizeOption   = "optimize_for"
 )
 
-// LegacyClass is the class that an index has when none is named.
+// LegacyClass is the class of an index if none is specified.
 const LegacyClass = "legacy_local_table"
 
-// attachedOptions are those that a storage-attached index may have.
+// attachedOptions lists the options of storage-attached indexes.
 var attachedOptions = []string{caseOption, normalizeOption, asciiOption, similarityOption, nodesOption, beamOption,
 	optimizeOption}
 
-// analysisOptions are those about texts.
+// analysisOptions lists the options for text analysis.
 var analysisOptions = []string{caseOption, normalizeOption, asciiOption}
 
-// IsAttachedClass reports whether a class after USING is that of storage-attached indexes.
+// IsAttachedClass reports whether a class after USING is a class of storage-attached indexes.
 func IsAttachedClass(class string) bool {
 	switch strings.ToLower(class) {
 	case "sai", "storageattachedindex":
@@ -47,17 +47,17 @@ func IsAttachedClass(class string) bool {
 	return class == "org.apache.cassandra.index.sai.StorageAttachedIndex"
 }
 
-// Attached reports whether an index is a storage-attached one.
+// Attached reports whether an index is a storage-attached index.
 func (i *Index) Attached() bool { return i.Kind == CustomKind }
 
-// Analysis is what an index does to texts before it compares them.
+// Analysis is the text analysis that an index applies before it compares texts.
 type Analysis struct {
-	// Lower takes letters for their lower case, Normalize composes characters (NFC), and ASCII takes letters with
-	// diacritics, ligatures and the like for those of ASCII that look alike.
+	// Lower converts letters to lower case. Normalize composes characters (NFC). ASCII replaces letters with
+	// diacritics, ligatures, and similar characters with similar ASCII letters.
 	Lower, Normalize, ASCII bool
 }
 
-// Analysis is what the options of the index ask for.
+// Analysis returns the analysis that the options of the index specify.
 func (i *Index) Analysis() Analysis {
 	return Analysis{
 		Lower:     strings.EqualFold(i.Options[caseOption], "false"),
@@ -66,15 +66,15 @@ func (i *Index) Analysis() Analysis {
 	}
 }
 
-// Analyzed reports whether an option about texts was given, be it one that changes nothing.
+// Analyzed reports whether an analysis option is specified, even if it has no effect.
 func (i *Index) Analyzed() bool {
 	return slices.ContainsFunc(analysisOptions, func(name string) bool { _, given := i.Options[name]; return given })
 }
 
-// Any reports whether anything is done.
+// Any reports whether the analysis has any effect.
 func (a Analysis) Any() bool { return a != Analysis{} }
 
-// OfVectors reports whether what an index of the table has are vectors, of a column or of a collection.
+// OfVectors reports whether an index of the table contains vectors, from a vector column or a collection.
 func (t *Table) OfVectors(ix *Index) bool {
 	c := t.ByName[ix.Column]
 	if !ix.Attached() || c == nil {
@@ -84,7 +84,7 @@ func (t *Table) OfVectors(ix *Index) bool {
 	return len(types) == 1 && types[0].Kind == cqltype.Vector
 }
 
-// VectorIndexes is how many storage-attached indexes on vectors there are.
+// VectorIndexes returns the number of storage-attached indexes on vectors.
 func (t *Table) VectorIndexes() (n int) {
 	for _, ix := range t.Indexes {
 		if t.OfVectors(ix) {
@@ -94,7 +94,7 @@ func (t *Table) VectorIndexes() (n int) {
 	return n
 }
 
-// Indexed lists the types of what an index has entries of, one or, for the entries of a map, two.
+// Indexed returns the types of the indexed values: one, or two for the entries of a map.
 func (i *Index) Indexed(c *Column) []*cqltype.Type {
 	t := c.Type
 	switch {
@@ -108,7 +108,7 @@ func (i *Index) Indexed(c *Column) []*cqltype.Type {
 	return []*cqltype.Type{t}
 }
 
-// checkAttached checks what only holds for storage-attached indexes.
+// checkAttached checks the rules that only apply to storage-attached indexes.
 func (c *CreateIndex) checkAttached(t *Table, index *Index) error {
 	if err := c.checkNames(); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (c *CreateIndex) checkAttached(t *Table, index *Index) error {
 	return nil
 }
 
-// checkNames refuses options that no storage-attached index has.
+// checkNames rejects options that storage-attached indexes do not have.
 func (c *CreateIndex) checkNames() error {
 	var unknown []string
 	for _, e := range c.options() {
@@ -165,7 +165,7 @@ func attachable(t *cqltype.Type) bool {
 
 func isText(t *cqltype.Type) bool { return t.Kind == cqltype.Text || t.Kind == cqltype.Ascii }
 
-// checkAnalysis checks the options about texts.
+// checkAnalysis checks the analysis options.
 func checkAnalysis(index *Index, c *Column, types []*cqltype.Type) error {
 	given := false
 	for _, name := range analysisOptions {
@@ -203,7 +203,7 @@ func checkAnalysis(index *Index, c *Column, types []*cqltype.Type) error {
 	return nil
 }
 
-// checkVectorOptions checks the options of indexes on vectors.
+// checkVectorOptions checks the options of vector indexes.
 func checkVectorOptions(index *Index, t *cqltype.Type) error {
 	for _, name := range []string{nodesOption, beamOption, optimizeOption, similarityOption} {
 		if _, given := index.Options[name]; given && t.Kind != cqltype.Vector {

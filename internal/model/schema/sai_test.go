@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// attachedTable is a table ks.t with a column of each kind of type.
+// attachedTable returns a table ks.t with a column of each kind of type.
 func attachedTable(t *testing.T) *Schema {
 	t.Helper()
 	must := func(s *Schema, c Change) *Schema {
@@ -36,8 +36,7 @@ func attachedTable(t *testing.T) *Schema {
 			{Name: "v1", Type: vector(1, cqltype.Float)}, {Name: "vi", Type: vector(2, cqltype.Int)}}})
 }
 
-// TestAttachedIndexOptions holds what is refused of a storage-attached index, and accepted, to the texts that Cassandra
-// 5.0.5 gave for the same statements.
+// TestAttachedIndexOptions compares accepted and rejected options of storage-attached indexes with Cassandra 5.0.5.
 func TestAttachedIndexOptions(t *testing.T) {
 	s := attachedTable(t)
 	on := func(column string, target IndexTarget) []TargetSpec { return []TargetSpec{{column, target}} }
@@ -119,8 +118,8 @@ func TestAttachedIndexOptions(t *testing.T) {
 	}
 }
 
-// TestOneAttachedIndex proves that a target has one storage-attached index at most, whatever its class is called,
-// beside a legacy one, and that Cassandra's warnings are counted for those on vectors.
+// TestOneAttachedIndex checks that a target has at most one storage-attached index, regardless of the spelling of its
+// class, in addition to a legacy index. It also checks the number of Cassandra's warnings about vector indexes.
 func TestOneAttachedIndex(t *testing.T) {
 	s := attachedTable(t)
 	create := func(name, column, class string) error {

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fairshare tracks how much of a scarce resource each principal has recently used, and decides who is served
+// next. It reads no clock.
+//
+// Guarantees:
+//
+//   - (SH1) If demand exceeds supply, each user gets an equal share, and each connection of a user an equal part of it,
+//     regardless of demand. Unused shares go to the others.
+//   - (SH2) Low priority gets the supply that normal priority leaves.
+//   - (SH3) Memory use does not depend on the number of principals. Users and connections are identified by hashes, so
+//     two principals can share one share.
+//
+// The caller keeps a balance that refills over time and shrinks with each admission. It admits a principal while the
+// balance exceeds the fraction that Reserve returns. The reserve grows with the principal's recent use. The balance
+// therefore settles at a level at which the heaviest users wait and the others do not.
+package fairshare
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Principal identifies the originator of a request.
+type Principal struct {
+	// User and Connection identify a user and a connection of the user.
+	User, Connection uint32
+	// Low means that all requests of normal priority take precedence.
+	Low bool
+}
+
+// Internal is the principal of the database's own work on table rows, such as building an index. It has low priority,
+// except when it temporarily runs at normal priority.
+var Internal = Principal{User: math.MaxUint32, Connection: math.MaxUint32, Low: true}
+
+// IsInternal reports whether c is Internal, at any priority.
+func (c Principal) IsInternal() bool {
+	c.Low = true
+	return c == Internal
+}
+
+// PrincipalSize is the length of an encoded Principal.
+const PrincipalSize = 9
+
+// Append appends the encoded form of c.
+func (c Principal) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, c.User), c.Connection)
+	low := byte(0)
+	if c.Low {
+		low = 1
+	}
+	return append(dst, low)
+}
+
+// DecodePrincipal reads the output of Append. ok is false if src is not a principal. Additions of a later build are
+// ignored.
+func DecodePrincipal(src []byte) (c Principal, ok bool) {
+	if len(src) < PrincipalSize || src[8] > 1 {
+		return c, false
+	}
+	return Principal{User: binary.BigEndian.Uint32(src), Connection: binary.BigEndian.Uint32(src[4:]),
+		Low: src[8] == 1}, true
+}
+
+const (
+	users       = 64
+	connections = 16
+	// halfLife is the time after which recorded use counts half as much.
+	halfLife = 512 * time.Millisecond
+)
+
+// These constants are fractions of the maximum reserve, which is 1. A single user's connections need reserves from 0 to
+// ofConnection. A user among others needs up to ofUser more. The range of low priority starts where that of normal
+// priority ends.
+const (
+	ofUser       = 1. / 3
+	ofConnection = 1. / 6
+	low          = ofUser + ofConnection
+	// steep is the slope of the reserve above an equal share. At an eighth of the total above the equal share, the
+	// reserve reaches its maximum.
+	steep = 8
+)
+
+// Shares records the recent use of all principals. The zero value has no recorded use. It is safe for concurrent use.
+type Shares struct {
+	// epoch is the number of half-lives up to which the figures have decayed.
+	epoch atomic.Int64
+	aging sync.Mutex
+	// low is the part of total that low priority has used.
+	total, low atomic.Int64
+	// active is the number of users with recorded use. crowded is set if any user has several connections with recorded
+	// use.
+	active  atomic.Int64
+	crowded atomic.Bool
+	byUser  [users]user
+}
+
+type user struct {
+	total atomic.Int64
+	// most is the use of the connection with the highest use.
+	most atomic.Int64
+	had  [connections]atomic.Int64
+}
+
+// Took records that a principal has used an amount.
+func (s *Shares) Took(c Principal, amount int64) {
+	u := &s.byUser[c.User%users]
+	if u.total.Add(amount) == amount {
+		s.active.Add(1)
+	}
+	s.total.Add(amount)
+	if c.Low {
+		s.low.Add(amount)
+	}
+	had := u.had[c.Connection%connections].Add(amount)
+	most := u.most.Load()
+	if had > most {
+		u.most.Store(had)
+	}
+	if had == amount && most > 0 {
+		s.crowded.Store(true)
+	}
+}
+
+// Rivals reports whether any other principal has recorded use, or c itself at another priority.
+func (s *Shares) Rivals(c Principal) bool {
+	all, low := s.total.Load(), s.low.Load()
+	return s.crowded.Load() || s.byUser[c.User%users].total.Load() < all || low > 0 && (!c.Low || low < all)
+}
+
+// Reserve returns the fraction of the maximum reserve, from 0 to 1, that must remain for c to be admitted. now is the
+// time since a fixed instant and never decreases.
+func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
+	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {
+		s.age(epoch)
+	}
+	need := 0.
+	if c.Low {
+		need = low
+	}
+	u := &s.byUser[c.User%users]
+	of, all := float64(u.total.Load()), float64(s.total.Load())
+	if of <= 0 || all <= 0 {
+		return need
+	}
+	// Use above an equal share of the total increases the reserve. The deduction is the same for all users and thus
+	// favors none.
+	need += ofUser * min(1, max(0, steep*(of/all-1/float64(max(1, s.active.Load())))))
+	if s.crowded.Load() {
+		// The connection with the highest use gets the full increase, regardless of the use of the user's other
+		// connections. A user gains nothing by opening many connections.
+		need += ofConnection * min(
+			1,
+			max(0, 1+(float64(u.had[c.Connection%connections].Load())-float64(u.most.Load()))/of),
+		)
+	}
+	return need
+}
+
+// before reports whether a has lower recent use than b: first compared by user, then by connection of the same user.
+// Low priority comes last. now is as for Reserve.
+func (s *Shares) before(a, b Principal, now time.Duration) bool {
+	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {
+		s.age(epoch)
+	}
+	if a.Low != b.Low {
+		return b.Low
+	}
+	u, v := &s.byUser[a.User%users], &s.byUser[b.User%users]
+	if u != v {
+		return u.total.Load() < v.total.Load()
+	}
+	return u.had[a.Connection%connections].Load() < v.had[b.Connection%connections].Load()
+}
+
+// age halves the recorded use for each half-life that has passed.
+func (s *Shares) age(epoch int64) {
+	if !s.aging.TryLock() {
+		return // another goroutine does it
+	}
+	defer s.aging.Unlock()
+	by := min(epoch-s.epoch.Load(), 62)
+	if by <= 0 {
+		return
+	}
+	s.epoch.Store(epoch)
+	var total, active int64
+	crowded := false
+	for i := range s.byUser {
+		u := &s.byUser[i]
+		if u.total.Load() == 0 {
+			continue
+		}
+		var sum, most, n int64
+		for k := range u.had {
+			had := u.had[k].Load() >> by
+			if u.had[k].Store(had); had > 0 {
+				n++
+			}
+			sum, most = sum+had, max(most, had)
+		}
+		u.total.Store(sum)
+		u.most.Store(most)
+		if total += sum; sum > 0 {
+			active++
+		}
+		crowded = crowded || n > 1
+	}
+	s.total.Store(total)
+	s.low.Store(min(s.low.Load()>>by, total))
+	s.active.Store(active)
+	s.crowded.Store(crowded)
+}
