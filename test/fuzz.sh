@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the repository for a while each: test/fuzz.sh [TIME], default 60s. Prints the executions of each.
+# Runs every fuzz target of the repository for TIME each (default 60s) and prints the number of executions: test/fuzz.sh [TIME]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 each=${1:-60s}

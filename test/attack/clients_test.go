@@ -18,15 +18,15 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// request is a frame with a query, without values and with the largest pages there are.
+// request returns a frame with a query, without values and with the maximum page size.
 func request(stream int16, text string) []byte {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency, q.PageSize = dberr.One, 1<<20
 	return rawclient.AppendFrame(nil, stream, cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
 }
 
-// TestUnreadPages proves A8: clients that ask for large pages and never read them hold no more than their share of
-// memory, and others do not wait for them.
+// TestUnreadPages checks A8: clients that request large pages and never read them use no more than their share of
+// memory and do not delay other clients.
 func TestUnreadPages(t *testing.T) {
 	v := startVictim(t)
 	v.fill(400, 64<<10)
@@ -35,7 +35,7 @@ func TestUnreadPages(t *testing.T) {
 		leave := v.mute(200, func(c *rawclient.Conn) {
 			for i := range int16(4) {
 				if _, err := c.Write(request(i, "SELECT v FROM ks.big")); err != nil {
-					return // cut off
+					return // the connection was closed
 				}
 			}
 		})
@@ -47,8 +47,7 @@ func TestUnreadPages(t *testing.T) {
 	v.endure()
 }
 
-// mute connects clients at once, each of which does as it is told and then neither writes nor reads until leave is
-// called.
+// mute connects n clients concurrently. Each runs do and then neither writes nor reads until leave is called.
 func (v *victim) mute(n int, do func(c *rawclient.Conn)) (leave func()) {
 	v.t.Helper()
 	var held []*rawclient.Conn
@@ -71,16 +70,16 @@ func (v *victim) mute(n int, do func(c *rawclient.Conn)) (leave func()) {
 	return leave
 }
 
-// TestPartialFrames proves A8: frames that never end hold no more than their share of memory.
+// TestPartialFrames checks A8: incomplete frames use no more than their share of memory.
 func TestPartialFrames(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
 	frame := make([]byte, 8<<20)
 	copy(frame, rawclient.AppendFrame(nil, 1, cqlwire.OpQuery, nil))
-	binary.BigEndian.PutUint32(frame[5:], 200<<20) // more is to come
+	binary.BigEndian.PutUint32(frame[5:], 200<<20) // announces more bytes than are sent
 	for range rounds(2) {
 		before := v.metric("cql_bytes_received_total")
-		leave := v.mute(200, func(c *rawclient.Conn) { _, _ = c.Write(frame) }) // it may be refused in the middle
+		leave := v.mute(200, func(c *rawclient.Conn) { _, _ = c.Write(frame) }) // may fail
 		v.until("parts of frames are held", func() bool {
 			return v.metric("cql_bytes_received_total")-before >= 64<<20
 		})
@@ -89,7 +88,7 @@ func TestPartialFrames(t *testing.T) {
 	v.endure()
 }
 
-// TestStrangers proves A1 and A8: connections that never log in hold next to nothing.
+// TestStrangers checks A1 and A8: connections that never log in use almost no resources.
 func TestStrangers(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
@@ -106,7 +105,7 @@ func TestStrangers(t *testing.T) {
 	v.endure()
 }
 
-// crowd opens connections that say no more than how they begin.
+// crowd opens connections that send only first.
 func (v *victim) crowd(n int, first []byte) (held []net.Conn) {
 	v.t.Helper()
 	for range n {
@@ -124,7 +123,7 @@ func (v *victim) crowd(n int, first []byte) (held []net.Conn) {
 // pouredBytes is the size of a row of pour.
 const pouredBytes = 100 << 10
 
-// pour writes large rows until it is told to stop, and goes on after refusals. It counts those that were acknowledged.
+// pour writes large rows until stop is called, and continues after rejections. It counts the acknowledged rows.
 func (v *victim) pour() (poured *atomic.Int64, stop func()) {
 	c := v.dial()
 	process.Do(v.t, c, "CREATE TABLE ks.poured (k int PRIMARY KEY, v text)")

@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// answerMax is how long any answer may take: the timeouts of the node are 5 s and less, and the machine is shared.
+// answerMax is the maximum time for any response: the timeouts of the node are at most 5 s, and the machine is shared.
 const answerMax = 12 * time.Second
 
-// many joins n texts, of which format makes number i.
+// many joins n texts, which format creates from their numbers.
 func many(n int, separator, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -32,8 +32,8 @@ func many(n int, separator, format string) string {
 	return b.String()
 }
 
-// TestDeadlines proves A10 and A3: whatever a statement makes the node compute, its client has an answer, if only a
-// refusal, within the timeouts, and others go on meanwhile.
+// TestDeadlines checks A10 and A3: regardless of the computation that a statement requires, its client gets a response
+// or an error within the timeouts, and other clients are served in the meantime.
 func TestDeadlines(t *testing.T) {
 	v := startVictim(t)
 	v.do(
@@ -105,7 +105,7 @@ func TestDeadlines(t *testing.T) {
 	v.endure()
 }
 
-// answers runs a statement, which has to be answered in time, whatever the answer is.
+// answers runs a statement, which must get a response or an error in time.
 func (v *victim) answers(name, text string) {
 	v.t.Helper()
 	c := v.dial()
@@ -122,16 +122,16 @@ func (v *victim) answers(name, text string) {
 		v.t.Logf("%s: %s, %s", name, took, said)
 	}
 	if took > answerMax {
-		v.t.Errorf("%s: an answer after %s", name, took)
+		v.t.Errorf("%s: response after %s", name, took)
 	}
 }
 
-// TestTypeBomb proves that types which contain each other twice, level by level, do not make the node expand them.
+// TestTypeBomb checks that the node does not expand types each of which contains the previous type twice.
 func TestTypeBomb(t *testing.T) {
 	v := startVictim(t)
 	v.do("CREATE TYPE ks.t0 (a int)")
 	v.observe()
-	for i := range 40 { // the last ones are refused
+	for i := range 40 { // the last ones are rejected
 		v.answers("a type", fmt.Sprintf("CREATE TYPE ks.t%d (a frozen<t%d>, b frozen<t%d>)", i+1, i, i))
 	}
 	for i := 14; i > 10; i-- {

@@ -14,12 +14,11 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// headroom is how many descriptors more than it has open the process may have from some moment on.
+// headroom is the number of file descriptors that the process may open after the limit is set.
 const headroom = 40
 
-// TestNoDescriptors proves A1: a process that may open no further file, as clients have taken them all, whether they
-// log in or not, and keep them for as long as they like, takes writes, flushes and compacts, and lets others in when
-// they are gone.
+// TestNoDescriptors checks A1: a process without free file descriptors accepts writes, flushes, and compacts, and
+// accepts new clients when descriptors are free again. Clients hold all descriptors, whether they log in or not.
 func TestNoDescriptors(t *testing.T) {
 	v := startVictim(t)
 	v.do("CREATE TABLE ks.before (k int PRIMARY KEY)")
@@ -39,7 +38,7 @@ func TestNoDescriptors(t *testing.T) {
 	for name, first := range map[string][]byte{"strangers": startup[:9], "clients": startup} {
 		held := v.crowd(5*headroom, first)
 		for range rounds(1) {
-			// Memtables fill up, which takes new files.
+			// Memtables fill up, so new files are needed.
 			want := poured.Load() + 24<<20/pouredBytes
 			v.until("the store goes on without descriptors while "+name+" have them", func() bool {
 				return poured.Load() >= want
@@ -48,14 +47,14 @@ func TestNoDescriptors(t *testing.T) {
 		for _, nc := range held {
 			nc.Close()
 		}
-		v.until("others are let in", func() bool { return v.lets() })
+		v.until("new clients can connect", func() bool { return v.lets() })
 	}
 	stop()
 	v.do("CREATE TABLE ks.after (k int PRIMARY KEY)")
 	v.endure()
 }
 
-// lets reports whether a client is let in.
+// lets reports whether a new client can connect.
 func (v *victim) lets() bool {
 	c, err := rawclient.Dial(v.t.Context(), v.CQL, rawclient.Options{Timeout: time.Second})
 	if err == nil {

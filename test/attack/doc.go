@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attack holds what was done to running nodes by clients that mean harm or are broken: each attack is a
-// program against a process of its own, with a memory budget of 512 MiB, while neighbours do their work.
+// Package attack contains attacks of malicious or defective clients on running nodes. Each attack is a program against
+// a separate process with a memory budget of 512 MiB, while neighbors send normal requests.
 //
-// After every attack the same is checked: the process has stayed below 1.25 times its budget and has not died or
-// panicked; every answer that a neighbour got was right; every write that was acknowledged is there. The time of the
-// neighbours' requests is reported: on a quiet machine 99 of 100 take less than 100 ms. With -long attacks go on for
-// longer.
+// Every attack ends with the same checks. The process has stayed below 1.25 times its budget and has not died or
+// panicked. Every response to a neighbor was right, and every acknowledged write exists. The latency of the neighbors'
+// requests is reported; on an idle machine, 99 of 100 take less than 100 ms. With -long, attacks last longer.
 //
-// TestEvaluation has a process with a budget of 256 MiB, and clients that may only read. Each request may raise the
-// resident memory by a quarter of the budget and take five seconds of a processor; many at once may raise it by 1.25
-// times the budget. What the process takes without any request is not counted. With -long it sends all attacks that
-// generator_test.go makes, and prints a table of them.
+// TestEvaluation uses a process with a budget of 256 MiB and clients that may only read. Each request may raise the
+// resident memory by a quarter of the budget and use five seconds of CPU time. Many concurrent requests may raise the
+// resident memory by 1.25 times the budget. The memory of the process without requests is not counted. With -long, the
+// test runs all attacks of generator_test.go and prints a table of them.
 //
-// Which point of the examination is proven where:
+// The following tests cover the points of the security examination:
 //
 //	A1   TestNoDescriptors, TestStrangers; of the internal address: test/process TestStrangers
 //	A2   TestCheckpoints

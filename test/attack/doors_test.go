@@ -27,8 +27,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestCheckpoints proves A2: however many checkpoints are ordered at once, the process goes on, each one that is made
-// has a directory of its own, and holds what was acknowledged before.
+// TestCheckpoints checks A2: concurrent orders of checkpoints, however many, do not stop the process. Each checkpoint
+// has a separate directory and contains all writes acknowledged before.
 func TestCheckpoints(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
@@ -48,14 +48,14 @@ func TestCheckpoints(t *testing.T) {
 			case code != http.StatusOK && !strings.Contains(text, "a checkpoint is already being created"):
 				t.Errorf("%d: %s", code, text)
 			case code == http.StatusOK && made[text]:
-				t.Errorf("%s was handed out twice", text)
+				t.Errorf("checkpoint directory %s was returned twice", text)
 			case code == http.StatusOK:
 				made[text] = true
 			}
 		})
 	}
 	orders.Wait()
-	t.Logf("%d checkpoints were made", len(made))
+	t.Logf("created %d checkpoints", len(made))
 	wrote := v.acknowledged()
 	_, last, err := post(owner, "http://localhost/checkpoint", "")
 	if err != nil {
@@ -73,7 +73,7 @@ func TestCheckpoints(t *testing.T) {
 	v.lostNothing()
 }
 
-// post gives an order, with a Host header if one is given.
+// post sends an order, with a Host header if host is not empty.
 func post(c *http.Client, url, host string) (code int, text string, err error) {
 	r, err := http.NewRequest(http.MethodPost, url, nil)
 	if err != nil {
@@ -89,8 +89,9 @@ func post(c *http.Client, url, host string) (code int, text string, err error) {
 	return answer.StatusCode, strings.TrimSpace(string(body)), err
 }
 
-// TestOrdersOfStrangers proves A7: a page of somebody else's, whose name was made to lead here, and other users of the
-// machine give no orders, with users or without; where there are users, strangers see nothing either.
+// TestOrdersOfStrangers checks A7: foreign web pages whose name resolves to this machine and other users of the
+// machine cannot send orders, whether users are configured or not. If users are configured, unauthenticated clients
+// cannot read anything, either.
 func TestOrdersOfStrangers(t *testing.T) {
 	for name, configuration := range map[string][]string{"without users": nil, "with users": {users(t)}} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +117,7 @@ func TestOrdersOfStrangers(t *testing.T) {
 			}
 			if r, err := http.Get("http://" + v.HTTP + "/status"); err != nil || configuration != nil &&
 				r.StatusCode != http.StatusUnauthorized {
-				t.Errorf("the status for anybody: %v, %v", r, err)
+				t.Errorf("unauthenticated status request: %v, %v", r, err)
 			} else {
 				r.Body.Close()
 			}
@@ -128,14 +129,14 @@ func TestOrdersOfStrangers(t *testing.T) {
 	}
 }
 
-// Two users; late has not logged in before an attack begins.
+// The users of the test. late does not log in before an attack begins.
 const (
 	boss     = "boss"
 	late     = "late"
 	password = "right"
 )
 
-// users is configuration with them; everybody sees metrics.
+// users returns a configuration with these users. All clients may read metrics.
 func users(t *testing.T) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
@@ -145,8 +146,8 @@ func users(t *testing.T) string {
 	return fmt.Sprintf("auth: {users: {%s: '%s', %s: '%s'}, anonymous_endpoints: [metrics]}", boss, hash, late, hash)
 }
 
-// TestWrongPasswords proves A5: logins with wrong passwords, by many connections at once, are counted, and neither a
-// client that knows its password nor those that are there wait behind them.
+// TestWrongPasswords checks A5: concurrent logins with wrong passwords are counted, and they delay neither a login
+// with the right password nor connected clients.
 func TestWrongPasswords(t *testing.T) {
 	v := startVictim(t, users(t))
 	v.observe()
@@ -169,15 +170,15 @@ func TestWrongPasswords(t *testing.T) {
 	}
 	cancel()
 	guessing.Wait()
-	t.Logf("a right login took %s at most, %.0f failed, %.0f were refused", longest, v.metric("logins_failed_total"),
+	t.Logf("slowest valid login: %s; failed logins: %.0f, rejected: %.0f", longest, v.metric("logins_failed_total"),
 		v.metric("logins_refused_total"))
 	if longest > answerMax {
-		t.Errorf("a right login took %s", longest)
+		t.Errorf("a valid login took %s", longest)
 	}
 	v.endure()
 }
 
-// guess tries a wrong password from an address of its own. Whatever happens to it is right, if it is no login.
+// guess tries a wrong password from a separate address. Every outcome except a login is acceptable.
 func (v *victim) guess(ctx context.Context) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 24, 0, 9)}, Timeout: time.Second}
 	nc, err := d.DialContext(ctx, "tcp", v.CQL)
@@ -194,17 +195,17 @@ func (v *victim) guess(ctx context.Context) {
 	if _, err := nc.Write(out); err != nil {
 		return
 	}
-	heard, _ := io.ReadAll(io.LimitReader(nc, 4096)) // it is hung up after the refusal
+	heard, _ := io.ReadAll(io.LimitReader(nc, 4096)) // the server closes the connection after the rejection
 	for len(heard) >= 9 {
 		if cqlwire.Opcode(heard[4]) == cqlwire.OpAuthSuccess {
-			v.t.Error("a wrong password is right")
+			v.t.Error("a wrong password was accepted")
 		}
 		heard = heard[min(len(heard), 9+int(binary.BigEndian.Uint32(heard[5:]))):]
 	}
 }
 
-// TestUninvited proves A6: whoever has no join secret, or another one, hears nothing of the cluster through the
-// internal address, can send it no command, and does not disturb it.
+// TestUninvited checks A6: a client without the right join secret receives no information about the cluster through
+// the internal address, cannot send commands, and does not disturb the cluster.
 func TestUninvited(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -222,7 +223,7 @@ func TestUninvited(t *testing.T) {
 		for name, secret := range map[string][]byte{"none": nil, "another": bytes.Repeat([]byte("x"), 40)} {
 			if got, _, err := transport.Identify(t.Context(), transport.DialTCP, nil, secret, internal); err == nil ||
 				got == cluster {
-				t.Errorf("secret %s: it was told the cluster: %v", name, err)
+				t.Errorf("secret %s: cluster information was disclosed: %v", name, err)
 			}
 			thief, err := transport.New(transport.Self{Cluster: cluster, Node: transport.NodeID{1, 2}},
 				transport.DialTCP, transport.Options{Secret: secret})
@@ -238,12 +239,12 @@ func TestUninvited(t *testing.T) {
 	if _, again, err := transport.Identify(t.Context(), transport.DialTCP, nil, process.Secret(),
 		internal); err != nil ||
 		again.Node != self.Node {
-		t.Errorf("who has the secret: %v", err)
+		t.Errorf("peer with the right secret: %v", err)
 	}
 	v.endure()
 }
 
-// open lists the files and directories below dir that others than the owner can do anything with.
+// open returns the files and directories below dir to which other users than the owner have access.
 func open(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

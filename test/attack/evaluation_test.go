@@ -30,21 +30,21 @@ import (
 const (
 	// evaluatorBudget is the memory budget of the processes of TestEvaluation.
 	evaluatorBudget = 256 << 20
-	// oneMax is how far one request may raise the resident memory, allMax how far many requests at once may, both
-	// compared with the process before the attack. The process without any request takes memory, too: the program, the
-	// stacks, the store; that is not counted here, and TestEvaluation prints it.
+	// oneMax is the maximum by which one request may raise the resident memory, and allMax the maximum for many
+	// concurrent requests. Both are relative to the process before the attack. Its memory without requests (program,
+	// stacks, store) is not counted; TestEvaluation prints it.
 	oneMax = evaluatorBudget / 4
 	allMax = evaluatorBudget * 5 / 4
-	// cpuMax is the processor time of the server for one request, garbage collection included.
+	// cpuMax is the maximum CPU time of the server for one request, including garbage collection.
 	cpuMax = 5 * time.Second
-	// atOnce is how many clients send the same attack at the same time.
+	// atOnce is the number of clients that send the same attack concurrently.
 	atOnce = 16
 )
 
-// reader is the least privileged role: it may read one table.
+// reader is the role with the fewest permissions: it may read one table.
 const reader = "reader"
 
-// evaluator is a process with little memory that clients attack which may only read.
+// evaluator is a process with little memory. Clients that may only read attack it.
 type evaluator struct {
 	t *testing.T
 	*process.Server
@@ -57,7 +57,7 @@ type evaluator struct {
 type attack struct {
 	name, text string
 	rest       bool
-	// brief has the attack belong to the short form of the test.
+	// brief is set if the attack belongs to the short form of the test.
 	brief bool
 }
 
@@ -92,7 +92,7 @@ func newEvaluator(t *testing.T) *evaluator {
 	return e
 }
 
-// dial connects a role.
+// dial connects a client with a role.
 func (e *evaluator) dial(role string) *rawclient.Conn {
 	e.t.Helper()
 	c, err := rawclient.Dial(context.Background(), e.CQL,
@@ -132,7 +132,7 @@ func (e *evaluator) loadTable() {
 		"GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE big TO "+reader)
 }
 
-// loadItems writes an item of 100 KB and 201 small ones.
+// loadItems writes an item of 100 KB and 201 small items.
 func (e *evaluator) loadItems() {
 	client := restclient.New(e.rest, time.Minute)
 	defer client.Close()
@@ -160,7 +160,7 @@ func (e *evaluator) loadItems() {
 	}
 }
 
-// send sends an attack and says what became of it.
+// send runs an attack and returns its outcome.
 func (e *evaluator) send(a *attack) (status string) {
 	if !a.rest {
 		c := e.dial(reader)
@@ -193,8 +193,8 @@ func (e *evaluator) send(a *attack) (status string) {
 	return status + fmt.Sprintf(", %d KiB", len(text)>>10)
 }
 
-// quiet waits until the process does nothing for its clients any more: work goes on after a client has its answer only
-// by mistake, and is counted.
+// quiet waits until the process does no more work for its clients. Work that continues after the response is a mistake
+// and is counted.
 func (e *evaluator) quiet() {
 	for last, calm := e.CPU(e.t), 0; calm < 3; {
 		time.Sleep(20 * time.Millisecond)
@@ -206,7 +206,7 @@ func (e *evaluator) quiet() {
 	}
 }
 
-// measure does something to the process, and returns how far its resident memory rose and what processor time it took.
+// measure runs do and returns the increase of the process's resident memory and its CPU time.
 func (e *evaluator) measure(do func()) (peak int64, cpu time.Duration) {
 	e.quiet()
 	before, began := e.RSS(e.t), e.CPU(e.t)
@@ -222,9 +222,9 @@ func (e *evaluator) note(name string, peak int64, cpu time.Duration, status stri
 		strings.Join(strings.Fields(status), " "))
 }
 
-// TestEvaluation proves S8 and S9: whatever a client asks for that may read one table, or has the read-only key, one
-// request takes no more than a quarter of the memory budget and five seconds of a processor, and many at once stay
-// within the budget and a quarter.
+// TestEvaluation checks S8 and S9: for every request of a client that may read one table, or has the read-only key,
+// one request uses at most a quarter of the memory budget and five seconds of CPU time. Many concurrent requests use
+// at most 1.25 times the budget.
 func TestEvaluation(t *testing.T) {
 	e := newEvaluator(t)
 	loaded := e.RSS(t)
@@ -238,10 +238,10 @@ func TestEvaluation(t *testing.T) {
 		peak, cpu := e.measure(func() { status = e.send(a) })
 		e.note(a.name, peak, cpu, status)
 		if peak > oneMax {
-			t.Errorf("%s: the resident memory rose by %d MiB, %d are allowed", a.name, peak>>20, oneMax>>20)
+			t.Errorf("%s: resident memory increased by %d MiB, limit %d MiB", a.name, peak>>20, oneMax>>20)
 		}
 		if cpu > cpuMax {
-			t.Errorf("%s: took %s of a processor, %s are allowed", a.name, cpu, cpuMax)
+			t.Errorf("%s: used %s of CPU time, limit %s", a.name, cpu, cpuMax)
 		}
 		peaks[a] = peak
 		if !e.Running() {
@@ -259,7 +259,7 @@ func TestEvaluation(t *testing.T) {
 		})
 		e.note(fmt.Sprintf("%d times %s", atOnce, a.name), peak, cpu, "")
 		if peak > allMax {
-			t.Errorf("%d times %s at once: the resident memory rose by %d MiB, %d are allowed", atOnce, a.name, peak>>20,
+			t.Errorf("%d concurrent requests %s: resident memory increased by %d MiB, limit %d MiB", atOnce, a.name, peak>>20,
 				allMax>>20)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestFlippedManifest proves A4: with any bit of the list of tables flipped, the process refuses to start and names the
-// file, or has all rows; it removes nothing, and starts when the bit is flipped back.
+// TestFlippedManifest checks A4: with any bit of the manifest flipped, the process either refuses to start and names
+// the file, or has all rows. It removes nothing, and starts when the bit is flipped back.
 func TestFlippedManifest(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
@@ -40,13 +40,13 @@ func TestFlippedManifest(t *testing.T) {
 		if err == nil {
 			v.Server = s
 			v.lostNothing()
-			t.Fatalf("bit %d of byte %d of %s makes no difference", i%8, i*len(bad)/flips, name)
+			t.Fatalf("flipping bit %d of byte %d of %s had no effect", i%8, i*len(bad)/flips, name)
 		}
 		if refused++; !strings.Contains(s.Stderr(), filepath.Base(name)) {
-			t.Errorf("the refusal does not name %s: %s", filepath.Base(name), s.Stderr())
+			t.Errorf("the error does not name %s: %s", filepath.Base(name), s.Stderr())
 		}
 		if now := names(t, v.data); !slices.Equal(now, was) {
-			t.Fatalf("files have changed: %v, before %v", now, was)
+			t.Fatalf("files changed: got %v, want %v", now, was)
 		}
 	}
 	if err := os.WriteFile(name, good, 0o600); err != nil {
@@ -54,10 +54,10 @@ func TestFlippedManifest(t *testing.T) {
 	}
 	v.Server = process.Start(t, v.data)
 	v.lostNothing()
-	t.Logf("%d starts were refused, %d rows are there", refused, v.answered()/2)
+	t.Logf("%d starts were rejected, %d rows exist", refused, v.answered()/2)
 }
 
-// theOne is the one file of a pattern.
+// theOne returns the only file that matches a pattern.
 func theOne(t *testing.T, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)
@@ -67,7 +67,7 @@ func theOne(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// names lists the tables and lists of tables of a directory.
+// names returns the table files and manifests of a directory.
 func names(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -82,8 +82,9 @@ func names(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// TestCertificates proves A11: a certificate is exchanged under a running process, which goes on with the one before
-// when the new one is damaged, and those who are connected notice nothing; no file is anybody's but the owner's.
+// TestCertificates checks A11: a certificate can be replaced while the process runs. If the new certificate is
+// damaged, the process keeps the old one. Existing connections are not affected, and only the owner has access to the
+// files.
 func TestCertificates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a process")
@@ -115,7 +116,7 @@ func TestCertificates(t *testing.T) {
 	}
 	renew()
 	v := setup{
-		tls:           &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // which certificate it is is looked at
+		tls:           &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the test inspects the certificate itself
 		configuration: []string{"tls: {cert: " + path("node.crt") + ", key: " + path("node.key") + "}"},
 	}.start(t)
 	v.observe()
@@ -129,15 +130,15 @@ func TestCertificates(t *testing.T) {
 			return strings.Count(v.Stderr(), "certificate reload failed") > i
 		})
 		if now := v.serial(); now != before {
-			t.Errorf("certificate %s is shown, and the file is damaged", now)
+			t.Errorf("got certificate %s although its file is damaged", now)
 		}
 		renew()
 		v.hangUp()
-		v.until("the new certificate is shown", func() bool { return v.serial() != before })
+		v.until("the new certificate is used", func() bool { return v.serial() != before })
 	}
 	v.endure()
 	if others := open(t, v.data); len(others) > 0 {
-		t.Errorf("not the owner's alone: %v", others)
+		t.Errorf("accessible to other users: %v", others)
 	}
 }
 
@@ -147,10 +148,10 @@ func (v *victim) hangUp() {
 	}
 }
 
-// serial is the number of the certificate that clients are shown.
+// serial returns the serial number of the certificate that clients receive.
 func (v *victim) serial() string {
 	v.t.Helper()
-	c, err := tls.Dial("tcp", v.CQL, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only looked at
+	c, err := tls.Dial("tcp", v.CQL, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // inspected only
 	if err != nil {
 		v.t.Fatal(err)
 	}

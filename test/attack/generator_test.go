@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// attacks are requests that make much of little, for each constructor of CQL and of the SQL of containers.
+// attacks returns requests that amplify small inputs, for each constructor of CQL and of the containers' SQL.
 func attacks() []*attack { return append(cqlAttacks(), sqlAttacks()...) }
 
-// cqlAttacks inflate values of one row of big.t.
+// cqlAttacks returns requests that inflate values of one row of big.t.
 func cqlAttacks() (out []*attack) {
 	add := func(brief bool, name, selection, where string) {
 		out = append(out, &attack{name: "CQL " + name, brief: brief,
@@ -22,7 +22,7 @@ func cqlAttacks() (out []*attack) {
 	add(true, "column repeated in JSON", "JSON "+many(1_000, ",", "v AS a%d"), one)
 	add(false, "rows of a partition", many(1_000, ",", "v AS a%d"), "WHERE p = 1")
 	add(false, "sorted rows", many(200, ",", "v AS a%d"), "WHERE p IN (1, 2, 3) ORDER BY c")
-	// Each wrapper makes a value of another one; they are repeated, nested, and nested in each other.
+	// Each wrapper makes a larger value from a value. Wrappers are repeated, nested, and nested in each other.
 	wrappers := []struct{ name, open, end string }{
 		{"to_json", "to_json(", ")"},
 		{"concatenation", "", " + v"},
@@ -73,7 +73,7 @@ func cqlAttacks() (out []*attack) {
 	return out
 }
 
-// sqlAttacks inflate the item of 100 KB, or take a long time over the small ones.
+// sqlAttacks returns requests that inflate the item of 100 KB, or that take a long time on the small items.
 func sqlAttacks() (out []*attack) {
 	add := func(brief bool, name, text string) {
 		out = append(out, &attack{name: "SQL " + name, brief: brief, rest: true, text: text})

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// TestPrepares proves A3: prepared statements of a wide table, each another one, hold no more than their share of
-// memory, and so do large statements that many clients send at once.
+// TestPrepares checks A3: different prepared statements of a wide table use no more than their share of memory. The
+// same applies to large statements that many clients send concurrently.
 func TestPrepares(t *testing.T) {
 	v := startVictim(t)
 	v.do("CREATE TABLE ks.wide (k int PRIMARY KEY, " + many(3_000, ",", "c%d int") + ")")

@@ -31,21 +31,21 @@ import (
 var long = flag.Bool("long", false, "attack for longer")
 
 const (
-	// budget is the memory budget of the process under attack in bytes, memoryMax what it may be seen to use.
+	// budget is the memory budget of the attacked process in bytes. memoryMax is the maximum resident memory.
 	budget    = 512 << 20
 	memoryMax = budget * 5 / 4
-	// neighbours is how many clients do their work meanwhile.
+	// neighbours is the number of clients that send normal requests during an attack.
 	neighbours = 4
-	// patience is what the neighbours' requests should take at most, on a quiet machine, at the 99th percentile.
+	// patience is the target for the 99th percentile of the neighbors' latency on an idle machine.
 	patience = 100 * time.Millisecond
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// longer is how much more of the work of an attack is done with -long.
+// longer is the factor by which -long multiplies the work of an attack.
 const longer = 20
 
-// rounds is how much of its work an attack does: so much, or longer times that.
+// rounds returns the amount of work of an attack: short, or short times longer with -long.
 func rounds(short int) int {
 	if *long {
 		return longer * short
@@ -53,29 +53,29 @@ func rounds(short int) int {
 	return short
 }
 
-// victim is a process under attack, and who watches it.
+// victim is an attacked process with its observers.
 type victim struct {
 	t *testing.T
 	*process.Server
 	data    string            // directory
-	client  rawclient.Options // of everybody who is let in
+	client  rawclient.Options // of all clients with access
 	stop    chan struct{}
 	leaving sync.Once
 	watch   sync.WaitGroup
 
 	mu      sync.Mutex
-	times   []time.Duration   // of the neighbours' requests that were answered
-	refused int               // requests of neighbours
-	wrote   [neighbours][]int // rows of neighbours that were acknowledged
+	times   []time.Duration   // of the neighbors' successful requests
+	refused int               // rejected requests of neighbors
+	wrote   [neighbours][]int // acknowledged rows of neighbors
 }
 
-// startVictim starts a process with a keyspace named ks. Lines of configuration may be added to that of the budget.
+// startVictim starts a process with a keyspace named ks. The lines of configuration are added to the memory budget.
 func startVictim(t *testing.T, configuration ...string) *victim {
 	t.Helper()
 	return setup{configuration: configuration}.start(t)
 }
 
-// setup is how a process is started: with arguments and lines of configuration, and how clients speak TLS with it.
+// setup holds the arguments and the configuration of a process, and the TLS settings of its clients.
 type setup struct {
 	args, configuration []string
 	tls                 *tls.Config
@@ -108,7 +108,7 @@ func (s setup) start(t *testing.T) *victim {
 	return v
 }
 
-// dial connects a client that is let in.
+// dial connects a client with access.
 func (v *victim) dial() *rawclient.Conn {
 	v.t.Helper()
 	c, err := rawclient.Dial(context.Background(), v.CQL, v.client)
@@ -118,14 +118,14 @@ func (v *victim) dial() *rawclient.Conn {
 	return c
 }
 
-// answered is how many requests of neighbours were answered.
+// answered returns the number of successful requests of neighbors.
 func (v *victim) answered() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.times)
 }
 
-// acknowledged are the rows of neighbours that were acknowledged until now.
+// acknowledged returns the rows of neighbors that have been acknowledged so far.
 func (v *victim) acknowledged() (wrote [neighbours][]int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -142,7 +142,7 @@ func (v *victim) do(statements ...string) {
 	process.Do(v.t, c, statements...)
 }
 
-// fill writes large rows into a new table ks.big, of which a page is as large as pages are.
+// fill writes large rows to a new table ks.big. A page of the table has the maximum size.
 func (v *victim) fill(rows, size int) {
 	v.t.Helper()
 	v.do("CREATE TABLE ks.big (k int, n int, v blob, PRIMARY KEY (k, n))")
@@ -164,7 +164,7 @@ func (v *victim) fill(rows, size int) {
 	}
 }
 
-// until waits for a condition, and does not wait for a process that has ended.
+// until waits for a condition, or until the process has ended.
 func (v *victim) until(what string, ok func() bool) {
 	v.t.Helper()
 	poll.Until(v.t, what, func() bool {
@@ -196,20 +196,21 @@ func (v *victim) metric(name string) float64 {
 	return 0
 }
 
-// observe begins to watch, with the neighbours at work.
+// observe starts the neighbors and the observation.
 func (v *victim) observe() {
 	for i := range neighbours {
 		v.watch.Go(func() { v.live(i) })
 	}
 }
 
-// leave ends the watch.
+// leave ends the observation.
 func (v *victim) leave() {
 	v.leaving.Do(func() { close(v.stop) })
 	v.watch.Wait()
 }
 
-// live writes rows and reads each back. A refusal is no wrong answer, but after one nothing is known of the write.
+// live writes rows and reads each of them back. A rejection is not a wrong response, but the outcome of a rejected
+// write is unknown.
 func (v *victim) live(me int) {
 	c, err := rawclient.Dial(context.Background(), v.CQL, v.client)
 	if err != nil {
@@ -243,12 +244,12 @@ func (v *victim) live(me int) {
 			return
 		}
 		if r != nil && cell(r) != want {
-			v.t.Errorf("neighbour %d: row %d is %q in %d rows", me, n, cell(r), r.RowCount)
+			v.t.Errorf("neighbor %d: row %d is %q in %d rows", me, n, cell(r), r.RowCount)
 		}
 	}
 }
 
-// cell is the value of the one cell of a result.
+// cell returns the value of the only cell of a result.
 func cell(r *cqlwire.Result) string {
 	if r.RowCount != 1 || len(r.Cells) < 4 {
 		return "no row"
@@ -256,7 +257,8 @@ func cell(r *cqlwire.Result) string {
 	return string(r.Cells[4:])
 }
 
-// ask runs a neighbour's statement about its row n; no result if it was refused, an error if there was no answer.
+// ask runs a neighbor's statement for its row n. It returns no result if the statement was rejected, and an error if
+// there was no response.
 func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) (*cqlwire.Result, error) {
 	began := time.Now()
 	r, err := c.Query(fmt.Sprintf(text, me, n))
@@ -271,7 +273,7 @@ func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) (*cqlwire.Re
 		v.t.Logf("neighbour %d after %s: %v", me, took, err)
 	}
 	if e := (*cqlwire.Error)(nil); !errors.As(err, &e) {
-		return nil, fmt.Errorf("neighbour %d lost its connection: %w", me, err)
+		return nil, fmt.Errorf("neighbor %d lost its connection: %w", me, err)
 	}
 	return nil, nil
 }
@@ -287,16 +289,16 @@ func (v *victim) endure() {
 	slices.Sort(v.times)
 	n := len(v.times)
 	if n == 0 {
-		v.t.Fatal("the neighbours got no answer")
+		v.t.Fatal("the neighbors got no response")
 	}
 	p99 := v.times[n*99/100]
-	v.t.Logf("%d MiB at most; %d answers to neighbours, %d refusals, 50th percentile %s, 99th %s, longest %s", peak>>20,
+	v.t.Logf("peak memory %d MiB; neighbors: %d responses, %d rejections, p50 %s, p99 %s, max %s", peak>>20,
 		n, v.refused, v.times[n/2], p99, v.times[n-1])
 	if peak > memoryMax {
-		v.t.Errorf("the process used %d MiB, %d are allowed", peak>>20, int64(memoryMax)>>20)
+		v.t.Errorf("the process used %d MiB, limit %d MiB", peak>>20, int64(memoryMax)>>20)
 	}
 	if p99 > patience {
-		v.t.Logf("neighbours waited for longer than %s at the 99th percentile: is the machine quiet?", patience)
+		v.t.Logf("the neighbors' p99 latency exceeds %s: is the machine idle?", patience)
 	}
 	v.lostNothing()
 	for _, bad := range []string{"panic", "goroutine ", "fatal error"} {
@@ -322,7 +324,7 @@ func (v *victim) lostNothing() {
 		}
 		for _, n := range v.wrote[me] {
 			if !have[n] {
-				v.t.Errorf("neighbour %d: row %d was acknowledged and is lost", me, n)
+				v.t.Errorf("neighbor %d: acknowledged row %d is lost", me, n)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/s3"
 )
 
-// say runs a command of the tool that asks no node, and returns what it says.
+// say runs a command of the tool that needs no node, and returns its output.
 func (c *cluster) say(args ...string) string {
 	c.t.Helper()
 	out, err := c.tool(c.t.Context(), args...)
@@ -25,7 +25,7 @@ func (c *cluster) say(args ...string) string {
 	return out
 }
 
-// fill makes a table of rows that compress badly, so that it has several files.
+// fill creates a table of rows that compress badly, so that it has several files.
 func (c *cluster) fill(rows int) {
 	c.t.Helper()
 	c.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -40,8 +40,8 @@ func (c *cluster) fill(rows int) {
 	}
 }
 
-// keepIn makes backups in an encrypted place, the second of what one row has changed, lists, verifies and restores
-// them, and proves that the key is needed.
+// keepIn makes two backups in an encrypted repository, the second after a change of one row. It lists, verifies, and
+// restores them, and checks that the key is required.
 func (c *cluster) keepIn(place string, rows int) {
 	c.t.Helper()
 	key := filepath.Join(c.base, "key")
@@ -55,7 +55,7 @@ func (c *cluster) keepIn(place string, rows int) {
 		c.t.Error("a changed row was not stored")
 	}
 	if out = c.say("backup", "list", place, "--key-file", key); strings.Count(out, "\n") < 2 {
-		c.t.Errorf("two backups were made, and these are listed: %s", out)
+		c.t.Errorf("made two backups, got the list: %s", out)
 	}
 	c.say("backup", "verify", place, "--key-file", key)
 	for _, args := range [][]string{{"list", place}, {"verify", place}} {
@@ -67,13 +67,13 @@ func (c *cluster) keepIn(place string, rows int) {
 	other := start(c.t, 1, 2)
 	other.must(0, "restore", "--from", place, "--key-file", key, "--rate", "0")
 	if n := other.count("ks.t"); n != rows+1 {
-		c.t.Errorf("%d rows were restored of %d", n, rows+1)
+		c.t.Errorf("restored %d rows, want %d", n, rows+1)
 	}
 }
 
-// TestBucket makes backups in an encrypted place in a bucket whose server has its troubles, kills one in the middle,
-// and proves that the next takes what it had stored, that what is restored is what was there, and that bits that were
-// flipped do not go unnoticed.
+// TestBucket makes backups in an encrypted repository in a bucket whose server fails in various ways, and kills one
+// backup in the middle. It checks that the next backup reuses the stored files, that the restored data is the original
+// data, and that flipped bits are detected.
 func TestBucket(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -96,7 +96,7 @@ func TestBucket(t *testing.T) {
 	c.say("backup", "key", key)
 	if c.killed(0, func() bool { return len(stored("pending/")) >= 2 }, "backup", "--to", place, "--key-file", key,
 		"--rate", "1", "--parallel", "1") && len(stored("backups/")) > 0 {
-		t.Error("a backup that was killed is complete")
+		t.Error("a killed backup is listed as complete")
 	}
 	had := map[string]bool{}
 	for _, name := range stored("files/") {
@@ -124,7 +124,7 @@ func TestBucket(t *testing.T) {
 	c.keepIn(place, rows)
 	s.Bad(nil)
 	if left := stored("pending/"); len(left) > 0 {
-		t.Errorf("%q are left of what was not complete", left)
+		t.Errorf("files of an incomplete backup remain: %q", left)
 	}
 	for _, below := range []string{"files/", "backups/"} {
 		flip := func(objects map[string][]byte) {
@@ -137,17 +137,17 @@ func TestBucket(t *testing.T) {
 		s.Change(flip)
 		out, err := c.tool(t.Context(), "backup", "verify", place, "--key-file", key)
 		if err == nil || !strings.Contains(out, "not what was encrypted") {
-			t.Errorf("a bit in each of %s was flipped: %v\n%s", below, err, out)
+			t.Errorf("flipped a bit in each of %s: %v\n%s", below, err, out)
 		}
 		s.Change(flip)
 	}
 }
 
-// TestRealServer does the same with a real server, by the environment (test/s3/run.sh).
+// TestRealServer does the same with a real server, which the environment names (test/s3/run.sh).
 func TestRealServer(t *testing.T) {
 	name := os.Getenv("ILION_TEST_BUCKET")
 	if name == "" {
-		t.Skip("ILION_TEST_BUCKET names no bucket: make s3 runs this with real servers")
+		t.Skip("ILION_TEST_BUCKET is not set: make s3 runs this test with real servers")
 	}
 	c := start(t, 1, 4)
 	const rows = 2000

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// cluster is some nodes, or one that stands alone.
+// cluster is a cluster of nodes or a standalone node.
 type cluster struct {
 	t     *testing.T
 	base  string
@@ -39,7 +39,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// start starts so many nodes, whose tables are cut into so many partitions.
+// start starts the nodes. Their tables have the given number of partitions.
 func start(t *testing.T, nodes, partitions int) *cluster {
 	t.Helper()
 	if testing.Short() {
@@ -76,7 +76,7 @@ func (c *cluster) restart(i int) {
 	c.nodes[i] = process.Start(c.t, c.dir(i), c.args[i]...)
 }
 
-// connect has statements go to a node.
+// connect selects the node for statements.
 func (c *cluster) connect(i int) {
 	c.t.Helper()
 	config := gocql.NewCluster(c.nodes[i].CQL)
@@ -112,7 +112,7 @@ func (c *cluster) count(table string) (n int) {
 	return n
 }
 
-// ilion runs a command of the tool on a node, and returns what it says.
+// ilion runs a command of the tool on a node and returns its output.
 func (c *cluster) ilion(i int, args ...string) (string, error) {
 	c.t.Helper()
 	return c.tool(c.t.Context(), append(args, "--data", c.dir(i))...)
@@ -131,7 +131,7 @@ func (c *cluster) tool(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), err
 }
 
-// must is ilion for what must not fail.
+// must calls ilion for a command that must succeed.
 func (c *cluster) must(i int, args ...string) string {
 	c.t.Helper()
 	out, err := c.ilion(i, args...)

@@ -21,14 +21,14 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// follower is a process that archives.
+// follower is an archiving process.
 type follower struct {
 	c   *cluster
 	cmd *exec.Cmd
 	out process.Output
 }
 
-// follow archives a cluster, by the node with a number.
+// follow archives a cluster through node i.
 func (c *cluster) follow(i int, args ...string) *follower {
 	c.t.Helper()
 	args = append([]string{"backup", "archive", "--data", c.dir(i)}, args...)
@@ -41,7 +41,7 @@ func (c *cluster) follow(i int, args ...string) *follower {
 	return f
 }
 
-// kill ends the process at once, stop lets it store what it has.
+// kill kills the process. stop lets it store its data first.
 func (f *follower) kill() {
 	_ = f.cmd.Process.Kill()
 	_ = f.cmd.Wait()
@@ -55,18 +55,18 @@ func (f *follower) stop() {
 	}
 }
 
-// hears waits until the process has said something so often.
+// hears waits until the process has printed a text the given number of times.
 func (f *follower) hears(text string, times int) {
 	f.c.t.Helper()
-	poll.UntilNone(f.c.t, "the follower to say "+text, poll.Limit, func() string {
+	poll.UntilNone(f.c.t, "output of the archiver: "+text, poll.Limit, func() string {
 		if strings.Count(f.out.String(), text) >= times {
 			return ""
 		}
-		return "nothing of that in: " + f.out.String()
+		return "not in the output: " + f.out.String()
 	})
 }
 
-// diary is the work of writers with the times, by the clock of this machine, of each batch.
+// diary contains the batches of writers with the times of each batch by the clock of this machine.
 type diary struct {
 	c     *cluster
 	mu    sync.Mutex
@@ -78,7 +78,7 @@ type diary struct {
 	total atomic.Int64
 }
 
-// keep has writers send batches as cluster.write does, each again and again until it is acknowledged.
+// keep starts writers that send batches as cluster.write does and repeat each until it is acknowledged.
 func (c *cluster) keep(writers int) *diary {
 	d := &diary{c: c, began: map[at]time.Time{}, acked: map[at]time.Time{}, last: make([]atomic.Int64, writers),
 		stop: make(chan struct{})}
@@ -91,7 +91,7 @@ func (c *cluster) keep(writers int) *diary {
 	return d
 }
 
-// batchWait is how long an attempt may take.
+// batchWait is the timeout of an attempt.
 const batchWait = 3 * time.Second
 
 func (d *diary) one(w, k int) bool {
@@ -132,19 +132,19 @@ func (d *diary) end() {
 	d.wg.Wait()
 }
 
-// more waits until so many more batches are acknowledged.
+// more waits until n more batches have been acknowledged.
 func (d *diary) more(n int64) {
 	d.c.t.Helper()
 	target := d.total.Load() + n
 	poll.Until(d.c.t, "batches", func() bool { return d.total.Load() >= target })
 }
 
-// clockSlack is by how much the clock of the cluster may differ from that of this process, and its answer from when a
-// batch was carried out.
+// clockSlack is the maximum difference between the clock of the cluster and the clock of this process, and between a
+// response and the execution of its batch.
 const clockSlack = 100 * time.Millisecond
 
-// check checks that a keyspace has the batches of one instant: those that were acknowledged before, none that began
-// later, and none without all that it had seen.
+// check checks that a keyspace has the batches of one instant: all batches acknowledged before mark, none that started
+// later, and with each batch all batches that it had seen.
 func (d *diary) check(c *cluster, keyspace string, mark time.Time) {
 	c.t.Helper()
 	c.judge(keyspace)
@@ -153,19 +153,19 @@ func (d *diary) check(c *cluster, keyspace string, mark time.Time) {
 	defer d.mu.Unlock()
 	for row, acked := range d.acked {
 		if _, ok := rows[row]; !ok && acked.Before(mark.Add(-clockSlack)) {
-			c.t.Errorf("%s: batch %v was acknowledged %s before the mark, and is missing", keyspace, row,
+			c.t.Errorf("%s: batch %v, acknowledged %s before the marker, is missing", keyspace, row,
 				mark.Sub(acked))
 		}
 	}
 	for row := range rows {
 		if began := d.began[row]; began.After(mark.Add(clockSlack)) {
-			c.t.Errorf("%s: batch %v began %s after the mark, and is there", keyspace, row, began.Sub(mark))
+			c.t.Errorf("%s: batch %v, started %s after the marker, exists", keyspace, row, began.Sub(mark))
 		}
 	}
 	c.t.Logf("%s: %d batches", keyspace, len(rows))
 }
 
-// partitions are the ids of the partitions of a table, in order.
+// partitions returns the IDs of the partitions of a table, in order.
 func (c *cluster) partitions(i int, table string) (ids []string) {
 	c.t.Helper()
 	for _, line := range strings.Split(c.must(i, "partition", "list", table), "\n")[1:] {
@@ -180,7 +180,7 @@ const timeForm = "2006-01-02 15:04:05.000 MST"
 
 var listed = regexp.MustCompile(`restore points from (\S+ \S+ UTC) to (\S+ \S+ UTC)`)
 
-// ranges are what an archive says can be restored.
+// ranges returns the times that can be restored according to an archive.
 func (c *cluster) ranges(from string) (out [][2]time.Time) {
 	c.t.Helper()
 	text, err := c.tool(c.t.Context(), "backup", "list", from)
@@ -204,7 +204,7 @@ func earlier(a, b time.Time) time.Time {
 
 var restoredAs = regexp.MustCompile(`as of (\S+ \S+ UTC)`)
 
-// restored restores the keyspace ks as of a time, under another name, and returns the mark that was.
+// restored restores the keyspace ks as of a time under another name, and returns the marker of that time.
 func (c *cluster) restored(i int, from, as, at string) time.Time {
 	c.t.Helper()
 	out := c.must(i, "restore", "ks", "--as", as, "--from", from, "--at", at, "--rate", "0")
@@ -215,10 +215,10 @@ func (c *cluster) restored(i int, from, as, at string) time.Time {
 	return mark
 }
 
-// TestFollow archives three nodes while writers send batches over the partitions of three tables, partitions split and
-// merge, a node that leads some of them is killed, and the archiver, too. Every time that the list says can be restored
-// is, with each batch whole or not at all, all that had been acknowledged before, and nothing that began later. And
-// none of that makes a hole.
+// TestFollow archives three nodes while writers send batches across the partitions of three tables. Partitions split
+// and merge, a node that leads some of them is killed, and the archiver is killed, too. Every time that the list
+// reports must be restorable, with each batch complete or not at all, everything acknowledged before that time, and
+// nothing that started later. None of these events may cause a gap.
 func TestFollow(t *testing.T) {
 	c := start(t, 3, 4)
 	c.do(schema...)
@@ -234,7 +234,7 @@ func TestFollow(t *testing.T) {
 		d.more(30)
 		times = append(times, time.Now())
 		d.more(20)
-		t.Logf("phase %d has ended at %s", len(times), time.Now().UTC().Format(time.TimeOnly))
+		t.Logf("phase %d ended at %s", len(times), time.Now().UTC().Format(time.TimeOnly))
 	}
 	phase()
 	for _, table := range []string{"ks.a", "ks.b"} {
@@ -257,19 +257,19 @@ func TestFollow(t *testing.T) {
 	phase()
 	d.end()
 	end := time.Now()
-	poll.Until(t, "the archive to have it all", func() bool {
+	poll.Until(t, "complete archive", func() bool {
 		r := c.ranges(to)
 		return len(r) > 0 && r[len(r)-1][1].After(end)
 	})
 	f.stop()
 	t.Log(f.out.String())
-	if n := stored(to, "backups") - stored(to, "backups/log"); n != 2 { // a manifest, and who follows
-		t.Errorf("there are %d files beside the log: it had a hole, and a base for it", n)
+	if n := stored(to, "backups") - stored(to, "backups/log"); n != 2 { // a manifest and the archiver's record
+		t.Errorf("%d files in addition to the log: the log had a gap that required a new base backup", n)
 	}
 	one := start(t, 1, 3)
 	ranges := one.ranges(to)
 	for i, at := range times {
-		for _, r := range ranges { // there are no marks while nobody archives, or a partition has no leader
+		for _, r := range ranges { // there are no markers while no archiver runs or a partition has no leader
 			if at.Before(r[0]) {
 				break
 			}
@@ -278,13 +278,13 @@ func TestFollow(t *testing.T) {
 		name := "at" + strconv.Itoa(i)
 		mark := one.restored(0, to, name, at.UTC().Format(time.RFC3339Nano))
 		if behind := at.Sub(mark); behind < 0 || behind > 5*time.Second || mark.Before(first.Add(-5*time.Second)) {
-			t.Errorf("%s was asked for, and %s restored", at, mark)
+			t.Errorf("requested %s, restored %s", at, mark)
 		}
 		d.check(one, name, mark)
 	}
 	d.check(one, "newest", one.restored(0, to, "newest", "newest"))
 	if n, all := len(one.rows("newest.a")), d.total.Load(); int64(n) < all {
-		t.Errorf("%d batches are in the newest mark, %d were acknowledged", n, all)
+		t.Errorf("%d batches before the newest marker, %d acknowledged", n, all)
 	}
 	if out, err := c.tool(t.Context(), "backup", "verify", to); err != nil {
 		t.Errorf("%v: %s", err, out)

@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// stored counts the files of a backup's place that are below a directory.
+// stored counts the files of a repository below a directory.
 func stored(dir, below string) (n int) {
 	_ = filepath.WalkDir(filepath.Join(dir, below), func(_ string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && e.Name() != "cluster" { // which names the cluster of the place
+		if err == nil && !e.IsDir() && e.Name() != "cluster" { // it names the cluster of the repository
 			n++
 		}
 		return nil
@@ -26,8 +26,8 @@ func stored(dir, below string) (n int) {
 	return n
 }
 
-// killed runs a command of the tool and kills it once a condition holds. It returns false if the command was done
-// before.
+// killed runs a command of the tool and kills it once a condition holds. It returns false if the command finished
+// first.
 func (c *cluster) killed(i int, when func() bool, args ...string) bool {
 	c.t.Helper()
 	ctx, kill := context.WithCancel(c.t.Context())
@@ -37,13 +37,13 @@ func (c *cluster) killed(i int, when func() bool, args ...string) bool {
 		_, err := c.tool(ctx, append(args, "--data", c.dir(i))...)
 		ended <- err
 	}()
-	poll.Until(c.t, "the command to come so far", func() bool { return when() || len(ended) > 0 })
+	poll.Until(c.t, "progress of the command", func() bool { return when() || len(ended) > 0 })
 	kill()
 	return <-ended != nil
 }
 
-// TestKilled kills a backup in the middle, a node while it is read, and a restore in the middle. The same commands make
-// all of it good, and of what had been stored nothing is stored again.
+// TestKilled kills a backup in the middle, a node that is being read, and a restore in the middle. The same commands
+// must complete all of them, and must not store the stored data again.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1, 8)
@@ -70,7 +70,7 @@ func TestKilled(t *testing.T) {
 	slow := []string{"backup", "--to", to, "--rate", "1", "--parallel", "1"}
 	killed := c.killed(0, func() bool { return stored(to, "pending") >= 2 }, slow...)
 	if killed && stored(to, "backups") > 0 {
-		t.Fatal("a backup that was killed is listed as complete")
+		t.Fatal("a killed backup is listed as complete")
 	}
 	had := map[string]time.Time{}
 	_ = filepath.WalkDir(filepath.Join(to, "files"), func(path string, e fs.DirEntry, err error) error {
@@ -84,11 +84,11 @@ func TestKilled(t *testing.T) {
 		out, _ := c.ilion(0, slow...)
 		ended <- out
 	}()
-	poll.Until(t, "the second backup to begin", func() bool { return stored(to, "files") > len(had) || len(ended) > 0 })
+	poll.Until(t, "start of the second backup", func() bool { return stored(to, "files") > len(had) || len(ended) > 0 })
 	c.nodes[0].Kill()
 	c.restart(0)
 	c.connect(0)
-	t.Logf("a backup whose node was killed: %s", <-ended)
+	t.Logf("backup from a killed node: %s", <-ended)
 	c.must(0, "backup", "--to", to, "--rate", "0")
 	for path, at := range had {
 		info, err := os.Stat(path)
@@ -97,7 +97,7 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	if n := stored(to, "pending"); n > 0 {
-		t.Errorf("%d notes of what was not complete are left", n)
+		t.Errorf("%d records of incomplete backups remain", n)
 	}
 
 	other := start(t, 1, 3)
@@ -107,10 +107,10 @@ func TestKilled(t *testing.T) {
 	}, append(restore, "--rate", "1", "--parallel", "1")...)
 	other.must(0, restore...)
 	if n := other.count("ks.t"); n != left {
-		t.Errorf("%d rows were restored of %d", n, left)
+		t.Errorf("restored %d rows, want %d", n, left)
 	}
 	if out, err := other.ilion(0, restore...); err == nil || !strings.Contains(out, "already") {
-		t.Errorf("a table was restored over one that is in use: %v %s", err, out)
+		t.Errorf("a restore replaced an existing table: %v %s", err, out)
 	}
 	poll.UntilNone(t, "index and view", poll.Limit, func() string {
 		a, b := 0, 0
@@ -127,7 +127,7 @@ func TestKilled(t *testing.T) {
 	})
 	other.must(0, "restore", "ks.t", "--as", "ks.again", "--from", to, "--rate", "0")
 	if n := other.count("ks.again"); n != left {
-		t.Errorf("%d rows were restored beside, of %d", n, left)
+		t.Errorf("restored %d rows under another name, want %d", n, left)
 	}
 	var n int64
 	if err := other.cql.Query("SELECT n FROM ks.counted WHERE p = 1").Scan(&n); err != nil || n != 42 {

@@ -14,8 +14,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// writers write batches over the partitions of two tables. Each row says how many batches of every writer had been
-// acknowledged when its batch began: these are before it, whatever partitions they are in.
+// writers write batches across the partitions of two tables. Each row records, for every writer, how many of its
+// batches had been acknowledged when the row's batch started. These batches precede it, regardless of their
+// partitions.
 type writers struct {
 	acked []atomic.Int64
 	stop  chan struct{}
@@ -69,7 +70,7 @@ func (w *writers) end(t *testing.T) {
 	}
 }
 
-// schema are the tables of writers.
+// schema holds the tables of the writers.
 var schema = []string{
 	"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 	"CREATE TABLE ks.a (w int, k int, before list<int>, PRIMARY KEY ((w, k)))",
@@ -77,7 +78,7 @@ var schema = []string{
 	"CREATE TABLE ks.last (w int PRIMARY KEY, k int)",
 }
 
-// at is one row of a table: the batch of a writer.
+// at identifies a row of a table: the batch of a writer.
 type at struct{ w, k int }
 
 func (c *cluster) rows(table string) map[at][]int {
@@ -96,24 +97,25 @@ func (c *cluster) rows(table string) map[at][]int {
 	return out
 }
 
-// judge checks that what was restored is the work of writers up to one instant, and returns how many batches it has.
+// judge checks that the restored data is the state of the writers at one instant, and returns the number of its
+// batches.
 func (c *cluster) judge(keyspace string) int {
 	c.t.Helper()
 	a, b := c.rows(keyspace+".a"), c.rows(keyspace+".b")
 	for row := range a {
 		if _, ok := b[row]; !ok {
-			c.t.Errorf("batch %v is in a and not in b", row)
+			c.t.Errorf("batch %v is in a but not in b", row)
 		}
 	}
 	most := map[int]int{}
 	for row, before := range b {
 		if _, ok := a[row]; !ok {
-			c.t.Errorf("batch %v is in b and not in a", row)
+			c.t.Errorf("batch %v is in b but not in a", row)
 		}
 		for w, last := range before {
 			for k := 1; k <= last; k++ {
 				if _, ok := a[at{w, k}]; !ok {
-					c.t.Errorf("batch %v was acknowledged before %v began, and is missing", at{w, k}, row)
+					c.t.Errorf("batch %v, acknowledged before %v started, is missing", at{w, k}, row)
 				}
 			}
 		}
@@ -123,7 +125,7 @@ func (c *cluster) judge(keyspace string) int {
 	var w, k int
 	for iter.Scan(&w, &k) {
 		if most[w] != k {
-			c.t.Errorf("writer %d has written %d batches by one table and %d by another", w, k, most[w])
+			c.t.Errorf("writer %d has %d batches in one table and %d in the other", w, k, most[w])
 		}
 	}
 	if err := iter.Close(); err != nil {
@@ -132,9 +134,9 @@ func (c *cluster) judge(keyspace string) int {
 	return len(a)
 }
 
-// TestMoment makes backups of three nodes whose tables have four partitions each, while writers send batches over
-// these. What is restored to one node, and beside the tables of the cluster itself, must be the state of one instant:
-// each batch whole or not at all, and with each batch all that had been acknowledged before it began.
+// TestMoment makes backups of three nodes whose tables have four partitions each, while writers send batches across
+// them. The data restored to one node, and next to the tables of the cluster itself, must be the state of one instant:
+// each batch complete or not at all, and with each batch everything acknowledged before it started.
 func TestMoment(t *testing.T) {
 	c := start(t, 3, 4)
 	c.do(schema...)
@@ -154,7 +156,7 @@ func TestMoment(t *testing.T) {
 	one := start(t, 1, 3)
 	one.must(0, "restore", "--from", to, "--rate", "0")
 	if n := one.judge("ks"); int64(n) < least[2] {
-		t.Errorf("%d batches were restored, %d had been acknowledged when the backup began", n, least[2])
+		t.Errorf("restored %d batches, %d were acknowledged at the start of the backup", n, least[2])
 	}
 	c.must(2, "restore", "ks", "--as", "copy", "--from", to, "--rate", "0")
 	c.judge("copy")

@@ -12,8 +12,8 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// TestVerifyByRestoring fills tables with all that rows can be of, makes a backup while batches are written, and proves
-// that it is restored into a scratch node, compared, and that nothing is left of that node.
+// TestVerifyByRestoring fills tables with every kind of data and makes a backup while batches are written. It checks
+// that the backup is restored to a scratch node and compared, and that the scratch node leaves nothing behind.
 func TestVerifyByRestoring(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1, 3)
@@ -69,12 +69,12 @@ func TestVerifyByRestoring(t *testing.T) {
 	dir := t.TempDir()
 	out := c.say("backup", "verify", to, "--restore", "--scratch", dir)
 	if !strings.Contains(out, "5 tables") || !strings.Contains(out, "1 views and 1 indexes match") {
-		t.Errorf("it is not said what was restored: %s", out)
+		t.Errorf("the output does not list the restored tables: %s", out)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("%v are left of the scratch node: %v", left, err)
+		t.Errorf("files of the scratch node remain: %v: %v", left, err)
 	}
 	if out, err := c.tool(t.Context(), "backup", "verify", to, "--scratch", dir); err == nil {
-		t.Errorf("--scratch without --restore was taken: %s", out)
+		t.Errorf("--scratch without --restore was accepted: %s", out)
 	}
 }

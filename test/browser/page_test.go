@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package browser has the page of a node run in a real browser, headless: Debian's chromium, which make browser
-// installs. Its tests are skipped where there is none.
+// Package browser runs a node's web page in a real headless browser: Debian's chromium, which make browser installs.
+// Its tests are skipped if chromium is not installed.
 package browser
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion"
 )
 
-// startPage returns the address of a node that has a table of one row.
+// startPage returns the address of a node that has a table with one row.
 func startPage(t *testing.T) string {
 	t.Helper()
 	db, err := ilion.Start(t.Context(), ilion.Options{HTTPAddr: "127.0.0.1:0", MemoryBytes: 256 << 20})
@@ -44,13 +44,13 @@ func startPage(t *testing.T) string {
 	return base
 }
 
-// open has the browser show a page for some seconds of its own time, and returns what stands there then and what the
-// browser complained of.
+// open lets the browser show a page for some seconds of virtual time. It returns the resulting DOM and the browser's
+// complaints.
 func open(t *testing.T, page string, flags ...string) (dom, complaints string) {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("there is no chromium: make browser installs it")
+		t.Skip("chromium is not installed: run make browser")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -70,8 +70,9 @@ func open(t *testing.T, page string, flags ...string) (dom, complaints string) {
 	return out.String(), complaints
 }
 
-// TestPageIsLive proves that a browser shows every view and complains of nothing, such as a style or a script that the
-// policy forbids; that what is live was asked for again, and stands where the first one stood; and that names are text.
+// TestPageIsLive checks that a browser shows every view without complaints, for example about a style or a script that
+// the policy forbids. Live data must be requested repeatedly and replace the old data in place, and names must be
+// treated as text.
 func TestPageIsLive(t *testing.T) {
 	base := startPage(t)
 	for view, want := range map[string]string{
@@ -86,10 +87,10 @@ func TestPageIsLive(t *testing.T) {
 			{"--window-size=420,800", "--blink-settings=preferredColorScheme=0"}} {
 			dom, complaints := open(t, base+view, flags...)
 			if !strings.Contains(dom, want) || complaints != "" || strings.Contains(dom, "<i>Beef") {
-				t.Errorf("%s: no %q, or complaints: %s\n%s", view, want, complaints, dom)
+				t.Errorf("%s: %q is missing, or the browser complains: %s\n%s", view, want, complaints, dom)
 			}
 			if live := !strings.HasPrefix(view, "/ui/explore"); strings.Contains(dom, ">Live, ") != live {
-				t.Errorf("%s: asked for again: %t\n%s", view, !live, dom)
+				t.Errorf("%s: requested again: %t\n%s", view, !live, dom)
 			}
 		}
 	}

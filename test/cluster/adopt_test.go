@@ -19,12 +19,12 @@ import (
 )
 
 var (
-	rowsFlag = flag.Int("rows", 20_000, "rows that TestAdopt begins with")
-	killings = flag.Int("killings", 4, "how often TestAdopt kills in each of its two parts")
+	rowsFlag = flag.Int("rows", 20_000, "number of initial rows of TestAdopt")
+	killings = flag.Int("killings", 4, "number of kills in each of the two parts of TestAdopt")
 )
 
-// TestAdopt proves that the rows of a node that stood alone are all there when it has become the first of four, with
-// kills at random moments of its adoption and of the growth.
+// TestAdopt checks that all rows of a standalone node still exist after it has become the first node of four, with
+// kills at random times during the adoption and the growth.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
@@ -79,11 +79,11 @@ func TestAdopt(t *testing.T) {
 	for _, m := range f.nodes {
 		began = time.Now()
 		allRows(t, m, *rowsFlag)
-		t.Logf("%s: all rows are there (%s)", m.name(), time.Since(began).Round(time.Millisecond))
+		t.Logf("%s: all rows exist (%s)", m.name(), time.Since(began).Round(time.Millisecond))
 	}
 	a.stop()
 	if err := <-a.launch(); err == nil || !strings.Contains(a.lastWords(), "belong to a node of a cluster") {
-		t.Errorf("a node of a cluster stands alone again: %v, %s", err, a.lastWords())
+		t.Errorf("a node of a cluster started as a standalone node: %v, %s", err, a.lastWords())
 	}
 }
 
@@ -112,7 +112,7 @@ func fillRows(t *testing.T, m *member, n int) {
 	wg.Wait()
 }
 
-// allRows proves that a node shows all rows, each once.
+// allRows checks that a node returns all rows, each once.
 func allRows(t *testing.T, m *member, n int) {
 	t.Helper()
 	c := m.dial()
@@ -129,7 +129,7 @@ func allRows(t *testing.T, m *member, n int) {
 		t.Fatalf("%s: %v", m.name(), err)
 	}
 	if count != n {
-		t.Errorf("%s: %d rows of %d are there", m.name(), count, n)
+		t.Errorf("%s: got %d rows, want %d", m.name(), count, n)
 	}
 	for text, want := range map[string]int64{"SELECT n FROM ks.counts WHERE k = 1": 42,
 		"SELECT k FROM ks.indexed WHERE v = 7": 1} {

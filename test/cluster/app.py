@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does with the Python driver what app_test.go does in Go: app.py HOST,HOST.. PORT FIRST_KEY [--tolerate]
+"""Does the same as app_test.go, with the Python driver: app.py HOST,HOST.. PORT FIRST_KEY [--tolerate]
 
-Works until its standard input ends, then reads everything again that it knows. Each second it prints how many requests
-there were, as JSON. Every answer is known beforehand: at one that is wrong, and at an error without --tolerate, it ends
-with an exit code that is not 0, and says why on stderr.
+Makes requests until its standard input ends, then reads all its data again. Each second it prints the number of
+requests as JSON. Every result is known in advance. At a wrong result, or at an error without --tolerate, it exits with
+a nonzero code and prints the reason on stderr.
 """
 import faulthandler
 import json
@@ -18,14 +18,14 @@ from cassandra.policies import DCAwareRoundRobinPolicy, FallthroughRetryPolicy, 
 from cassandra.query import BatchStatement, BatchType
 
 USERS = 4
-ITEMS = 100  # rows that a user has at a time
-BLOBS = 20  # rows of the table that grows that a user overwrites again and again
-END = 180  # seconds from the end of the input: what hangs for longer is shown on stderr, with all threads
-STALENESS = 1.0  # seconds: what the server promises of reads at ONE, and what a busy machine adds
+ITEMS = 100  # number of rows that a user has at a time
+BLOBS = 20  # number of rows of the growing table that a user overwrites repeatedly
+END = 180  # seconds after the end of the input until the stacks of all threads are printed on stderr
+STALENESS = 1.0  # seconds: the server's limit for reads at ONE plus an allowance for a busy machine
 
 
 class Unanswered(Exception):
-    """A request failed: whether it was carried out is not known."""
+    """A request failed with an unknown outcome."""
 
 
 class Item:
@@ -59,12 +59,12 @@ class App:
         self.blob = prepare("INSERT INTO load.grown (k, v) VALUES (?, ?)")
         self.drop = prepare("DELETE FROM load.grown WHERE k = ?")
         self.read_blob = prepare("SELECT v FROM load.grown WHERE k = ?")
-        # When a connection breaks, this driver sends again whatever had no answer, unless it is told not to: an increment
-        # would count twice, and a condition that was carried out would not hold any more.
+        # When a connection breaks, this driver resends all requests without a response unless it is configured otherwise.
+        # A resent increment would count twice, and a condition that was already applied would no longer hold.
         self.once = FallthroughRetryPolicy()
 
     def ask(self, statement, values=None, repeat=True):
-        """Returns the rows of the answer. Where repeat is false, the request is sent at most once."""
+        """Returns the rows of the result. If repeat is false, the request is sent at most once."""
         try:
             if not repeat:
                 statement, values = statement.bind(values), None
@@ -92,7 +92,7 @@ class App:
 
 
 class User(threading.Thread):
-    """Has rows of its own, so it knows every answer beforehand."""
+    """Uses separate rows, so that every result is known in advance."""
 
     def __init__(self, app, first):
         super().__init__()
@@ -186,7 +186,7 @@ class User(threading.Thread):
             self.app.check([r.v for r in rows] == [k + 1], "after the batch", k, "has", rows)
 
     def fill(self, _):
-        """Overwrites, deletes and reads rows of the table that grows and shrinks."""
+        """Overwrites, deletes, and reads rows of the table that grows and shrinks."""
         i = self.rng.randrange(BLOBS)
         k, want = self.blobs.get(i, (None, None))
         if k is None:

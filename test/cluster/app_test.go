@@ -17,7 +17,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// appSchema are the tables of the application, which app_test.go is in Go and app.py in Python.
+// appSchema holds the tables of the application, which app_test.go implements in Go and app.py in Python.
 var appSchema = []string{
 	"CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 4}",
 	"CREATE TABLE app.items (k bigint PRIMARY KEY, v bigint, tag bigint)",
@@ -29,14 +29,14 @@ var appSchema = []string{
 
 const (
 	appUsers = 4
-	// itemsKept is how many rows a user has at a time.
+	// itemsKept is the number of rows that a user has at a time.
 	itemsKept = 100
-	// appKeys is above all keys of the grower; each user has keys of its own from there on.
+	// appKeys is above all keys of the grower. Each user has a separate range of keys that starts there.
 	appKeys = int64(1) << 40
 )
 
-// app is an application that uses the Go driver as such do. Each of its users has rows of its own, so it knows every
-// answer beforehand.
+// app is an application that uses the Go driver in the usual way. Each of its users has separate rows, so the expected
+// result of every request is known.
 type app struct {
 	session *gocql.Session
 	l       *load
@@ -55,13 +55,13 @@ type item struct {
 // user is one goroutine.
 type user struct {
 	*app
-	next  int64 // the last key or tag that was taken
+	next  int64 // the last key or tag that was used
 	items []*item
-	// count is the counter in use, counted what it has been brought to.
+	// count is the key of the current counter. counted is its value.
 	count, counted int64
 }
 
-// startApp lets users work.
+// startApp starts the users.
 func startApp(l *load, s *gocql.Session) *app {
 	a := &app{session: s, l: l}
 	for id := range int64(appUsers) {
@@ -88,7 +88,7 @@ func (u *user) take() int64 {
 	return u.next
 }
 
-// ok counts a request and reports whether it had an answer.
+// ok counts a request and reports whether it succeeded.
 func (a *app) ok(what string, err error) bool {
 	a.asked.Add(1)
 	if err != nil {
@@ -119,7 +119,7 @@ func (u *user) work() {
 	}
 }
 
-// insert writes a new version of an item. One that has no answer is given up.
+// insert writes a new version of an item. The item is abandoned if the request fails.
 func (u *user) insert(x *item) {
 	i := slices.Index(u.items, x)
 	tag := u.take()
@@ -135,7 +135,7 @@ func (u *user) insert(x *item) {
 	}
 }
 
-// read reads an item, at QUORUM or at ONE, which may show what was right a moment ago.
+// read reads an item at QUORUM, or at ONE, which may return a slightly older version.
 func (u *user) read(x *item, quorum bool) {
 	level, least := gocql.Quorum, x.v
 	if !quorum {
@@ -153,7 +153,7 @@ func (u *user) read(x *item, quorum bool) {
 	}
 }
 
-// find looks for an item by its tag and by the one that it had before.
+// find looks for an item by its current tag and by its previous tag.
 func (u *user) find(x *item) {
 	for tag, want := range map[int64][]int64{x.tag: {x.k}, x.oldTag: nil} {
 		if tag == 0 {
@@ -171,7 +171,7 @@ func (u *user) find(x *item) {
 	}
 }
 
-// swap changes an item on conditions: a wrong one first.
+// swap updates an item conditionally, first with a condition that does not hold.
 func (u *user) swap(i int) {
 	x := u.items[i]
 	for _, from := range []int64{x.v + 7, x.v} {
@@ -191,7 +191,7 @@ func (u *user) swap(i int) {
 	}
 }
 
-// increment counts, and reads the counter. One whose increment had no answer is given up.
+// increment increments the counter and reads it. The counter is abandoned if the increment fails.
 func (u *user) increment() {
 	err := u.session.Query("UPDATE app.counts SET n = n + 1 WHERE k = ?", u.count).Idempotent(false).Exec()
 	if !u.ok("increment", err) {
@@ -206,7 +206,7 @@ func (u *user) increment() {
 	}
 }
 
-// transfer writes two tables in one LOGGED batch, and reads both.
+// transfer writes two tables in one LOGGED batch and reads both.
 func (u *user) transfer() {
 	k := u.take()
 	b := u.session.Batch(gocql.LoggedBatch)
@@ -226,7 +226,7 @@ func (u *user) transfer() {
 	}
 }
 
-// check reads everything again that users have.
+// check reads all data of the users again.
 func (a *app) check(t testing.TB) {
 	t.Helper()
 	failed := a.l.failures()
@@ -238,6 +238,6 @@ func (a *app) check(t testing.TB) {
 		u.increment()
 	}
 	if n := a.l.failures() - failed; n > 0 {
-		t.Errorf("%d rows are not as they were left", n)
+		t.Errorf("%d rows differ from their last write", n)
 	}
 }

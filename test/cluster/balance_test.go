@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// sized adds a node of a zone that has room for so many GB next to the others.
+// sized adds a node with a zone and a storage capacity in GB.
 func (f *fleet) sized(zone string, gb int) *member {
 	m := f.add()
 	m.config = fmt.Sprintf("zone: %s\ncluster: {balance_threshold: 1MiB, capacity: %dGiB}\n", zone, gb)
@@ -31,7 +31,7 @@ func (f *fleet) sized(zone string, gb int) *member {
 	return m
 }
 
-// fill writes MB of data that do not compress into a table with a blob, which splits nowhere.
+// fill writes incompressible data of the given size in MB to a table with a blob column. The table does not split.
 func (m *member) fill(table string, mb int) {
 	m.f.t.Helper()
 	const value = 64 << 10
@@ -54,7 +54,8 @@ func (m *member) fill(table string, mb int) {
 	writers.Wait()
 }
 
-// holding is what the replicas of a table take on each node by what the largest of each takes, and how many each has.
+// holding returns the storage use of a table on each node, relative to the largest replica of each partition, and the
+// number of replicas.
 func (f *fleet) holding(table string) (size map[string]float64, count map[string]int, largest float64) {
 	size, count = map[string]float64{}, map[string]int{}
 	most := map[uint64]float64{}
@@ -75,7 +76,7 @@ func (f *fleet) holding(table string) (size map[string]float64, count map[string
 	return size, count, largest
 }
 
-// uneven says which node has much more or less of a table than its share by room.
+// uneven names a node that stores much more or less of a table than its share by capacity, or returns "".
 func (f *fleet) uneven(table string, room map[*member]int) string {
 	size, count, largest := f.holding(table)
 	all, rooms := 0.0, 0
@@ -84,7 +85,7 @@ func (f *fleet) uneven(table string, room map[*member]int) string {
 	}
 	for m, gb := range room {
 		share := all * float64(gb) / float64(rooms)
-		// by the tolerance of placement, what sizes err by, and one replica
+		// by the placement tolerance, the error of size estimates, and one replica
 		if has := size[m.id()]; has > 1.15*share+largest || has < 0.7*share-largest {
 			return fmt.Sprintf("%s has %.0f of %.0f MB, %d replicas", m.name(), has/1e6, share/1e6, count[m.id()])
 		}
@@ -92,7 +93,7 @@ func (f *fleet) uneven(table string, room map[*member]int) string {
 	return ""
 }
 
-// huddled says which partition of a table does not have a replica in each of the zones of nodes.
+// huddled names a partition of a table that does not have a replica in each zone, or returns "".
 func (f *fleet) huddled(table string, zone map[string]string, zones int) string {
 	for _, p := range f.alive()[0].partitionsOf(table) {
 		in := map[string]bool{}
@@ -106,12 +107,12 @@ func (f *fleet) huddled(table string, zone map[string]string, zones int) string 
 	return ""
 }
 
-// stillHas is the progress of a node that leaves, as the operator is told it.
+// stillHas matches the progress report of a node that is being decommissioned.
 var stillHas = regexp.MustCompile(`is leaving and has [1-9][0-9]* replicas`)
 
-// TestFilledByRoom proves with processes that nodes are filled in proportion to their room, a node that joins has its
-// share, and one that leaves becomes empty while its operator is told how many replicas it still has; and that each
-// partition has a replica in each zone.
+// TestFilledByRoom checks with processes that nodes are filled in proportion to their capacity and that each partition
+// has a replica in each zone. A node that joins must get its share. A node that is decommissioned must become empty
+// and report the number of remaining replicas.
 func TestFilledByRoom(t *testing.T) {
 	onlyLong(t)
 	f := newFleet(t, "initial_partitions: 24\nsplits:\n  request_units_per_second: 1000000\n")
@@ -122,7 +123,7 @@ func TestFilledByRoom(t *testing.T) {
 		return m
 	}
 	for i := range 6 {
-		add(fmt.Sprint("zone", i%3), 10-5*(i/5)) // the last one has half as much room
+		add(fmt.Sprint("zone", i%3), 10-5*(i/5)) // the last node has half the capacity
 	}
 	f.settle()
 	const table = "s.t"
@@ -149,7 +150,7 @@ func TestFilledByRoom(t *testing.T) {
 	even("at first")
 	add("zone1", 10)
 	even("with one more node")
-	gone := f.nodes[1] // of a zone with three
+	gone := f.nodes[1] // in a zone with three nodes
 	id := gone.id()
 	delete(room, gone)
 	cmd := process.Command(t, "node", "decommission", id, "--data", f.nodes[0].dir, "--yes")
@@ -158,15 +159,15 @@ func TestFilledByRoom(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, told.String())
 	}
-	t.Logf("the operator was told:\n%s", told.String())
+	t.Logf("output of the decommission:\n%s", told.String())
 	if !stillHas.MatchString(told.String()) {
-		t.Error("nothing was said of the replicas that it still had")
+		t.Error("the number of remaining replicas was not reported")
 	}
-	f.until("the node has nothing", settleTime, func() string { return f.rid(id) })
+	f.until("the node has no replicas", settleTime, func() string { return f.rid(id) })
 	even("after one has left")
 }
 
-// used is the time of the processors that all nodes have taken.
+// used returns the CPU time of all nodes.
 func (f *fleet) used() (all time.Duration) {
 	f.t.Helper()
 	for _, m := range f.nodes {
@@ -175,7 +176,7 @@ func (f *fleet) used() (all time.Duration) {
 			f.t.Fatal(err)
 		}
 		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		for _, ticks := range fields[11:13] { // of user and system, in hundredths of a second
+		for _, ticks := range fields[11:13] { // user and system time in hundredths of a second
 			n, err := strconv.Atoi(ticks)
 			if err != nil {
 				f.t.Fatal(err)
@@ -188,14 +189,14 @@ func (f *fleet) used() (all time.Duration) {
 
 var heapAlloc = regexp.MustCompile(`# HeapAlloc = (\d+)`)
 
-// heap is how many bytes of the heap are in use after two collections: the first one leaves what pools have.
+// heap returns the bytes of the heap in use after two collections. The first collection keeps the contents of pools.
 func (m *member) heap() float64 {
 	m.f.t.Helper()
 	m.collected()
 	return m.collected()
 }
 
-// collected is how many bytes of the heap are in use after a collection.
+// collected returns the bytes of the heap in use after a collection.
 func (m *member) collected() float64 {
 	m.f.t.Helper()
 	resp, err := process.Owner(m.dir).Get("http://localhost/debug/pprof/heap?gc=1&debug=1")
@@ -215,18 +216,18 @@ func (m *member) collected() float64 {
 	return bytes
 }
 
-var idle = flag.Int("idle", 0, "partitions of which TestIdlePartitions measures the cost")
+var idle = flag.Int("idle", 0, "number of partitions whose cost TestIdlePartitions measures")
 
-// TestIdlePartitions measures what partitions cost to which nothing happens, on one node and on each of four: give
+// TestIdlePartitions measures the cost of idle partitions, on one node and on each of four nodes. It needs the flag
 // -idle.
 func TestIdlePartitions(t *testing.T) {
 	if *idle == 0 {
-		t.Skip("a measurement: give -idle")
+		t.Skip("measurement: needs -idle")
 	}
 	for _, nodes := range []int{1, 4} {
 		f := startFleet(t, nodes, fmt.Sprintf("initial_partitions: %d\n", *idle))
 		measure := func(what string) (heap float64) {
-			time.Sleep(15 * time.Second) // all that was begun ends: this is a measurement
+			time.Sleep(15 * time.Second) // wait for background work before the measurement
 			began, used := time.Now(), f.used()
 			time.Sleep(20 * time.Second)
 			used, took := f.used()-used, time.Since(began)
@@ -246,8 +247,8 @@ func TestIdlePartitions(t *testing.T) {
 	}
 }
 
-// TestLeadersFollowLoad proves with processes that a node gives leaderships away when it leads most of the load, and
-// that nothing else is done to leaders.
+// TestLeadersFollowLoad checks with processes that a node transfers leaderships when it leads most of the load, and
+// that leaders change for no other reason.
 func TestLeadersFollowLoad(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "splits:\n  request_units_per_second: -1\n")
@@ -304,7 +305,7 @@ func TestLeadersFollowLoad(t *testing.T) {
 	for node, names := range tables {
 		for _, name := range names {
 			if leader := a.partitionsOf(name)[0].Leader; node != hot && leader != node {
-				t.Errorf("%s, to which nothing was written, is led by %s and not by %s", name, leader[:8], node[:8])
+				t.Errorf("idle table %s is led by %s, want %s", name, leader[:8], node[:8])
 			}
 		}
 	}

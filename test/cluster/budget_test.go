@@ -25,10 +25,10 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// budgetFor makes the tests of throughputs measure.
-var budgetFor = flag.Duration("budget", 0, "how long TestServedThroughput, TestLentThroughput and TestNeighbour measure")
+// budgetFor enables the tests that measure throughput.
+var budgetFor = flag.Duration("budget", 0, "duration of the measurements of TestServedThroughput, TestLentThroughput, and TestNeighbour")
 
-// portion is what a request has cost that was answered.
+// portion is the cost of a completed request.
 type portion struct {
 	at    time.Duration
 	took  time.Duration
@@ -36,7 +36,7 @@ type portion struct {
 	units float64
 }
 
-// thirst are clients that ask for as much as they are given, and wait for as long as they are told.
+// thirst runs clients that request as much as possible and honor the retry-after times of rejections.
 type thirst struct {
 	t     *testing.T
 	table string
@@ -56,8 +56,8 @@ func newThirst(t *testing.T, table string) *thirst {
 
 var retryAfter = regexp.MustCompile(`RetryAfterMs=(\d+),`)
 
-// ask reads one key after the other until the end, as soon as it may; where there is a pause, each at its turn and
-// whatever it was told.
+// ask reads one key after the other until the end, as soon as it is allowed. If pause is not 0, it sends the reads at
+// fixed intervals and ignores retry-after times.
 func (l *thirst) ask(m *member, level dberr.Consistency, keys []int32, pause time.Duration) {
 	l.wg.Go(func() {
 		c := m.dial()
@@ -115,7 +115,7 @@ func (l *thirst) note(c *rawclient.Conn, k int32, began time.Time) {
 	l.done = append(l.done, s)
 }
 
-// rate is what was served in a window, a second, at places that are in.
+// rate returns the units served per second in a window, for the tokens for which in returns true.
 func (l *thirst) rate(from, to time.Duration, in func(place uint64) bool) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *thirst) end() {
 	}
 }
 
-// fill makes a table with a throughput, and n rows of some bytes.
+// fill creates a table with a throughput, and n rows of the given size.
 func (f *fleet) fill(table string, throughput, n, bytes int) (keys []int32) {
 	f.nodes[0].do("CREATE KEYSPACE IF NOT EXISTS rus WITH replication = " +
 		"{'class': 'SimpleStrategy', 'replication_factor': 3}")
@@ -168,13 +168,13 @@ func (l *thirst) within(what string, got, want, slack float64) {
 	l.t.Log(text)
 }
 
-// TestServedThroughput measures what clients are given that ask for more than a table may take, at ONE and QUORUM, by
-// way of leaders and followers: of a single key at 10,000 RU/s; of three partitions at 18,000; of a table whose leader
-// is killed, at ONE by way of followers alone; and of one whose leader goes and which splits meanwhile. Rows are large,
-// so that few requests take much.
+// TestServedThroughput measures the throughput of clients that request more than the limit of a table, at ONE and
+// QUORUM, through leaders and followers. The cases are a single key at 10,000 RU/s, three partitions at 18,000 RU/s, a
+// table whose leader is killed, read at ONE through followers only, and a table that changes its leader and splits.
+// Rows are large, so that few requests use a lot of throughput.
 func TestServedThroughput(t *testing.T) {
 	if *budgetFor == 0 {
-		t.Skip("measures: give -budget 30s")
+		t.Skip("measurement: needs -budget, such as -budget 30s")
 	}
 	const warm = 2 * time.Second
 	f := startFleet(t, 4, "")
@@ -253,11 +253,11 @@ func TestServedThroughput(t *testing.T) {
 	})
 }
 
-// TestLentThroughput measures what a partition gives whose siblings are idle and lend, and what each gives where all
-// are asked for more than there is.
+// TestLentThroughput measures the throughput of a partition that borrows from its idle siblings, and the throughput of
+// each partition when all of them are overloaded.
 func TestLentThroughput(t *testing.T) {
 	if *budgetFor == 0 {
-		t.Skip("measures: give -budget 30s")
+		t.Skip("measurement: needs -budget, such as -budget 30s")
 	}
 	const warm = 2 * time.Second
 	f := startFleet(t, 4, "limits:\n  throughput_lending: true\n")
@@ -288,11 +288,11 @@ func TestLentThroughput(t *testing.T) {
 	}
 }
 
-// TestNeighbour measures the latency of a table that is within its throughput while another one is asked for ten times
-// what it may take, and while that is asked for what it may take, in five pairs.
+// TestNeighbour measures the latency of a table within its throughput while another table receives ten times its
+// limit, and while that table receives its limit, in five pairs of runs.
 func TestNeighbour(t *testing.T) {
 	if *budgetFor == 0 {
-		t.Skip("measures: give -budget 30s")
+		t.Skip("measurement: needs -budget, such as -budget 30s")
 	}
 	const clients, throughput, price = 32, 3_000, 6.73
 	f := startFleet(t, 4, "")
@@ -300,7 +300,7 @@ func TestNeighbour(t *testing.T) {
 	measure := func(times float64) (p50, p99 time.Duration) {
 		l, over := newThirst(t, "rus.good"), newThirst(t, "rus.bad")
 		for i := range 8 {
-			l.ask(f.nodes[i%4], dberr.Quorum, good, 20*time.Millisecond) // 400 a second
+			l.ask(f.nodes[i%4], dberr.Quorum, good, 20*time.Millisecond) // 400 per second
 		}
 		each := time.Duration(float64(time.Second) * clients * price / throughput / times)
 		for i := range clients {
@@ -314,7 +314,7 @@ func TestNeighbour(t *testing.T) {
 			took = append(took, s.took)
 		}
 		slices.Sort(took)
-		t.Logf("beside %5.0f RU/s and %5.0f refusals a second: p50 %v, p99 %v", over.rate(0, *budgetFor/5, nil),
+		t.Logf("next to %5.0f RU/s and %5.0f rejections per second: p50 %v, p99 %v", over.rate(0, *budgetFor/5, nil),
 			float64(over.refused)/(*budgetFor/5).Seconds(), took[len(took)/2], took[len(took)*99/100])
 		return took[len(took)/2], took[len(took)*99/100]
 	}
@@ -327,7 +327,7 @@ func TestNeighbour(t *testing.T) {
 	}
 	slices.Sort(half)
 	slices.Sort(tail)
-	text := fmt.Sprintf("p50 is %.2f and p99 %.2f of that beside one that keeps to its throughput", half[2], tail[2])
+	text := fmt.Sprintf("relative to a neighbor within its throughput: p50 %.2f, p99 %.2f", half[2], tail[2])
 	if half[2] > 1.1 || tail[2] > 1.5 {
 		t.Error(text)
 		return

@@ -15,11 +15,11 @@ import (
 
 var (
 	faults    = flag.Int("faults", 6, "faults of TestChaos")
-	chaosSeed = flag.Uint64("seed", 0, "seed of the faults of TestChaos; 0 takes one by chance")
+	chaosSeed = flag.Uint64("seed", 0, "seed of the faults of TestChaos; 0 chooses a random seed")
 )
 
-// TestChaos proves that nothing that clients are told is wrong while nodes are killed, stopped and paused, one, two or
-// all at a time, with clients at all of them. They may be refused, or hear nothing.
+// TestChaos checks that clients never receive a wrong result while nodes are killed, stopped, and paused, one, two, or
+// all at a time, with clients on all of them. Requests may be rejected or time out.
 func TestChaos(t *testing.T) {
 	onlyLong(t)
 	seed := *chaosSeed
@@ -44,7 +44,7 @@ func TestChaos(t *testing.T) {
 		for _, m := range victims {
 			strike(m, what)
 		}
-		if what == 3 { // of a node that is paused again and again nobody knows whether it is there
+		if what == 3 { // a node that is paused repeatedly may or may not be seen as alive
 			for range 10 {
 				l.lasts(away / 20)
 				for _, m := range victims {
@@ -73,7 +73,7 @@ func TestChaos(t *testing.T) {
 		}
 		f.settle()
 	}
-	l.only(f.nodes[0]) // so that nobody waits for an answer to what was asked before
+	l.only(f.nodes[0]) // so that no client waits for the response to an earlier request
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.mark("no more faults")
@@ -81,7 +81,7 @@ func TestChaos(t *testing.T) {
 	l.finish()
 }
 
-// strike begins a fault.
+// strike injects a fault.
 func strike(m *member, what int) {
 	m.f.t.Helper()
 	switch what {

@@ -19,14 +19,15 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// finish ends the load and proves that what it knows is there, on every node. It returns when everything was compared.
+// finish ends the load and checks on every node that all data that it knows exists. It returns when everything has
+// been compared.
 func (l *load) finish() {
 	l.t.Helper()
 	l.end()
 	l.report()
 	l.mu.Lock()
 	if l.failed > 0 {
-		l.t.Errorf("%d requests failed or were answered wrongly:\n%s", l.failed, strings.Join(l.errs, "\n"))
+		l.t.Errorf("%d requests failed or had wrong results:\n%s", l.failed, strings.Join(l.errs, "\n"))
 	}
 	l.mu.Unlock()
 	l.history.check(l.t)
@@ -38,7 +39,7 @@ func (l *load) finish() {
 	l.f.equal("load", loadTables...)
 }
 
-// rows reads a whole table, by its first column, which is a bigint. Rows of one key are joined in their order.
+// rows reads a whole table by its first column, which is a bigint. Rows of one key are joined in their order.
 func rows(l *load, c *rawclient.Conn, level dberr.Consistency, table string) map[int64][]byte {
 	l.t.Helper()
 	out := map[int64][]byte{}
@@ -97,7 +98,7 @@ func (l *load) checkCells(c *rawclient.Conn) {
 				v = int64(binary.BigEndian.Uint64(row[4:]))
 			}
 			if v != acked {
-				l.t.Errorf("%s %d: %d is there, %d was acknowledged", x.table, x.key, v, acked)
+				l.t.Errorf("%s %d: got %d, acknowledged %d", x.table, x.key, v, acked)
 			}
 		}
 	}
@@ -113,7 +114,7 @@ func (l *load) checkCounters(c *rawclient.Conn) {
 			v = int64(binary.BigEndian.Uint64(row[4:]))
 		}
 		if least := n.acked.Load(); v < least || v > least+n.unknown.Load() {
-			l.t.Errorf("counter %d is %d: %d increments were acknowledged, %d had no answer", k, v, least,
+			l.t.Errorf("counter %d is %d: %d increments were acknowledged, %d have an unknown outcome", k, v, least,
 				n.unknown.Load())
 		}
 	}
@@ -126,14 +127,14 @@ func (l *load) checkBatches(c *rawclient.Conn) {
 		table string
 		row   []byte
 	}{{"batch_a", bigint(1)}, {"batch_b", bigint(2)}, {"batch_c", append(pair(1, 3), pair(2, 4)...)}}
-	// A batch whose coordinator died is written by others after a while.
+	// Other nodes complete a batch whose coordinator has died after a while.
 	_, missing := poll.Try(40*time.Second, func() string { return l.torn(c, want) })
 	if missing != "" {
 		l.t.Error(missing)
 	}
 }
 
-// torn finds a batch that is there in part, or not although it was acknowledged.
+// torn finds a batch that exists in part, or that is missing although it was acknowledged.
 func (l *load) torn(c *rawclient.Conn, want []struct {
 	table string
 	row   []byte
@@ -150,14 +151,14 @@ func (l *load) torn(c *rawclient.Conn, want []struct {
 	}
 	for k, n := range parts {
 		if n != len(want) {
-			return fmt.Sprintf("batch %d is there in part: %d tables of %d", k, n, len(want))
+			return fmt.Sprintf("batch %d was applied in part: %d of %d tables", k, n, len(want))
 		}
 	}
 	known := 0
 	for _, client := range l.clients {
 		for k, acked := range client.batches {
 			if acked && parts[k] == 0 {
-				return fmt.Sprintf("batch %d was acknowledged and is not there", k)
+				return fmt.Sprintf("acknowledged batch %d is missing", k)
 			}
 			if parts[k] > 0 {
 				known++
@@ -165,7 +166,7 @@ func (l *load) torn(c *rawclient.Conn, want []struct {
 		}
 	}
 	if known != len(parts) {
-		return fmt.Sprintf("%d batches are there that were refused", len(parts)-known)
+		return fmt.Sprintf("%d rejected batches exist", len(parts)-known)
 	}
 	return ""
 }
@@ -180,13 +181,13 @@ func (l *load) checkLists(c *rawclient.Conn) {
 				string(row) == string(listCell(append(slices.Clone(s.acked), s.maybe))) {
 				continue
 			}
-			l.t.Errorf("list %d is not what was appended:\n got %x\nwant %x (perhaps %d)", s.key, row,
+			l.t.Errorf("list %d differs from the appended values:\n got %x\nwant %x (perhaps %d)", s.key, row,
 				listCell(s.acked), s.maybe)
 		}
 	}
 }
 
-// listCell is a list<bigint> as a result has it; no list at all if it is empty.
+// listCell returns a list<bigint> in the encoding of a result. An empty list is null.
 func listCell(values []int64) []byte {
 	if len(values) == 0 {
 		return nil
@@ -198,7 +199,7 @@ func listCell(values []int64) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-// equal proves that all nodes show the same rows, each from what it has itself if it has a replica.
+// equal checks that all nodes return the same rows. A node reads from its own replica if it has one.
 func (f *fleet) equal(keyspace string, tables ...string) {
 	f.t.Helper()
 	f.until("all nodes have the same rows", 30*time.Second, func() string {

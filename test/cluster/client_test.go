@@ -56,7 +56,7 @@ func (c *client) run() {
 	}
 }
 
-// connect moves the client where it is to be.
+// connect moves the client to its assigned node.
 func (c *client) connect() bool {
 	targets := c.l.targets.Load()
 	want := (*targets)[c.id%len(*targets)]
@@ -83,7 +83,8 @@ func (c *client) connect() bool {
 	return true
 }
 
-// ask sends a statement. unknown reports that its outcome is not known, refused that nothing was done.
+// ask sends a statement. unknown reports that the outcome is unknown. refused reports that the statement had no
+// effect.
 func (c *client) ask(k kind, level dberr.Consistency, text string) (r *cqlwire.Result, unknown, refused bool) {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency, q.PageSize = level, cqlwire.NoPaging
@@ -116,7 +117,7 @@ func (c *client) ask(k kind, level dberr.Consistency, text string) (r *cqlwire.R
 	return nil, true, false
 }
 
-// work does one thing.
+// work makes one request.
 func (c *client) work() {
 	switch n := c.rng.IntN(100); {
 	case n < 18:
@@ -144,7 +145,7 @@ func (c *client) newCell(table string) *cell {
 	return &cell{table: table, key: int64(c.id)<<32 | c.l.values.Add(1)}
 }
 
-// publish shows the other clients which keys this one writes.
+// publish announces the keys that this client writes to the other clients.
 func (c *client) publish() {
 	all := slices.Concat(c.plain[:], c.stamped[:])
 	c.cells.Store(&all)
@@ -188,7 +189,7 @@ func (c *client) read(k kind, level dberr.Consistency) {
 	began := time.Now()
 	at := c.at
 	if c.l.uncertain.Load() {
-		at = nil // a node that has been started again has forgotten what it acknowledged
+		at = nil // a restarted node has lost its knowledge of acknowledged writes
 	}
 	least := x.least(level, began, at)
 	r, unknown, refused := c.ask(k, level, fmt.Sprintf("SELECT v FROM load.%s WHERE k = %d", x.table, x.key))
@@ -205,13 +206,13 @@ func (c *client) read(k kind, level dberr.Consistency) {
 	}
 }
 
-// least is the value that a read that begins now has to see at least.
+// least returns the minimum value that a read that begins now must return.
 func (x *cell) least(level dberr.Consistency, now time.Time, at *member) int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var least int64
 	for _, a := range x.acked {
-		// A node that has acknowledged a write shows it from then on, at any level.
+		// A node that has acknowledged a write returns it from then on, at any level.
 		if level != dberr.One || a.node == at || now.Sub(a.at) > stalenessMax {
 			least = max(least, a.value)
 		}
@@ -261,7 +262,7 @@ func (c *client) register() {
 	}
 }
 
-// setBoth sets two registers, which lie in different partitions, in one LOGGED batch.
+// setBoth sets two registers, which are in different partitions, in one LOGGED batch.
 func (c *client) setBoth(key int64) {
 	ins := [...]input{{do: set, key: key, to: c.l.values.Add(1)}, {do: set, key: key ^ 1, to: c.l.values.Add(1)}}
 	began := int64(time.Since(c.l.began))
@@ -271,7 +272,7 @@ func (c *client) setBoth(key int64) {
 	}
 	ended := int64(time.Since(c.l.began))
 	for _, in := range ins {
-		// One client does both at once: porcupine looks at each register alone.
+		// One client sets both at the same time; porcupine checks each register separately.
 		c.l.history.add(porcupine.Operation{ClientId: c.id, Input: in, Call: began, Return: ended,
 			Output: output{unknown: unknown, applied: true, value: absent}})
 		c.seen[in.key] = in.to
@@ -334,7 +335,7 @@ func (c *client) append() {
 	}
 }
 
-// number is the first row's value in a column, or otherwise.
+// number returns the first row's value in a column, or otherwise if it does not exist.
 func number(r *cqlwire.Result, column string, otherwise int64) int64 {
 	if r.RowCount == 0 {
 		return otherwise
@@ -355,7 +356,7 @@ func number(r *cqlwire.Result, column string, otherwise int64) int64 {
 	return otherwise
 }
 
-// next splits the first cell off.
+// next splits off the first cell.
 func next(cells []byte) (cell, rest []byte) {
 	n := int32(binary.BigEndian.Uint32(cells))
 	if n < 0 {

@@ -23,25 +23,25 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// wrongClocks has TestWrongClock run: it compiles the standard library anew.
+// wrongClocks enables TestWrongClock, which recompiles the standard library.
 var wrongClocks = flag.Bool("wrong-clocks", false,
-	"run the tests with wrong clocks, whose program takes minutes to build")
+	"run the tests with wrong clocks; building their binary takes minutes")
 
 const (
-	// clockTables and clockRows are those of TestWrongClock, of each kind.
+	// clockTables and clockRows are the numbers of tables and rows of each kind in TestWrongClock.
 	clockTables, clockRows = 4, 16
-	// lifetime is longer than the test and shorter than any wrong clock is wrong.
+	// lifetime is longer than the test and shorter than the offset of any wrong clock.
 	lifetime = 30 * time.Minute
-	// clockSlack is by how much a stamp may be later than the clock: what is tolerated between nodes, and what a
-	// condition adds.
+	// clockSlack is the maximum by which a timestamp may be later than the clock: the tolerated difference between
+	// nodes plus the increment of conditional writes.
 	clockSlack = 2 * time.Second
 )
 
-// TestWrongClock proves of one node of four whose wall clock is an hour ahead, an hour behind, or jumps, that it leads
-// nothing while it is wrong; that no write, whichever node it is sent to, is stamped later or earlier than it was
-// made, so that what drivers write afterwards is seen; that nothing with a lifetime ends early or was given another
-// one; and that an index made meanwhile has all rows. All that stays so when the node was killed in the middle of
-// batches and when its clock is right again.
+// TestWrongClock checks a cluster of four in which one node's wall clock is an hour ahead, an hour behind, or jumps.
+// The node must not lead while its clock is wrong. No write, through any node, may have a timestamp that is too late
+// or too early, so that later writes of drivers are visible. No data with a lifetime may expire early or have another
+// lifetime. An index created in that time must contain all rows. All of this must also hold after the node was killed
+// in the middle of batches and after its clock is correct again.
 func TestWrongClock(t *testing.T) {
 	if !*wrongClocks {
 		t.Skip("give -wrong-clocks")
@@ -49,7 +49,7 @@ func TestWrongClock(t *testing.T) {
 	bin := process.WrongClock(t)
 	for _, c := range []struct {
 		name  string
-		first time.Duration // that the node starts with
+		first time.Duration // the initial offset of the node
 		jumps []time.Duration
 	}{
 		{"ahead", time.Hour, nil},
@@ -63,13 +63,13 @@ func TestWrongClock(t *testing.T) {
 	}
 }
 
-// skewed is a cluster whose last node has a clock that may be wrong.
+// skewed is a cluster whose last node may have a wrong clock.
 type skewed struct {
 	*fleet
 	clock *process.Clock
 	wrong *member
 	id    string
-	// rows is how many there are of each kind and table.
+	// rows is the number of rows of each kind and table.
 	rows int
 }
 
@@ -96,7 +96,7 @@ func newSkewed(t *testing.T, bin string, by time.Duration) *skewed {
 	return s
 }
 
-// settle is fleet.settle, but for the word that a clock is wrong.
+// settle calls fleet.settle, but accepts the report of a wrong clock.
 func (s *skewed) settle() {
 	s.t.Helper()
 	s.until("settle", s.patience, func() string {
@@ -116,7 +116,7 @@ func (s *skewed) settle() {
 	})
 }
 
-// leads is how much the wrong node leads, as another one sees it.
+// leads returns the number of partitions that the wrong node leads, according to another node.
 func (s *skewed) leads() (n int) {
 	s.t.Helper()
 	status, err := s.nodes[0].status()
@@ -152,14 +152,14 @@ func (s *skewed) run(jumps []time.Duration) {
 	case 0:
 		s.abstains()
 	case 1:
-		s.write() // some were led by it
+		s.write() // the node led some of these
 		s.clock.Set(jumps[0])
 		s.abstains()
 	default:
 		wg.Go(func() {
 			for rng := rand.New(rand.NewPCG(1, 2)); !stop.Load(); {
 				s.clock.Set(jumps[rng.IntN(len(jumps))])
-				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond) // wrong for so long: that is the fault
+				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond) // duration of the fault
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func (s *skewed) run(jumps []time.Duration) {
 		s.write()
 		s.sweep()
 		if n := s.leads(); watch && n > 0 {
-			s.t.Errorf("with a wrong clock it leads %d partitions", n)
+			s.t.Errorf("the node leads %d partitions with a wrong clock", n)
 		}
 	}
 	s.killInBatches()
@@ -211,8 +211,8 @@ func (s *skewed) write() {
 	s.rows += clockRows
 }
 
-// query runs a statement until it succeeds: while leaders change an answer may be late. None of those that write does
-// anything more when it is repeated, but counters, which nobody compares.
+// query runs a statement until it succeeds, because a response may be late while leaders change. The writing
+// statements are idempotent, except counters, which are not compared.
 func (s *skewed) query(conn *rawclient.Conn, text string) (rows int, cells []byte) {
 	s.t.Helper()
 	s.until(text, settleTime, func() string {
@@ -226,7 +226,7 @@ func (s *skewed) query(conn *rawclient.Conn, text string) (rows int, cells []byt
 	return rows, cells
 }
 
-// sweep has every node write its store anew, as it would in time.
+// sweep makes every node rewrite its store, as it would over time.
 func (s *skewed) sweep() {
 	s.t.Helper()
 	for _, m := range s.nodes {
@@ -234,7 +234,8 @@ func (s *skewed) sweep() {
 	}
 }
 
-// killInBatches kills the wrong node while it coordinates LOGGED batches, has others finish them, and starts it again.
+// killInBatches kills the wrong node while it coordinates LOGGED batches, lets other nodes complete them, and starts
+// it again.
 func (s *skewed) killInBatches() {
 	s.t.Helper()
 	var wg sync.WaitGroup
@@ -249,10 +250,10 @@ func (s *skewed) killInBatches() {
 				_, err := conn.Query(fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t0 (k, v) VALUES (%d, 3); "+
 					"INSERT INTO ks.t1 (k, v) VALUES (%d, 3); APPLY BATCH", k%clockRows, k%clockRows))
 				switch told := (*cqlwire.Error)(nil); {
-				case errors.As(err, &told): // while leaders change an answer may be late: the next one may not
+				case errors.As(err, &told): // a response may be late while leaders change; the next one may succeed
 					failed.Store(err)
 				case err != nil:
-					return // it is gone
+					return // the node is down
 				case done.Add(1) == enough:
 					close(grown)
 				}
@@ -276,7 +277,7 @@ func (s *skewed) killInBatches() {
 	s.wrong.start()
 }
 
-// check proves what the test is about, of everything that was written since began.
+// check checks everything that was written since began.
 func (s *skewed) check(began time.Time) {
 	s.t.Helper()
 	for i, m := range s.nodes {
@@ -290,27 +291,27 @@ func (s *skewed) check(began time.Time) {
 			left := int32((lifetime - time.Since(began) - clockSlack) / time.Second)
 			for ; len(cells) > 0 && !s.t.Failed(); cells = cells[32:] {
 				if len(cells) < 32 || binary.BigEndian.Uint32(cells[12:]) != 8 {
-					s.t.Errorf("%s: table %d: a cell with a lifetime is gone", m.name(), table)
+					s.t.Errorf("%s: table %d: a cell with a lifetime expired early", m.name(), table)
 					break
 				}
 				v, w := int64(binary.BigEndian.Uint64(cells[4:])), int64(binary.BigEndian.Uint64(cells[16:]))
 				if min(v, w) < earliest || max(v, w) > latest {
-					s.t.Errorf("%s: table %d: stamps %s and %s, now it is %s", m.name(), table,
+					s.t.Errorf("%s: table %d: timestamps %s and %s, current time %s", m.name(), table,
 						time.UnixMicro(v).UTC(), time.UnixMicro(w).UTC(), time.Now().UTC())
 				}
 				if ttl := int32(binary.BigEndian.Uint32(cells[28:])); ttl < left ||
 					ttl > int32((lifetime+clockSlack)/time.Second) {
-					s.t.Errorf("%s: table %d: %d s of %s are left", m.name(), table, ttl, lifetime)
+					s.t.Errorf("%s: table %d: remaining lifetime %d s of %s", m.name(), table, ttl, lifetime)
 				}
 			}
 		}
-		// What a driver writes, with its right clock, is seen.
+		// A driver's write with a correct clock is visible.
 		for table := range clockTables {
 			at := time.Now().Add(clockSlack).UnixMicro()
 			s.query(conn, fmt.Sprintf("UPDATE ks.t%d USING TIMESTAMP %d SET v = %d WHERE k = 0", table, at, 100+i))
 			if _, cells := s.query(conn, fmt.Sprintf("SELECT v FROM ks.t%d WHERE k = 0", table)); len(cells) != 8 ||
 				binary.BigEndian.Uint32(cells[4:]) != uint32(100+i) {
-				s.t.Errorf("%s: table %d: what a driver wrote is hidden: %v", m.name(), table, cells)
+				s.t.Errorf("%s: table %d: a driver's write is hidden: %v", m.name(), table, cells)
 			}
 		}
 	}

@@ -18,14 +18,15 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// wires is a network of its own: each node is in a network namespace, all are on one bridge. It needs root.
+// wires is a separate network: each node is in a network namespace, and all namespaces are connected to one bridge. It
+// needs root.
 type wires struct {
 	t      testing.TB
 	prefix string // of all names
 	net    string // 10.x.y.
 }
 
-// newWiredFleet prepares a cluster of no nodes whose links can be cut.
+// newWiredFleet prepares a cluster without nodes whose links can be cut.
 func newWiredFleet(t testing.TB, config string) *fleet {
 	t.Helper()
 	if testing.Short() {
@@ -37,7 +38,7 @@ func newWiredFleet(t testing.TB, config string) *fleet {
 	pid := os.Getpid()
 	w := &wires{t: t, prefix: fmt.Sprintf("il%d", pid%100000), net: fmt.Sprintf("10.%d.%d.", 128+pid%100, pid/100%250)}
 	if out, err := exec.Command("ip", "link", "add", w.prefix, "type", "bridge").CombinedOutput(); err != nil {
-		t.Skipf("no bridge can be made: %v: %s", err, out)
+		t.Skipf("cannot create a bridge: %v: %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", w.prefix).Run() })
 	w.ip("addr add %s254/24 dev %s", w.net, w.prefix)
@@ -47,7 +48,7 @@ func newWiredFleet(t testing.TB, config string) *fleet {
 	return f
 }
 
-// ip runs the command of that name.
+// ip runs the ip command.
 func (w *wires) ip(format string, args ...any) {
 	w.t.Helper()
 	words := strings.Fields(fmt.Sprintf(format, args...))
@@ -58,14 +59,14 @@ func (w *wires) ip(format string, args ...any) {
 
 func (w *wires) space(m *member) string { return fmt.Sprintf("%s-%d", w.prefix, m.index+1) }
 
-// attach makes the namespace of a node.
+// attach creates the namespace of a node.
 func (w *wires) attach(m *member) {
 	w.t.Helper()
 	ns := w.space(m)
 	w.ip("netns add %s", ns)
 	w.t.Cleanup(func() {
 		m.kill()
-		// Connections that ended by force keep a namespace alive for a while, and its card with it.
+		// Connections that ended by force keep a namespace and its interface alive for a while.
 		_ = exec.Command("ip", "link", "del", fmt.Sprintf("%sv%d", w.prefix, m.index+1)).Run()
 		_ = exec.Command("ip", "netns", "del", ns).Run()
 	})
@@ -77,15 +78,15 @@ func (w *wires) attach(m *member) {
 	m.args = append(m.args, "--insecure")
 }
 
-// command has a command run in the namespace of a node.
+// command makes a command run in the namespace of a node.
 func (w *wires) command(m *member, cmd *exec.Cmd) *exec.Cmd {
 	in := exec.Command("ip", append([]string{"netns", "exec", w.space(m)}, cmd.Args...)...)
 	in.Env = cmd.Env
 	return in
 }
 
-// cut has whatever a sends to b vanish, and the other way round. Nobody is told: what a sends goes to a card that does
-// not exist.
+// cut drops all packets between a and b. Neither side is notified: the packets are sent to an interface that does not
+// exist.
 func (w *wires) cut(a, b *member) {
 	w.t.Helper()
 	for _, p := range [][2]*member{{a, b}, {b, a}} {
@@ -93,7 +94,7 @@ func (w *wires) cut(a, b *member) {
 	}
 }
 
-// mend ends cut.
+// mend undoes cut.
 func (w *wires) mend(a, b *member) {
 	w.t.Helper()
 	for _, p := range [][2]*member{{a, b}, {b, a}} {
@@ -101,8 +102,8 @@ func (w *wires) mend(a, b *member) {
 	}
 }
 
-// TestCutOff proves that a leader that is cut off from all other nodes is replaced by timeout without an error for
-// clients of the others, and that it does not serve what is not true any more.
+// TestCutOff checks that a leader that is cut off from all other nodes is replaced after a timeout. Clients of the
+// other nodes must see no errors, and the old leader must not serve stale data.
 func TestCutOff(t *testing.T) {
 	onlyLong(t)
 	f := newWiredFleet(t, "")
@@ -133,7 +134,8 @@ func TestCutOff(t *testing.T) {
 	l.finish()
 }
 
-// witness writes growing values at one node and reads them at QUORUM at another one, which may refuse but not lie.
+// witness writes growing values on one node and reads them at QUORUM on another node. Reads may be rejected but must
+// not be stale.
 type witness struct {
 	f        *fleet
 	at, from *member
@@ -169,7 +171,7 @@ func (w *witness) start() {
 			}
 			w.right++
 			if got := number(r, "v", 0); got < least {
-				w.stale = fmt.Sprintf("%d was read at QUORUM after %d had been acknowledged", got, least)
+				w.stale = fmt.Sprintf("read %d at QUORUM after %d was acknowledged", got, least)
 			}
 		}
 	})
@@ -182,11 +184,11 @@ func (w *witness) finish() {
 	if w.stale != "" {
 		w.f.t.Error(w.stale)
 	}
-	w.f.t.Logf("reads at the node that was cut off: %d right, %d refused", w.right, w.refused)
+	w.f.t.Logf("reads on the isolated node: %d correct, %d rejected", w.right, w.refused)
 }
 
-// TestCutPair shows what clients see while two nodes cannot reach each other and all others can: nothing may be wrong,
-// and when the link is back everything works.
+// TestCutPair shows the behavior for clients while two nodes cannot reach each other and all other links work. No
+// result may be wrong, and everything must work when the link is restored.
 func TestCutPair(t *testing.T) {
 	onlyLong(t)
 	f := newWiredFleet(t, "")
@@ -205,7 +207,7 @@ func TestCutPair(t *testing.T) {
 	f.wires.mend(a, b)
 	l.mark("the link is back")
 	f.settle()
-	l.only(f.without(a, b)...) // nobody waits for an answer to what was asked before
+	l.only(f.without(a, b)...) // so that no client waits for the response to an earlier request
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.more(*requests / 8)

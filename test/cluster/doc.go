@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster starts clusters of real processes on loopback addresses, breaks them, and checks every answer that
-// clients get meanwhile.
+// Package cluster starts clusters of real processes on loopback addresses, injects faults, and checks every result
+// that clients get in that time.
 //
-// Its tests are few and short by default: -cluster.long runs all, -requests, -rows, -faults and the like make them
-// longer. Each test has a cluster of its own at addresses of its own (127.x.y.1 and up), so that tests and whole test
-// binaries run beside each other; ILION_BIN names a binary that is to be tested instead of one built from the source.
+// By default its tests are few and short. -cluster.long runs all tests; -requests, -rows, -faults, and similar flags
+// make them longer. Each test has a separate cluster with separate addresses (127.x.y.1 and up), so that tests and
+// test binaries can run in parallel. ILION_BIN names a binary to test instead of one built from the source.
 //
-// fleet_test.go controls the processes, load_test.go is the load and its models, registers_test.go what porcupine
-// checks. The faults are in the files that are named after them.
+// fleet_test.go controls the processes, load_test.go contains the load and its models, and registers_test.go the
+// checks with porcupine. The faults are in files that are named after them.
 package cluster

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// session connects the Go driver as an application does: to all nodes, with awareness of tokens, and a retry of
-// statements that may be repeated.
+// session connects the Go driver as an application does: to all nodes, token-aware, with retries of idempotent
+// statements.
 func session(f *fleet, observer gocql.QueryObserver) *gocql.Session {
 	f.t.Helper()
 	var hosts []string
@@ -44,9 +44,9 @@ func session(f *fleet, observer gocql.QueryObserver) *gocql.Session {
 	return s
 }
 
-// TestDriverThroughFaults proves that an application with the Go driver, which talks to all nodes and repeats what may
-// be repeated, sees no error while nodes are stopped, killed and started, and always reads what it has written. It
-// takes long because this driver waits ten seconds before it uses a node again that is back.
+// TestDriverThroughFaults checks that an application with the Go driver sees no errors while nodes are stopped,
+// killed, and started, and always reads its own writes. The application connects to all nodes and retries idempotent
+// statements. The test takes long because this driver waits ten seconds before it uses a recovered node again.
 func TestDriverThroughFaults(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -68,7 +68,7 @@ func TestDriverThroughFaults(t *testing.T) {
 				}
 				var got int64
 				if err := s.Query("SELECT v FROM ks.t WHERE k = ?", k).Scan(&got); err != nil || got != v {
-					t.Errorf("%d was written, %d is read: %v", v, got, err)
+					t.Errorf("wrote %d, read %d: %v", v, got, err)
 					return
 				}
 				done.Add(2)
@@ -85,8 +85,8 @@ func TestDriverThroughFaults(t *testing.T) {
 		}
 		m.start()
 		f.settle()
-		// The driver hears of the node by an event, or by its own tries. Until then it would have one node less at the
-		// next fault.
+		// The driver learns of the node from an event or from its own reconnection attempts. Before that it would have
+		// one node less for the next fault.
 		from, want := time.Now(), done.Load()+*requests/8
 		f.until("requests go on, also at the node that is back", settleTime, func() string {
 			if t.Failed() || done.Load() >= want && seen.since(m.ip, from) {
@@ -100,7 +100,7 @@ func TestDriverThroughFaults(t *testing.T) {
 	t.Logf("%d requests without an error", done.Load())
 }
 
-// served knows when each node has last answered the driver.
+// served holds the time of each node's last response to the driver.
 type served struct{ nodes sync.Map }
 
 // ObserveQuery implements gocql.QueryObserver.
@@ -115,10 +115,10 @@ func (s *served) since(ip string, from time.Time) bool {
 	return ok && at.(time.Time).After(from)
 }
 
-// contacts counts which requests went to a node that has a replica.
+// contacts counts the requests that were sent to a node with a replica.
 type contacts struct {
 	mu     sync.Mutex
-	where  map[int64]string // of the key of a request: the address that it was sent to
+	where  map[int64]string // the address to which the request for a key was sent
 	unsure int
 }
 
@@ -134,8 +134,8 @@ func (c *contacts) ObserveQuery(_ context.Context, q gocql.ObservedQuery) {
 	}
 }
 
-// TestDriverFindsReplicas proves that of the requests of a driver that is aware of tokens, at least 95 % go to a node
-// that has a replica, with six nodes and four replicas.
+// TestDriverFindsReplicas checks that a token-aware driver sends at least 95 % of its requests to a node that has a
+// replica, with six nodes and four replicas.
 func TestDriverFindsReplicas(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 6, "")
@@ -174,13 +174,13 @@ func TestDriverFindsReplicas(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d requests went to a replica; the table has %d pieces", right, n, pieces)
+	t.Logf("%d of %d requests reached a replica; the table has %d partitions", right, n, pieces)
 	if right < n*95/100 {
-		t.Errorf("%d of %d requests went to a node with a replica, fewer than 95 %%", right, n)
+		t.Errorf("%d of %d requests reached a node with a replica, want at least 95 %%", right, n)
 	}
 }
 
-// holds reports whether a span, as a status shows it, has a token.
+// holds reports whether a token range, in the format of the status, contains a token.
 func holds(t *testing.T, span string, at int64) bool {
 	t.Helper()
 	var first, limit int64

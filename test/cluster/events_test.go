@@ -21,16 +21,16 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// listener is a client of one node that is told of everything.
+// listener is a client of one node that is registered for all events.
 type listener struct {
 	f    *fleet
 	m    *member
 	conn *rawclient.Conn
-	side *rawclient.Conn // for looks at the node's tables when an event comes
+	side *rawclient.Conn // reads the node's tables when an event arrives
 
 	mu     sync.Mutex
 	events []string
-	// times are when the events came.
+	// times holds the times at which the events arrived.
 	times []time.Time
 }
 
@@ -49,7 +49,7 @@ func (m *member) listen() *listener {
 	return l
 }
 
-// read notes events until the connection ends.
+// read records events until the connection ends.
 func (l *listener) read() {
 	for {
 		var head [cqlwire.HeaderSize]byte
@@ -62,7 +62,7 @@ func (l *listener) read() {
 			return
 		}
 		if h.Opcode != cqlwire.OpEvent || h.Stream != cqlwire.EventStream {
-			l.f.t.Errorf("%s: a frame that is no event: %v on stream %d", l.m.name(), h.Opcode, h.Stream)
+			l.f.t.Errorf("%s: the frame is not an event: %v on stream %d", l.m.name(), h.Opcode, h.Stream)
 			return
 		}
 		event := l.decode(body)
@@ -72,7 +72,7 @@ func (l *listener) read() {
 	}
 }
 
-// decode reads an event, and looks whether system.peers says the same.
+// decode decodes an event and checks that system.peers agrees with it.
 func (l *listener) decode(body []byte) string {
 	text := func() string {
 		n := int(binary.BigEndian.Uint16(body))
@@ -98,7 +98,7 @@ func (l *listener) decode(body []byte) string {
 	return change + " " + a.String()
 }
 
-// check looks at what a node shows of another one when it tells of it.
+// check checks that a node's tables agree with its event about another node.
 func (l *listener) check(address, change string) error {
 	for _, query := range []string{
 		"SELECT tokens FROM system.peers WHERE peer = '" + address + "'",
@@ -111,7 +111,7 @@ func (l *listener) check(address, change string) error {
 		case change == "REMOVED_NODE" && r.RowCount > 0:
 			return fmt.Errorf("%s finds it", query)
 		case change == "DOWN" && r.RowCount == 0:
-			return nil // a node that leaves goes down first, and may have been removed since
+			return nil // a node that is decommissioned goes down first, and may have been removed since
 		case change != "REMOVED_NODE" && r.RowCount == 0:
 			return fmt.Errorf("%s does not find it", query)
 		case change != "REMOVED_NODE" && int32(binary.BigEndian.Uint32(r.Cells)) <= 0:
@@ -128,7 +128,7 @@ func (l *listener) check(address, change string) error {
 	return nil
 }
 
-// about lists the events that contain a text.
+// about returns the events that contain a text.
 func (l *listener) about(text string) (out []string, last time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,13 +140,13 @@ func (l *listener) about(text string) (out []string, last time.Time) {
 	return out, last
 }
 
-// isOutage reports whether an event says that a node went down or came up. On a busy machine a node may be taken for
-// dead, and is then announced to be up again.
+// isOutage reports whether an event announces that a node went down or came up. On a busy machine a live node may be
+// considered dead, and is then announced to be up again.
 func isOutage(event string) bool {
 	return strings.HasPrefix(event, "DOWN ") || strings.HasPrefix(event, "UP ")
 }
 
-// lastOutage returns the last DOWN and UP among the events of a node that died and came back.
+// lastOutage returns the last DOWN and UP event of a node that died and came back.
 func lastOutage(events []string) []string {
 	for len(events) > 2 && isOutage(events[0]) && isOutage(events[1]) {
 		events = events[2:]
@@ -154,7 +154,8 @@ func lastOutage(events []string) []string {
 	return events
 }
 
-// hear waits until all listeners have heard of a node what they are to hear, and that it went down or came up last.
+// hear waits until all listeners have received the expected events about a node, with its going down or coming up
+// last.
 func hear(t *testing.T, f *fleet, listeners []*listener, m *member, began time.Time, want ...string) {
 	t.Helper()
 	var latest time.Time
@@ -174,10 +175,10 @@ func hear(t *testing.T, f *fleet, listeners []*listener, m *member, began time.T
 			return ""
 		})
 	}
-	t.Logf("%s of %s was told by all after %s", want[len(want)-1], m.name(), latest.Sub(began).Round(time.Millisecond))
+	t.Logf("all announced %s of %s after %s", want[len(want)-1], m.name(), latest.Sub(began).Round(time.Millisecond))
 }
 
-// agreed waits until every node shows one version of the schema for all, and returns how long that took.
+// agreed waits until every node reports the same schema version for all nodes, and returns the time that took.
 func agreed(t *testing.T, listeners []*listener) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -203,9 +204,9 @@ func agreed(t *testing.T, listeners []*listener) time.Duration {
 	}
 }
 
-// TestEvents proves that clients hear once of every change of the schema, whoever made it, and of every node that
-// comes, dies, returns and leaves; that system.peers says the same at that moment; that a node which is said to be up
-// can be reached; and that the nodes agree about the schema when DDL has returned.
+// TestEvents checks that clients receive each schema change once, whichever node made it, and an event for every node
+// that joins, dies, returns, and leaves. At that moment system.peers must agree. A node that is announced as up must
+// be reachable, and all nodes must agree about the schema when DDL has returned.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -275,21 +276,21 @@ func TestEvents(t *testing.T) {
 		}
 		l.mu.Unlock()
 		if !slices.Equal(schema[:min(len(schema), len(want))], want) {
-			t.Errorf("%s tells of the changes\n%q, which are\n%q", l.m.name(), schema, want)
+			t.Errorf("%s announced the changes\n%q, want\n%q", l.m.name(), schema, want)
 		}
 		for _, e := range schema[min(len(schema), len(want)):] {
 			t.Logf("%s tells further: %s", l.m.name(), e)
 		}
 		got, _ := l.about(" " + fifth.ip)
-		// its process may end before the records say that it has left
+		// The process may end before the metadata states that the node has left.
 		got = slices.DeleteFunc(got, func(e string) bool { return e == "DOWN "+fifth.ip })
-		got = slices.Compact(got) // on a busy machine it may have been taken for dead, and then told to be up again
+		got = slices.Compact(got) // it may have been considered dead for a moment
 		if !slices.Equal(got, []string{"NEW_NODE " + fifth.ip, "UP " + fifth.ip, "REMOVED_NODE " + fifth.ip}) {
-			t.Errorf("%s tells of the fifth node: %q", l.m.name(), got)
+			t.Errorf("%s announced of the fifth node: %q", l.m.name(), got)
 		}
 		got, _ = l.about(" " + dead.ip)
 		if !slices.Equal(lastOutage(got), []string{"DOWN " + dead.ip, "UP " + dead.ip}) {
-			t.Errorf("%s tells of the node that died: %q", l.m.name(), got)
+			t.Errorf("%s announced of the dead node: %q", l.m.name(), got)
 		}
 	}
 }

@@ -23,20 +23,20 @@ import (
 )
 
 var (
-	feedChanges = flag.Int64("feed-changes", 0, "changes of items that TestChangesOverKills makes; 0 skips it")
-	feedKills   = flag.Int("feed-kills", 10, "kills of nodes while TestChangesOverKills makes its changes")
+	feedChanges = flag.Int64("feed-changes", 0, "number of item changes in TestChangesOverKills; 0 skips the test")
+	feedKills   = flag.Int("feed-kills", 10, "number of node kills in TestChangesOverKills")
 )
 
-// Of TestChangesOverKills: items in logical partitions, and who changes them.
+// The items of TestChangesOverKills, their logical partitions, and the number of clients.
 const (
 	feedKeys   = 60
 	feedIDs    = 30
-	feedAtOnce = 20 // changes of a batch, and of a call
+	feedAtOnce = 20 // changes per batch and per call
 	feedPath   = "dbs/shop/colls/changing"
 	feedTable  = "shop.changing"
 )
 
-// bumpText counts items up, one after the other, all or none; what it has written before it throws is marked.
+// bumpText increments items one after the other, all or none. Its writes before an exception are marked.
 const bumpText = `function bump(ids, fail) {
 	var c = getContext().getCollection(), i = 0;
 	function must(accepted) { if (!accepted) throw new Error("not accepted"); }
@@ -75,17 +75,18 @@ type counted struct {
 
 func (c *counted) place() string { return c.Key + "/" + c.ID }
 
-// feedLoad are clients that change items, and readers of their changes.
+// feedLoad consists of clients that change items and readers of their changes.
 type feedLoad struct {
 	f       *fleet
 	stop    chan struct{}
 	clients sync.WaitGroup
-	// acked changes were acknowledged, unknown those of requests that were not answered, thrown the calls that threw;
-	// queries by the index were answered to their ends.
+	// acked counts acknowledged changes, unknown the changes of requests without a response, and thrown the calls that
+	// threw. queries counts index queries that were read to the end.
 	acked, unknown, thrown, queries atomic.Int64
 }
 
-// startFeed makes the container with its items and returns the continuation of a feed of all versions from before.
+// startFeed creates the container with its items, and returns the continuation of a feed of all versions from before
+// the first change.
 func startFeed(f *fleet) (l *feedLoad, now string, since time.Time) {
 	t := f.t
 	l = &feedLoad{f: f, stop: make(chan struct{})}
@@ -113,14 +114,15 @@ func startFeed(f *fleet) (l *feedLoad, now string, since time.Time) {
 	ask("procedure", http.MethodPost, feedPath+"/sprocs", nil, map[string]string{"id": "bump", "body": bumpText}, 201,
 		409)
 	f.settle()
-	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1100 * time.Millisecond))) // it is kept since a second
+	// The retention has a resolution of one second.
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1100 * time.Millisecond)))
 	since = time.Now()
 	h := ask("now", http.MethodGet, feedPath+"/docs", map[string]string{"A-IM": "Full-Fidelity Feed",
 		"If-None-Match": "*"}, nil, 304)
 	return l, h.Get("etag"), since
 }
 
-// fill makes the items.
+// fill creates the items.
 func (l *feedLoad) fill() {
 	for k := range feedKeys {
 		c := l.f.nodes[k%len(l.f.nodes)].restClient()
@@ -130,7 +132,7 @@ func (l *feedLoad) fill() {
 				Body: &counted{ID: fmt.Sprint("i", id), Key: ownerKey(k), S: "s0"}}
 			status, _, err := c.Ask(l.f.t.Context(), q, &got)
 			if status != 201 {
-				l.f.t.Fatalf("an item is made: %d %v %s", status, err, got)
+				l.f.t.Fatalf("creation of an item: %d %v %s", status, err, got)
 			}
 			l.acked.Add(1)
 		}
@@ -138,7 +140,7 @@ func (l *feedLoad) fill() {
 	}
 }
 
-// ended reports whether clients are to end.
+// ended reports whether clients must stop.
 func (l *feedLoad) ended() bool {
 	select {
 	case <-l.stop:
@@ -157,13 +159,13 @@ type writer struct {
 	cql           *rawclient.Conn
 }
 
-// node is one to ask, another one each time.
+// node returns the next node to use, in turn.
 func (w *writer) node() *member {
 	w.asked++
 	return w.f.nodes[(w.number+w.asked)%len(w.f.nodes)]
 }
 
-// run changes items until the clients end.
+// run changes items until the clients stop.
 func (w *writer) run(change func() (done int64, answered bool)) {
 	w.rest = w.node().restClient()
 	for !w.ended() {
@@ -182,7 +184,7 @@ func (w *writer) run(change func() (done int64, answered bool)) {
 	}
 }
 
-// someIDs are different items of a logical partition.
+// someIDs returns different items of a logical partition.
 func (w *writer) someIDs(n int) (out []string) {
 	for _, i := range w.dice.Perm(feedIDs)[:n] {
 		out = append(out, fmt.Sprint("i", i))
@@ -190,14 +192,14 @@ func (w *writer) someIDs(n int) (out []string) {
 	return out
 }
 
-// ask sends a request about an item or the container; answered is false if it may have been carried out.
+// ask sends a request about an item or the container. answered is false if the request may have been executed.
 func (w *writer) ask(method, path, key string, headers map[string]string, body, out any) (status int, answered bool) {
 	status, _, err := w.rest.Ask(w.f.t.Context(), &restclient.Request{Method: method, Path: feedPath + path, Key: key,
 		Headers: headers, Body: body}, out)
 	return status, err == nil && status != 408 && status != 429 && status < 500
 }
 
-// bumped is a patch that counts an item up.
+// bumped returns a patch that increments an item.
 func (w *writer) bumped() map[string]any {
 	return map[string]any{"operations": []any{
 		map[string]any{"op": "incr", "path": "/n", "value": 1},
@@ -205,7 +207,7 @@ func (w *writer) bumped() map[string]any {
 		map[string]any{"op": "set", "path": "/s", "value": fmt.Sprint("s", w.dice.IntN(50))}}}
 }
 
-// batch counts items up in a batch.
+// batch increments items in a batch.
 func (w *writer) batch() (int64, bool) {
 	var ops []map[string]any
 	for _, id := range w.someIDs(feedAtOnce) {
@@ -213,12 +215,12 @@ func (w *writer) batch() (int64, bool) {
 	}
 	status, answered := w.ask(http.MethodPost, "/docs", ownerKey(w.dice.IntN(feedKeys)), isBatch, ops, nil)
 	if answered && status != 200 {
-		w.f.t.Errorf("a batch ended with %d", status)
+		w.f.t.Errorf("batch returned status %d", status)
 	}
 	return feedAtOnce, answered
 }
 
-// single changes one item: it is patched, or made and deleted by turns.
+// single changes one item: it alternates between patches and creation plus deletion.
 func (w *writer) single() (n int64, answered bool) {
 	key := ownerKey(w.dice.IntN(feedKeys))
 	var status int
@@ -226,7 +228,7 @@ func (w *writer) single() (n int64, answered bool) {
 		id := fmt.Sprint("i", w.dice.IntN(feedIDs))
 		status, answered = w.ask(http.MethodPatch, "/docs/"+id, key, nil, w.bumped(), nil)
 		if answered && status != 200 {
-			w.f.t.Errorf("a patch ended with %d", status)
+			w.f.t.Errorf("patch returned status %d", status)
 		}
 		return 1, answered
 	}
@@ -243,12 +245,12 @@ func (w *writer) single() (n int64, answered bool) {
 		return 0, true
 	}
 	if answered {
-		w.f.t.Errorf("an item was made or deleted with %d", status)
+		w.f.t.Errorf("creation or deletion of an item returned status %d", status)
 	}
 	return 1, answered
 }
 
-// call counts items up by the procedure, over CQL.
+// call increments items with the procedure, through CQL.
 func (w *writer) call() (int64, bool) {
 	if w.cql == nil {
 		c, err := rawclient.Dial(w.f.t.Context(), w.node().cql(), rawclient.Options{Timeout: restTime})
@@ -267,7 +269,7 @@ func (w *writer) call() (int64, bool) {
 	case err == nil && !fail:
 		return feedAtOnce, true
 	case err == nil:
-		w.f.t.Error("a call that throws has succeeded")
+		w.f.t.Error("a call that throws succeeded")
 		return 0, true
 	case errors.As(err, &e) && e.Code == cqlwire.CodeFunctionFailure:
 		if w.thrown.Add(1); !fail && !strings.Contains(err.Error(), "not accepted") &&
@@ -283,7 +285,7 @@ func (w *writer) call() (int64, bool) {
 	return feedAtOnce, false
 }
 
-// query asks by the index, page by page, and checks that what comes is what was asked for, and each item once.
+// query queries the index page by page, and checks that each result matches and occurs once.
 func (w *writer) query() (int64, bool) {
 	g, seen := w.dice.IntN(7), map[string]bool{}
 	text := fmt.Sprintf("SELECT c.id, c.k, c.n, c.g, c.s FROM c WHERE c.g = %d", g)
@@ -315,7 +317,7 @@ func (w *writer) query() (int64, bool) {
 		}
 		if headers["x-ms-continuation"] = h.Get("x-ms-continuation"); headers["x-ms-continuation"] == "" {
 			w.queries.Add(1)
-			time.Sleep(100 * time.Millisecond) // writers are to have the processors
+			time.Sleep(100 * time.Millisecond) // leave the processors to the writers
 			return 0, true
 		}
 	}
@@ -326,17 +328,17 @@ func queryHeaders(page int) map[string]string {
 		"x-ms-documentdb-query-enablecrosspartition": "True", "x-ms-max-item-count": fmt.Sprint(page)}
 }
 
-// TestChangesOverKills proves that all changes of items over REST and CQL - in batches, one by one, in procedures of
-// which some throw - come out of the change feed complete, in order and exactly once for each sequence of
-// continuations, in both modes, over REST and CQL, to readers that forget what they have read since their last
-// checkpoint now and then, while nodes are killed and partitions split, merge and move. Queries by the index give
-// nothing meanwhile that does not match, and in the end what a scan gives.
+// TestChangesOverKills checks that the change feed contains all changes of items through REST and CQL completely, in
+// order, and exactly once per sequence of continuation tokens. The changes come from batches, single requests, and
+// procedures, some of which throw. Readers use both modes through REST and CQL and sometimes return to their last
+// checkpoint. In the meantime nodes are killed, and partitions split, merge, and move. Index queries must return only
+// matching items and finally equal a scan.
 func TestChangesOverKills(t *testing.T) {
 	if *feedChanges == 0 {
 		t.Skip("give -feed-changes=1000000")
 	}
 	f := newFleet(t, "rest:\n  primary_key: "+restclient.Key+"\n")
-	for range 5 { // replica sets have four, and there is to be somewhere to move to
+	for range 5 { // replica sets have four, and replicas need a node to move to
 		m := f.add()
 		m.args = append(m.args, "--rest", m.rest())
 		m.start()
@@ -387,7 +389,7 @@ func TestChangesOverKills(t *testing.T) {
 		l.queries.Load(), len(f.nodes[0].partitionsOf(feedTable)))
 }
 
-// until waits for so many acknowledged changes.
+// until waits for n acknowledged changes.
 func (l *feedLoad) until(n int64) {
 	l.f.t.Helper()
 	last, since := int64(0), time.Now()
@@ -395,7 +397,7 @@ func (l *feedLoad) until(n int64) {
 		if now := l.acked.Load(); now != last {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) > 10*time.Minute { // on a machine that others use
+		if time.Since(since) > 10*time.Minute { // on a shared machine
 			l.f.t.Fatalf("no change was acknowledged for ten minutes, at %d", last)
 		}
 		time.Sleep(20 * time.Millisecond)

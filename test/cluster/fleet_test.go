@@ -27,20 +27,20 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// long has the tests run that take more than a minute together.
-var long = flag.Bool("cluster.long", false, "run all tests of clusters")
+// long enables the tests that together take more than a minute.
+var long = flag.Bool("cluster.long", false, "run all cluster tests")
 
 // onlyLong skips a test without -cluster.long.
 func onlyLong(t *testing.T) {
 	t.Helper()
 	if !*long {
-		t.Skip("one of the long ones: give -cluster.long")
+		t.Skip("long test: needs -cluster.long")
 	}
 }
 
-// keepDir keeps the logs of the nodes for a look at them, of logLevel.
+// keepDir is a directory for the logs of the nodes, with level logLevel.
 var (
-	keepDir  = flag.String("logs", "", "directory in which the logs of the nodes are kept")
+	keepDir  = flag.String("logs", "", "directory for the logs of the nodes")
 	logLevel = flag.String("log-level", "info", "level of the logs of the nodes")
 )
 
@@ -48,12 +48,12 @@ func TestMain(m *testing.M) { process.Main(m) }
 
 const (
 	cqlPort, webPort, innerPort = 19042, 18080, 17000
-	// startTime bounds the start of a node, settleTime how long a healthy cluster takes until all replica sets are
-	// whole.
+	// startTime is the maximum start time of a node. settleTime is the time in which a healthy cluster completes all
+	// replica sets.
 	startTime, settleTime = 60 * time.Second, 60 * time.Second
 )
 
-// fleets counts the clusters of this process; each has addresses of its own.
+// fleets counts the clusters of this process. Each has separate addresses.
 var fleets atomic.Int32
 
 // fleet is a cluster of processes.
@@ -62,29 +62,29 @@ type fleet struct {
 	dir   string
 	net   string // 127.x.y.
 	nodes []*member
-	// wires are nil for nodes on loopback addresses: see cut_test.go.
+	// wires is nil for nodes on loopback addresses; see cut_test.go.
 	wires *wires
-	// patience is how long settle waits.
+	// patience is the timeout of settle.
 	patience time.Duration
 }
 
-// member is a node of a fleet: a directory and an address, and a process as long as it runs.
+// member is a node of a fleet: a directory, an address, and a process while it runs.
 type member struct {
 	f     *fleet
 	index int
 	ip    string
 	dir   string
 	args  []string
-	// bin is the program, process.Binary if empty; env its environment, this process's own if nil.
+	// bin is the binary, or process.Binary if empty. env is its environment, or this process's environment if nil.
 	bin string
 	env []string
-	// config is added to the configuration file of this node alone.
+	// config is added to the configuration file of this node only.
 	config string
 	cmd    *exec.Cmd
 	ended  chan struct{}
 }
 
-// newFleet prepares a cluster of no nodes. config is added to the configuration file of every node.
+// newFleet prepares a cluster without nodes. config is added to the configuration file of every node.
 func newFleet(t testing.TB, config string) *fleet {
 	t.Helper()
 	if testing.Short() {
@@ -102,7 +102,7 @@ func newFleet(t testing.TB, config string) *fleet {
 	return f
 }
 
-// startFleet starts a cluster of n nodes and waits until all replica sets are whole.
+// startFleet starts a cluster of n nodes and waits until all replica sets are complete.
 func startFleet(t testing.TB, n int, config string) *fleet {
 	t.Helper()
 	f := newFleet(t, config)
@@ -115,7 +115,7 @@ func startFleet(t testing.TB, n int, config string) *fleet {
 
 func (f *fleet) config() string { return filepath.Join(f.dir, "ilion.yaml") }
 
-// bury ends every process that still runs, and shows the ends of the logs of a test that failed.
+// bury ends every process that still runs, and prints the ends of the logs of a failed test.
 func (f *fleet) bury() {
 	if f.t.Failed() && *keepDir != "" {
 		f.keepStatus()
@@ -139,7 +139,7 @@ func (f *fleet) bury() {
 	}
 }
 
-// keepStatus keeps what the nodes of a test that failed say about themselves.
+// keepStatus saves the status reports of the nodes of a failed test.
 func (f *fleet) keepStatus() {
 	for _, m := range f.alive() {
 		for _, page := range []string{"status", "metrics", "debug/pprof/goroutine?debug=2"} {
@@ -158,7 +158,7 @@ func (f *fleet) keepStatus() {
 	}
 }
 
-// add makes a node that has not been started. The first founds the cluster, the others join it.
+// add creates a node without starting it. The first node founds the cluster, and the others join it.
 func (f *fleet) add() *member {
 	i := len(f.nodes)
 	m := &member{f: f, index: i, ip: fmt.Sprintf("%s%d", f.net, i+1),
@@ -193,7 +193,7 @@ func (m *member) start() {
 	}
 }
 
-// tryStart is start for nodes that may fail to. It may be called by any goroutine.
+// tryStart is start for nodes that may fail. It is safe to call from any goroutine.
 func (m *member) tryStart() error {
 	ready := m.launch(append([]string{"--internal", m.inner()}, m.args...)...)
 	select {
@@ -204,7 +204,7 @@ func (m *member) tryStart() error {
 	}
 }
 
-// launch starts the process with arguments. Exactly one value is sent when it is ready or has ended.
+// launch starts the process with arguments. It sends exactly one value when the process is ready or has ended.
 func (m *member) launch(args ...string) <-chan error {
 	ready := make(chan error, 1)
 	log, err := os.OpenFile(m.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -261,7 +261,7 @@ func (m *member) launch(args ...string) <-chan error {
 	return ready
 }
 
-// lastWords is the last line of the log.
+// lastWords returns the last line of the log.
 func (m *member) lastWords() string {
 	b, err := os.ReadFile(m.log())
 	if err != nil {
@@ -291,7 +291,7 @@ func (m *member) signal(s syscall.Signal) {
 	}
 }
 
-// kill ends the process as kill -9 does, if it runs.
+// kill kills the process with SIGKILL if it runs.
 func (m *member) kill() {
 	if m.running() {
 		_ = m.cmd.Process.Kill() // it may have ended
@@ -299,7 +299,7 @@ func (m *member) kill() {
 	}
 }
 
-// stop ends the process with SIGTERM and returns how long that took.
+// stop stops the process with SIGTERM and returns the time that took.
 func (m *member) stop() time.Duration {
 	m.f.t.Helper()
 	began := time.Now()
@@ -315,7 +315,7 @@ func (m *member) stop() time.Duration {
 	return time.Since(began)
 }
 
-// wipe removes the disk of a node that does not run.
+// wipe removes the disk of a node that is not running.
 func (m *member) wipe() {
 	m.f.t.Helper()
 	if err := os.RemoveAll(m.dir); err != nil {
@@ -345,10 +345,10 @@ func (m *member) do(statements ...string) {
 	process.Do(m.f.t, c, statements...)
 }
 
-// web requests are short.
+// Web requests are short.
 var browser = http.Client{Timeout: 10 * time.Second}
 
-// status is the cluster as the node sees it.
+// status returns the cluster status according to the node.
 func (m *member) status() (*admin.Status, error) {
 	resp, err := browser.Get("http://" + m.web() + "/status")
 	if err != nil {
@@ -362,13 +362,13 @@ func (m *member) status() (*admin.Status, error) {
 	return &s, nil
 }
 
-// order gives the node an order about another one.
+// order sends the node an order about another node.
 func (m *member) order(what, about string) {
 	m.f.t.Helper()
 	process.Order(m.f.t, m.dir, "/node/"+what+"?node="+url.QueryEscape(about))
 }
 
-// id is the identity of the node.
+// id returns the identity of the node.
 func (m *member) id() string {
 	m.f.t.Helper()
 	s, err := m.status()
@@ -378,7 +378,7 @@ func (m *member) id() string {
 	return s.Node
 }
 
-// alive are the nodes whose processes run.
+// alive returns the nodes whose processes run.
 func (f *fleet) alive() []*member {
 	var out []*member
 	for _, m := range f.nodes {
@@ -389,7 +389,7 @@ func (f *fleet) alive() []*member {
 	return out
 }
 
-// without are the nodes that run but one.
+// without returns the running nodes except the given nodes.
 func (f *fleet) without(not ...*member) []*member {
 	var out []*member
 next:
@@ -404,14 +404,14 @@ next:
 	return out
 }
 
-// until waits for a condition, which says what is missing yet or "".
+// until waits until missing returns "". missing describes the unmet condition.
 func (f *fleet) until(what string, limit time.Duration, missing func() string) time.Duration {
 	f.t.Helper()
 	return poll.UntilNone(f.t, what, limit, missing)
 }
 
-// settle waits until every node that runs says that all is well and every replica set is whole: as many voters as there
-// are nodes, at most four, and a leader; and that the nodes are acquainted.
+// settle waits until every running node reports that all is well and every replica set is complete: a leader, and as
+// many voters as there are nodes, up to four. The nodes must also know each other's dedupe start times.
 func (f *fleet) settle() time.Duration {
 	f.t.Helper()
 	return f.until("settle", f.patience, func() string {
@@ -429,16 +429,16 @@ func (f *fleet) settle() time.Duration {
 	})
 }
 
-// acquaint waits until every node that runs knows since when each other one remembers writes.
+// acquaint waits until every running node knows since when each other node remembers writes.
 func (f *fleet) acquaint() {
 	f.t.Helper()
 	f.until("nodes know each other", settleTime, func() string { return strangers(f.alive()) })
 }
 
-// strangers names two nodes of which one does not know yet since when the other remembers writes. Should that one take
-// over now from a leader that is killed, nobody could tell whether a write that was under way was applied.
+// strangers names two nodes of which one does not know yet since when the other remembers writes. If that node took
+// over from a killed leader now, the outcome of writes in flight would be unknown.
 func strangers(alive []*member) string {
-	told := map[string]string{} // by every node of itself
+	told := map[string]string{} // by each node about itself
 	seen := map[string]map[string]string{}
 	for _, m := range alive {
 		s, err := m.status()
@@ -454,7 +454,7 @@ func strangers(alive []*member) string {
 	for node, of := range seen {
 		for other, memory := range told {
 			if of[other] != memory {
-				return fmt.Sprintf("node %s does not know the memory of node %s", node, other)
+				return fmt.Sprintf("node %s does not know since when node %s remembers writes", node, other)
 			}
 		}
 	}
@@ -524,7 +524,7 @@ func unsettled(s *admin.Status, nodes int) string {
 	return ""
 }
 
-// leader is the node that leads the first partition of a table.
+// leader returns the node that leads the first partition of a table.
 func (f *fleet) leader(table string) *member {
 	f.t.Helper()
 	var found *member
@@ -547,7 +547,7 @@ func (f *fleet) leader(table string) *member {
 	return found
 }
 
-// byID is the node with an identity, which s lists.
+// byID returns the node with an identity that s lists.
 func (f *fleet) byID(s *admin.Status, id string) *member {
 	for _, n := range s.Nodes {
 		if n.ID != id || id == "" {

@@ -24,7 +24,7 @@ import (
 
 var allDisks = flag.Bool("all-disks", false, "run TestAllDisksFull, on disks of 256 MB each")
 
-// smallDisk gives a node that has not been started a disk of its own, in memory, of which a part is taken by a file.
+// smallDisk gives a node that has not been started a separate disk in memory, part of which a file occupies.
 func (m *member) smallDisk(megabytes, taken int) (ballast string) {
 	t := m.f.t
 	t.Helper()
@@ -35,7 +35,7 @@ func (m *member) smallDisk(megabytes, taken int) (ballast string) {
 	out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", megabytes), "tmpfs",
 		disk).CombinedOutput()
 	if err != nil {
-		t.Skipf("no right to mount a file system: %v %s", err, out)
+		t.Skipf("no permission to mount a file system: %v %s", err, out)
 	}
 	t.Cleanup(func() {
 		m.kill()
@@ -50,7 +50,7 @@ func (m *member) smallDisk(megabytes, taken int) (ballast string) {
 	return ballast
 }
 
-// takeAll takes what is left of a small disk.
+// takeAll fills the rest of a small disk.
 func (m *member) takeAll() (file string) {
 	m.f.t.Helper()
 	file = filepath.Join(filepath.Dir(m.dir), "rest")
@@ -60,7 +60,8 @@ func (m *member) takeAll() (file string) {
 	return file
 }
 
-// endsWith checks that the process ends by itself with code 1 and a line that has a text, without a stack trace.
+// endsWith checks that the process ends by itself with code 1 and a message that contains a text, without a stack
+// trace.
 func (m *member) endsWith(limit time.Duration, text string) {
 	t := m.f.t
 	t.Helper()
@@ -75,11 +76,11 @@ func (m *member) endsWith(limit time.Duration, text string) {
 	}
 	if code := m.cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(m.lastWords(), "ilion: ") ||
 		!strings.Contains(m.lastWords(), text) || strings.Contains(string(b), "goroutine ") {
-		t.Errorf("%s ended with code %d and said %s", m.name(), code, m.lastWords())
+		t.Errorf("%s ended with code %d and output %s", m.name(), code, m.lastWords())
 	}
 }
 
-// filler writes rows that do not compress, and knows which were acknowledged.
+// filler writes incompressible rows and knows which were acknowledged.
 type filler struct {
 	f     *fleet
 	value string
@@ -99,7 +100,7 @@ func newFiller(f *fleet) *filler {
 	return &filler{f: f, value: hex.EncodeToString(b)}
 }
 
-// write writes one row through a node; what is not acknowledged may be there all the same.
+// write writes one row through a node. A row that is not acknowledged may exist.
 func (w *filler) write(m *member) error {
 	c := m.dial()
 	defer c.Close()
@@ -114,7 +115,7 @@ func (w *filler) write(m *member) error {
 	return err
 }
 
-// check proves that every row that was acknowledged is there, and that all nodes have the same.
+// check checks that every acknowledged row exists and that all nodes have the same rows.
 func (w *filler) check() {
 	t := w.f.t
 	t.Helper()
@@ -126,29 +127,31 @@ func (w *filler) check() {
 	}
 	for _, k := range w.acked {
 		if !there[int64(k)] {
-			t.Fatalf("row %d was acknowledged and is not there", k)
+			t.Fatalf("acknowledged row %d is missing", k)
 		}
 	}
-	t.Logf("%d rows were acknowledged, %d are there", len(w.acked), len(there))
+	t.Logf("%d rows were acknowledged, %d exist", len(w.acked), len(there))
 }
 
-// TestOneFullDisk proves that one disk that fills costs the cluster that node, and nobody an error: it gives its
-// leaderships away, ends with one line, says at the start how much space it lacks, and comes back when there is space.
+// TestOneFullDisk checks that a full disk costs the cluster one node and causes no client errors. The node transfers
+// its leaderships and ends with one line. When started, it reports how much space it lacks, and it returns when there
+// is space.
 func TestOneFullDisk(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "limits:\n  write_timeout: 15s\n") // a busy machine's disks may keep a write waiting, too
+	f := newFleet(t, "limits:\n  write_timeout: 15s\n") // a busy machine's disks may also delay a write
 	for range 4 {
 		f.add()
 	}
 	small := f.nodes[3]
-	// From 15 % free to 5 %, while it gives its leaderships away, is more than a flush and a compaction take.
+	// Flushes and compactions must not use the space between 15 % and 5 % free while the node transfers its
+	// leaderships.
 	ballast := small.smallDisk(384, 300)
 	for _, m := range f.nodes {
 		m.start()
 	}
 	f.settle()
 	w := newFiller(f)
-	c := small.dial() // until it ends, it coordinates, too
+	c := small.dial() // the node coordinates requests until it ends
 	reads := 0
 	for i := 0; small.running(); i++ {
 		if i == 10_000 {
@@ -161,17 +164,17 @@ func TestOneFullDisk(t *testing.T) {
 			reads++
 		}
 	}
-	t.Logf("%d writes, %d reads at the node before it ended", w.next, reads)
+	t.Logf("%d writes and %d reads on the node before it ended", w.next, reads)
 	small.endsWith(10*time.Second, "disk")
 	for i := range 50 {
 		if err := w.write(f.nodes[i%3]); err != nil {
-			t.Errorf("write without the node: %v", err)
+			t.Errorf("write after the node ended: %v", err)
 		}
 	}
-	rest := small.takeAll() // what it gave back when it ended, for somebody else has it
+	rest := small.takeAll() // takes the space that the node freed when it ended
 	for range 3 {
 		if err := small.tryStart(); err == nil {
-			t.Fatal("it started on a full disk")
+			t.Fatal("the node started on a full disk")
 		}
 		small.endsWith(10*time.Second, "are free")
 	}
@@ -181,16 +184,17 @@ func TestOneFullDisk(t *testing.T) {
 	small.start()
 	f.settle()
 	if err := w.write(small); err != nil {
-		t.Errorf("write when there is space again: %v", err)
+		t.Errorf("write after space was freed: %v", err)
 	}
 	w.check()
 }
 
-// TestAllDisksFull proves that a cluster whose disks fill refuses writes with a clear text, goes on to serve reads, and
-// accepts writes again by itself. Deletes work until almost nothing is left, which on disks this small is at once.
+// TestAllDisksFull checks that a cluster whose disks are full rejects writes with a clear error, continues to serve
+// reads, and accepts writes again without intervention. Deletes work until almost no space is left, which happens
+// immediately on disks this small.
 func TestAllDisksFull(t *testing.T) {
 	if !*allDisks {
-		t.Skip("a burst can run past the floor of disks as small as these, which ends a node in order: run it with -all-disks")
+		t.Skip("a burst can fill disks this small completely, which ends a node: needs -all-disks")
 	}
 	f := newFleet(t, "")
 	var ballasts []string

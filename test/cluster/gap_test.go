@@ -20,29 +20,29 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// gapRounds makes TestSplitGap measure.
+// gapRounds enables TestSplitGap, which measures.
 var (
-	gapRounds = flag.Int("gap", 0, "rounds of TestSplitGap, in each of which a table splits in sixteen")
-	gapRate   = flag.Int("gap-rate", 0, "writes a second of TestSplitGap; 0 for as many as are answered")
+	gapRounds = flag.Int("gap", 0, "number of rounds of TestSplitGap; in each round a table splits into sixteen partitions")
+	gapRate   = flag.Int("gap-rate", 0, "writes per second of TestSplitGap; 0 for no limit")
 )
 
-// gapWriters write at once while a table splits.
+// gapWriters is the number of concurrent writers while a table splits.
 const gapWriters = 24
 
-// written is a write that was answered.
+// written is a completed write.
 type written struct {
 	place uint64
 	at    time.Duration
 	took  time.Duration
 }
 
-// gapLoad are writers that never stop. All write to the partition that is being split: were their keys from everywhere,
-// the pauses between two that meet a small half would hide its gap.
+// gapLoad consists of writers that never stop. All of them write to the partition that is being split. With keys from
+// the whole ring, a small half would get too few writes to show its gap.
 type gapLoad struct {
 	t     *testing.T
 	began time.Time
 	stop  atomic.Bool
-	// aim is where writes go.
+	// aim selects the tokens of the writes.
 	aim  atomic.Pointer[func(place uint64) bool]
 	wg   sync.WaitGroup
 	mu   sync.Mutex
@@ -69,7 +69,7 @@ func (l *gapLoad) write(i int, m *member, table string) {
 	}
 }
 
-// draw is a key of the partition that is being split, and where it lies.
+// draw returns a key of the partition that is being split, and its token.
 func (l *gapLoad) draw() (k int32, place uint64) {
 	for in := *l.aim.Load(); ; {
 		k = rand.Int32()
@@ -80,8 +80,8 @@ func (l *gapLoad) draw() (k int32, place uint64) {
 	}
 }
 
-// pause is the longest time without an answer to a write of a span, among those that touch a window, and the longest
-// that a write took that was answered then.
+// pause returns the longest time without a completed write in a range, among those that touch a window, and the
+// longest duration of a write that completed in the window.
 func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap, longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,12 +99,12 @@ func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap
 	return gap, longest
 }
 
-// TestSplitGap measures for how long writes of the half that goes to a new partition have no answer while it is split,
-// in a cluster of four that is written as fast as it goes, or at -gap-rate, and how long the longest of them takes;
-// and both for the same places just before. It fails if a write fails.
+// TestSplitGap measures how long writes to the new half have no response during a split, and the longest duration of
+// such a write. It also measures both for the same tokens just before the split. The cluster has four nodes and is
+// written as fast as possible, or at -gap-rate. The test fails if a write fails.
 func TestSplitGap(t *testing.T) {
 	if *gapRounds == 0 {
-		t.Skip("measures: give -gap ROUNDS")
+		t.Skip("measurement: needs -gap ROUNDS")
 	}
 	f := startFleet(t, 4, "")
 	f.settle()
@@ -144,7 +144,7 @@ func TestSplitGap(t *testing.T) {
 	}
 }
 
-// splitOnce splits a partition and measures the half that goes, and before.
+// splitOnce splits a partition and measures the new half during and before the split.
 func (l *gapLoad) splitOnce(f *fleet, table string, p admin.PartitionStatus) (gap, slow, before,
 	slowBefore time.Duration) {
 	const window = 400 * time.Millisecond
@@ -184,7 +184,7 @@ func (l *gapLoad) splitOnce(f *fleet, table string, p admin.PartitionStatus) (ga
 	return gap, slow, before, slowBefore
 }
 
-// inSpan reads a span as /status writes it.
+// inSpan parses a token range in the format of /status.
 func inSpan(t *testing.T, text string) func(place uint64) bool {
 	t.Helper()
 	lo, hi, ok := strings.Cut(strings.Trim(text, "[)"), ", ")
@@ -194,7 +194,7 @@ func inSpan(t *testing.T, text string) func(place uint64) bool {
 		to = int64(token.Max)
 	}
 	if !ok || err != nil {
-		t.Fatalf("%q is no span", text)
+		t.Fatalf("%q is not a token range", text)
 	}
 	return func(place uint64) bool {
 		at := int64(token.AtPosition(place))

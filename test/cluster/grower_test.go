@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// growers is how many goroutines fill, read and empty the table, rowsEvery the pause between two rows, and
-	// readEvery that between two reads while no row is written.
+	// growers is the number of goroutines that fill, read, and empty the table. rowsEvery is the pause between two
+	// rows. readEvery is the pause between two reads while no rows are written.
 	growers   = 4
 	rowsEvery = 2 * time.Millisecond
 	readEvery = 200 * time.Millisecond
-	// rowsBefore is how many rows are there before the table is filled: fewer than would have it split.
+	// rowsBefore is the number of rows before the table is filled. It is too small for a split.
 	rowsBefore = 1000
-	// rowBytes is the size of a row; one of keptOf rows stays when the table is emptied.
+	// rowBytes is the size of a row. One row in keptOf stays when the table is emptied.
 	rowBytes = 1000
 	keptOf   = 256
 )
 
-// What a grower does.
+// The modes of a grower.
 const (
-	reading int32 = iota // writes rowsBefore rows and then reads them, as fast as they are answered
-	filling              // writes rows, at a bounded rate, and reads some
+	reading int32 = iota // writes rowsBefore rows and then reads them as fast as possible
+	filling              // writes rows at a limited rate, and reads some
 	resting              // reads a little
 )
 
-// grower fills a table through the Go driver, reads what it has written, and deletes most of it in the end. Row k is
-// written once, and deleted at most once.
+// grower fills a table through the Go driver, reads what it has written, and finally deletes most of it. Row k is
+// written once and deleted at most once.
 type grower struct {
 	session *gocql.Session
 	l       *load
@@ -47,12 +47,12 @@ type grower struct {
 	wg      sync.WaitGroup
 
 	mu      sync.Mutex
-	rows    int64          // keys 1 to rows were begun
-	deleted int64          // keys 1 to deleted were begun to be deleted, but for those that stay
-	busy    map[int64]bool // rows whose write or deletion is under way, or had no answer
+	rows    int64          // writes of keys 1 to rows have started
+	deleted int64          // deletions of keys 1 to deleted have started, except for rows that stay
+	busy    map[int64]bool // rows whose write or deletion is in flight or failed
 }
 
-// startGrower begins with reading.
+// startGrower starts a grower in mode reading.
 func startGrower(l *load, s *gocql.Session) *grower {
 	g := &grower{session: s, l: l, busy: map[int64]bool{}}
 	for range growers {
@@ -61,7 +61,7 @@ func startGrower(l *load, s *gocql.Session) *grower {
 	return g
 }
 
-// payload is the value of a row: whoever knows the key knows it, and nothing compresses it.
+// payload returns the value of a row, which is determined by the key and does not compress.
 func payload(k int64) []byte {
 	rng := rand.New(rand.NewPCG(uint64(k), 77))
 	out := make([]byte, rowBytes)
@@ -71,7 +71,7 @@ func payload(k int64) []byte {
 	return out
 }
 
-// does has it do something else.
+// does changes the mode.
 func (g *grower) does(what int32) { g.doing.Store(what) }
 
 // end stops the grower.
@@ -100,7 +100,7 @@ func (g *grower) run() {
 	}
 }
 
-// written is how many rows were begun.
+// written returns the number of rows whose write has started.
 func (g *grower) written() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -117,7 +117,7 @@ func (g *grower) write() {
 	g.change(k, g.session.Query("INSERT INTO load.grown (k, v) VALUES (?, ?)", k, payload(k)))
 }
 
-// change carries out a write or a deletion of a row that is busy, which it is not any more if that had an answer.
+// change executes a write or a deletion of a busy row. The row stays busy if the request fails.
 func (g *grower) change(k int64, q *gocql.Query) {
 	err := q.Exec()
 	g.asked.Add(1)
@@ -130,14 +130,14 @@ func (g *grower) change(k int64, q *gocql.Query) {
 	g.mu.Unlock()
 }
 
-// state is what is known of a row.
+// state returns the known state of a row.
 func (g *grower) state(k int64) (there, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return k > g.deleted || k%keptOf == 0, !g.busy[k] && k <= g.rows
 }
 
-// read compares a row that nobody changes meanwhile.
+// read reads and compares a row that is not being changed.
 func (g *grower) read() {
 	g.mu.Lock()
 	k := 1 + rand.Int64N(max(1, g.rows))
@@ -162,7 +162,7 @@ func (g *grower) read() {
 	}
 }
 
-// shrink deletes most rows, and returns when that is done.
+// shrink deletes most rows and waits until that is done.
 func (g *grower) shrink() {
 	var wg sync.WaitGroup
 	for range 2 * growers {
@@ -198,7 +198,7 @@ func (g *grower) check(t testing.TB) {
 	var v []byte
 	for rows.Scan(&k, &v) {
 		if k > appKeys {
-			continue // of the programs, which check them
+			continue // these rows belong to the programs, which check them
 		}
 		there, known := g.state(k)
 		if found[k] || known && !there || !slices.Equal(v, payload(k)) {
@@ -218,5 +218,5 @@ func (g *grower) check(t testing.TB) {
 	if lost > 0 {
 		t.Errorf("%d rows are lost", lost)
 	}
-	t.Logf("%d rows were written, %d are there, %d changes had no answer", g.rows, len(found), len(g.busy))
+	t.Logf("%d rows were written, %d exist, %d changes have an unknown outcome", g.rows, len(found), len(g.busy))
 }

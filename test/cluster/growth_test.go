@@ -22,29 +22,29 @@ import (
 )
 
 var (
-	growTo   = flag.Int("cluster.grow", 16, "how many partitions the table of TestGrowth grows to")
-	growAsks = flag.Int64("cluster.total", 0, "how many requests TestGrowth goes on for at least")
-	growKill = flag.Bool("cluster.kill", false, "have TestGrowth kill nodes while partitions split, merge and move")
+	growTo   = flag.Int("cluster.grow", 16, "number of partitions to which the table of TestGrowth grows")
+	growAsks = flag.Int64("cluster.total", 0, "minimum number of requests of TestGrowth")
+	growKill = flag.Bool("cluster.kill", false, "kill nodes in TestGrowth while partitions split, merge, and move")
 )
 
 // grownTable is the table that grows and shrinks.
 const grownTable = "load.grown"
 
-// growthConfig has partitions split at 1.6 MB, or when their leader is asked for 100 request units a second (its
-// followers serve three times as many reads), and neighbours merge that have been far below that for four seconds:
-// tables of a test go through what large ones do.
+// growthConfig makes small tables behave like large ones. Partitions split at 1.6 MB, or when their leader receives
+// 100 request units per second; its followers serve three times as many reads. Neighbors that have been far below
+// these limits for four seconds merge.
 const growthConfig = "splits:\n  storage_cap: 2000000\n  request_units_per_second: 100\n" +
 	"merges:\n  idle_period: 4s\n"
 
-// shrinkTime bounds how long a table takes to be two partitions again. Sizes are those on disk: what was deleted is
-// given back by compactions, and two pairs at once are merged.
+// shrinkTime is the maximum time in which a table must become two partitions again. Sizes are sizes on disk, so
+// compactions must first reclaim deleted data. At most two pairs merge concurrently.
 const shrinkTime = 40 * time.Minute
 
-// TestGrowth proves that a table which is filled grows by itself from one partition to many, by its size and by its
-// load, over four nodes to six that join meanwhile, and goes back to two partitions when it is emptied: while checked
-// requests of all kinds are made by four programs, without an error, without a row that is stale, lost or altered, and
-// with the ring covered once at the end. With -cluster.kill a node is killed again and again in every phase: then
-// requests may fail, and what was acknowledged is checked.
+// TestGrowth checks that a table that is filled grows automatically from one partition to many, by its size and its
+// load, across four nodes and later six, and returns to two partitions when it is emptied. Four programs make checked
+// requests of all kinds in that time. There must be no errors, no stale, lost, or altered rows, and the partitions
+// must finally cover the ring exactly once. With -cluster.kill, a node is repeatedly killed in every phase. Requests
+// may then fail, and acknowledged writes are checked.
 func TestGrowth(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, growthConfig)
@@ -95,10 +95,10 @@ func TestGrowth(t *testing.T) {
 	l.finish()
 }
 
-// tellEvery is how often a phase tells how far it is.
+// tellEvery is the interval of progress reports in a phase.
 const tellEvery = 30 * time.Second
 
-// atLeast says how many there are, if they are too few.
+// atLeast returns a message if n is less than want.
 func atLeast(n, want int, of string) string {
 	if n < want {
 		return fmt.Sprintf("%d %s", n, of)
@@ -106,7 +106,7 @@ func atLeast(n, want int, of string) string {
 	return ""
 }
 
-// soak are all programs that ask, and what goes on beside them.
+// soak runs all programs that make requests, and the activities in parallel to them.
 type soak struct {
 	l       *load
 	t       testing.TB
@@ -116,13 +116,13 @@ type soak struct {
 	bench   *benchRuns
 	scribe  *scribe
 	killer  killer
-	outcome map[string]int                // of changes, by kind, cause and outcome
+	outcome map[string]int                // changes by kind, cause, and outcome
 	seen    uint64                        // the newest change that was counted
-	moved   map[uint64]admin.ChangeStatus // the latest move of each partition for balance
+	moved   map[uint64]admin.ChangeStatus // the latest balancing move of each partition
 	ended   bool
 }
 
-// startSoak starts all programs beside the load.
+// startSoak starts all programs in addition to the load.
 func startSoak(l *load) *soak {
 	l.t.Helper()
 	f := l.f
@@ -132,7 +132,7 @@ func startSoak(l *load) *soak {
 		"{'class': 'NetworkTopologyStrategy', 'datacenter1': 4}")
 	f.settle()
 	if n := len(f.nodes[0].partitionsOf(grownTable)); n != 1 {
-		l.t.Fatalf("the table begins with %d partitions", n)
+		l.t.Fatalf("the table starts with %d partitions", n)
 	}
 	s := &soak{l: l, t: l.t, outcome: map[string]int{}, moved: map[uint64]admin.ChangeStatus{}}
 	s.killer = killer{l: l, rng: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 3)), met: map[string]int{}}
@@ -146,14 +146,14 @@ func startSoak(l *load) *soak {
 	return s
 }
 
-// asked is how many requests have been answered by now, by program.
+// asked returns the number of completed requests by program.
 func (s *soak) asked() map[string]int64 {
 	return map[string]int64{"the test's own clients": s.l.done.Load(),
 		"gocql":             s.grower.asked.Load() + s.app.asked.Load(),
 		"the Python driver": s.python.asked.Load(), "ilion bench": s.bench.asked.Load()}
 }
 
-// total is how many requests have been answered by now but for those of the test's own clients.
+// total returns the number of completed requests, except the requests of the test's own clients.
 func (s *soak) total() (n int64) {
 	for name, asked := range s.asked() {
 		if !strings.Contains(name, "own") {
@@ -163,8 +163,8 @@ func (s *soak) total() (n int64) {
 	return n
 }
 
-// phase lets everything work until so many requests were made in all and nothing is missing; changes of the kinds are
-// what nodes are killed in.
+// phase runs everything until the number of requests is reached and missing returns "". Nodes are killed during
+// changes of the given kinds.
 func (s *soak) phase(name string, requests int64, limit time.Duration, kinds []string, missing func() string) {
 	s.t.Helper()
 	s.l.mark(name)
@@ -193,13 +193,13 @@ func (s *soak) phase(name string, requests int64, limit time.Duration, kinds []s
 		}
 		if time.Since(told) > tellEvery {
 			told = time.Now()
-			s.t.Logf("%s: %s; %d partitions, %d requests by programs and %d by clients, %d errors were tolerated", name,
+			s.t.Logf("%s: %s; %d partitions, %d requests of programs and %d of clients, %d tolerated errors", name,
 				text, len(s.l.f.nodes[0].partitionsOf(grownTable)), s.total(), s.l.done.Load(), s.l.tolerated.Load())
 		}
 	}
 }
 
-// count counts what was done to partitions since the last count, of which the cluster remembers the newest thousand.
+// count counts the changes of partitions since the last count. The cluster keeps the newest thousand.
 func (s *soak) count() {
 	changes := s.l.f.nodes[0].history()
 	slices.SortFunc(changes, func(a, b admin.ChangeStatus) int { return cmp.Compare(a.Number, b.Number) })
@@ -223,13 +223,14 @@ func (s *soak) count() {
 	}
 }
 
-// What soak counts of moves for balance: all, and those that take back the one before of the same partition.
+// The categories of balancing moves that soak counts: all moves, and moves that undo the previous move of the same
+// partition.
 const (
 	balanced     = "moved for balance"
 	balancedBack = "moved for balance to where it came from"
 )
 
-// end stops all programs. What they found is in the load.
+// end stops all programs. Their findings are in the load.
 func (s *soak) end() {
 	if s.ended {
 		return
@@ -246,14 +247,14 @@ func (s *soak) end() {
 	}
 }
 
-// check proves that what was acknowledged is there.
+// check checks that acknowledged writes exist.
 func (s *soak) check() {
 	s.t.Helper()
 	s.grower.check(s.t)
 	s.app.check(s.t)
 }
 
-// report logs what was asked and what was done to partitions, and wants splits by size and by load, and merges.
+// report logs the requests and the changes of partitions. It requires splits by size and by load, and merges.
 func (s *soak) report(changes []admin.ChangeStatus) {
 	s.t.Helper()
 	s.count()
@@ -269,17 +270,17 @@ func (s *soak) report(changes []admin.ChangeStatus) {
 	}
 	of := func(what string) int { return s.outcome[grownTable+": "+what+" done"] }
 	if of("split by size") == 0 || of("split by load") == 0 || of("merge by size")+of("merge by load") == 0 {
-		s.t.Error("the table has not split by size and by load, and merged")
+		s.t.Error("the table has not split by size, split by load, and merged")
 	}
 	if back, all := s.outcome[balancedBack], s.outcome[balanced]; back > 5+all/10 {
-		s.t.Errorf("balance does not rest: %d of %d moves took the one before back", back, all)
+		s.t.Errorf("balancing does not come to rest: %d of %d moves undo the previous move", back, all)
 	}
 	if *growPlot != "" {
 		s.l.plot(*growPlot, changes, "Latency while partitions split, merge and move")
 	}
 }
 
-// checkRing proves that partitions cover the ring once.
+// checkRing checks that partitions cover the ring exactly once.
 func checkRing(t *testing.T, ps []admin.PartitionStatus) {
 	t.Helper()
 	for i := range ps {
@@ -293,11 +294,11 @@ func checkRing(t *testing.T, ps []admin.PartitionStatus) {
 		}
 	}
 	if n := len(ps); n == 0 || !strings.HasSuffix(ps[n-1].Span, ", end)") {
-		t.Error("the ring has no end")
+		t.Error("the last partition does not end at the end of the ring")
 	}
 }
 
-// history is what was done to partitions.
+// history returns the completed changes of partitions.
 func (m *member) history() (out []admin.ChangeStatus) {
 	m.f.t.Helper()
 	_, err := poll.Try(poll.Limit, func() string {

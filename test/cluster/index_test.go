@@ -23,17 +23,17 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var batchKills = flag.Int("batch-kills", 1, "coordinators that TestIndexAfterKilledBatches kills")
+var batchKills = flag.Int("batch-kills", 1, "number of coordinators that TestIndexAfterKilledBatches kills")
 
-// batchers are clients of one node that write LOGGED batches over three tables, each key in all of them or in none,
-// until the node is gone.
+// batchers are clients of one node that write LOGGED batches to three tables until the node dies. Each key must be in
+// all tables or in none.
 type batchers struct {
 	next  atomic.Int64
 	mu    sync.Mutex
 	acked map[int64]bool
 }
 
-// run lets clients write through a node until it dies, which is when so many batches have been acknowledged.
+// run runs clients on a node until the node dies. The node is killed after enough acknowledged batches.
 func (b *batchers) run(t *testing.T, m *member, clients, enough int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -72,7 +72,7 @@ func (b *batchers) run(t *testing.T, m *member, clients, enough int) {
 	<-ended
 }
 
-// replayed is how many batches the living nodes have finished for others.
+// replayed returns the number of batches that the running nodes have completed for other nodes.
 func (f *fleet) replayed() (n int) {
 	f.t.Helper()
 	for _, m := range f.alive() {
@@ -94,7 +94,7 @@ func (f *fleet) replayed() (n int) {
 	return n
 }
 
-// values are the first two columns of all rows of a result, an int each.
+// values returns the first two columns of all rows of a result, which are ints.
 func values(r *cqlwire.Result) map[int64]int64 {
 	out := map[int64]int64{}
 	for b := r.Cells; len(b) >= 16; b = b[16:] {
@@ -103,7 +103,7 @@ func values(r *cqlwire.Result) map[int64]int64 {
 	return out
 }
 
-// createIndexes makes indexes through nodes that live, while the leaders that the dead one had are replaced.
+// createIndexes creates indexes through running nodes while the leaders on the dead node are replaced.
 func createIndexes(f *fleet, round int) {
 	f.t.Helper()
 	for i, column := range []string{"ks.a (v)", "ks.b (v)", "ks.b (l)", "ks.c (v)"} {
@@ -125,9 +125,9 @@ func createIndexes(f *fleet, round int) {
 	}
 }
 
-// TestIndexAfterKilledBatches proves that an index which is made at once after a coordinator was killed in the middle
-// of LOGGED batches has every row that is there when the batches were finished for it, in every table and at every
-// node, and that each batch is whole.
+// TestIndexAfterKilledBatches checks an index that is created immediately after a coordinator was killed in the middle
+// of LOGGED batches. In every table and on every node, the index must contain every row that exists after other nodes
+// have completed the batches, and each batch must be complete.
 func TestIndexAfterKilledBatches(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -162,13 +162,13 @@ func TestIndexAfterKilledBatches(t *testing.T) {
 		m.start()
 	}
 	if finished == 0 {
-		t.Error("no batch was left to others: the test proves nothing")
+		t.Error("no batch was completed by another node: the test checks nothing")
 	}
-	t.Logf("%d batches acknowledged, %d finished by others", len(b.acked), finished)
+	t.Logf("%d batches acknowledged, %d completed by other nodes", len(b.acked), finished)
 }
 
-// check compares what a node finds by its indexes with what it finds by reading the tables, and the tables with each
-// other and with what clients were told.
+// check compares the results of a node's indexes with scans of the tables, the tables with each other, and the tables
+// with the responses to clients.
 func (b *batchers) check(t *testing.T, m *member) {
 	t.Helper()
 	conn := m.dial()
@@ -187,7 +187,7 @@ func (b *batchers) check(t *testing.T, m *member) {
 	}
 	for _, table := range []string{"ks.a", "ks.b", "ks.c"} {
 		if rows := query("SELECT k, v FROM " + table); !maps.Equal(rows, all) {
-			t.Errorf("%s: %s has %d rows, ks.a %d: a batch is there in part", m.name(), table, len(rows), len(all))
+			t.Errorf("%s: %s has %d rows, ks.a has %d: a batch was applied in part", m.name(), table, len(rows), len(all))
 		}
 		found := map[int64]int64{}
 		for v := range 5 {

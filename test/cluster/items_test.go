@@ -24,20 +24,20 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// Of TestItemsOverKills: accounts in logical partitions, and what each begins with.
+// The accounts of TestItemsOverKills, their logical partitions, and their initial balance.
 const (
 	itemOwners   = 6
 	itemAccounts = 4
 	itemOpened   = 1000
 	itemClients  = 6
 	restPort     = 18081
-	restTime     = 20 * time.Second // bounds a request: it is longer than any answer takes
+	restTime     = 20 * time.Second // the request timeout, which is longer than any response takes
 	stockPath    = "dbs/shop/colls/stock"
 	stockTable   = "shop.stock"
 )
 
-// moveText moves an amount between two accounts, after it has read others as well, and leaves a receipt that says what
-// was there before; or throws when all is written but that.
+// moveText moves an amount between two accounts. It also reads other accounts, and writes a receipt with the previous
+// versions. On demand it throws before it writes the receipt.
 const moveText = `function move(args) {
 	var c = getContext().getCollection(), over = {}, items = {}, i = 0;
 	function must(accepted) { if (!accepted) throw new Error("not accepted"); }
@@ -73,7 +73,7 @@ const moveText = `function move(args) {
 	read();
 }`
 
-// account is an item with a balance, and receipt one that says what was moved. Both have n, the unique key.
+// account is an item with a balance. receipt is an item that describes a move. Both have n, the unique key.
 type account struct {
 	ID      string `json:"id"`
 	Key     string `json:"k"`
@@ -92,23 +92,23 @@ type receipt struct {
 	Over   map[string]string `json:"over"`
 }
 
-// How a move ended.
+// Outcomes of a move.
 const (
 	moveUnknown = iota
 	moveDone
 	moveRefused
 )
 
-// itemMove is a request that moves something, or an audit.
+// itemMove is a request that moves an amount, or an audit.
 type itemMove struct {
 	receipt
 	ended      int
 	begin, end int64
-	// reads are the versions that it saw.
+	// reads holds the versions that the request read.
 	reads map[string]string
 }
 
-// itemLoad are clients of items, and what they did and saw.
+// itemLoad consists of clients of items, and their requests and results.
 type itemLoad struct {
 	f       *fleet
 	began   time.Time
@@ -129,7 +129,7 @@ func accountID(i int) string { return fmt.Sprint("a", i) }
 
 func ownerKey(i int) string { return fmt.Sprint("owner", i) }
 
-// startItems makes the container and its accounts, and starts the clients.
+// startItems creates the container and its accounts, and starts the clients.
 func startItems(f *fleet) *itemLoad {
 	t := f.t
 	l := &itemLoad{f: f, began: time.Now(), stop: make(chan struct{})}
@@ -140,7 +140,7 @@ func startItems(f *fleet) *itemLoad {
 		q := &restclient.Request{Method: http.MethodPost, Path: path, Key: key, Body: body}
 		f.until("make "+path, time.Minute, func() string {
 			status, _, err := c.Ask(t.Context(), q, nil)
-			if status == 201 || status == 409 { // by an attempt that was not answered
+			if status == 201 || status == 409 { // created by an attempt that failed
 				return ""
 			}
 			return fmt.Sprintf("status %d, %v", status, err)
@@ -167,7 +167,7 @@ func startItems(f *fleet) *itemLoad {
 	return l
 }
 
-// run is a client: it asks one node after the other, and goes on to the next when it has no answer.
+// run runs a client. It sends requests to one node, and changes to the next node when it gets no response.
 func (l *itemLoad) run(number int) {
 	dice := rand.New(rand.NewPCG(uint64(number), 11))
 	c := l.f.nodes[number%len(l.f.nodes)].restClient()
@@ -212,10 +212,10 @@ func (l *itemLoad) run(number int) {
 	}
 }
 
-// wrong fails the test for an answer that cannot be.
+// wrong fails the test for an impossible response.
 func (l *itemLoad) wrong(format string, args ...any) { l.f.t.Errorf(format, args...) }
 
-// isBatch are the headers of a batch.
+// isBatch holds the headers of a batch.
 var isBatch = map[string]string{"x-ms-cosmos-is-batch-request": "true", "x-ms-cosmos-batch-atomic": "true"}
 
 // post sends a request about the container.
@@ -225,7 +225,7 @@ func (l *itemLoad) post(c *restclient.Client, what, key string, headers map[stri
 		Headers: headers, Body: body}, out)
 }
 
-// call moves by the procedure. An answer is one that says whether anything was done.
+// call moves an amount with the procedure. answered reports whether the response states the outcome.
 func (l *itemLoad) call(c *restclient.Client, m *itemMove, other string, fail bool) (answered bool) {
 	var out struct {
 		Moved bool
@@ -240,7 +240,7 @@ func (l *itemLoad) call(c *restclient.Client, m *itemMove, other string, fail bo
 	switch {
 	case err != nil || status == 408 || status == 429 || status >= 500:
 		return false
-	case status == 400: // on purpose, or because the machine was too busy for all of its operations to be accepted
+	case status == 400: // on purpose, or because the machine was too busy to accept all of its operations
 		l.thrown.Add(1)
 		if m.ended = moveRefused; !fail && !bytes.Contains(raw, []byte("not accepted")) {
 			l.wrong("a procedure was refused: %s", raw)
@@ -266,7 +266,7 @@ func (l *itemLoad) read(c *restclient.Client, key, id string) (a account, etag s
 	return a, h.Get("etag"), err == nil && status == 200
 }
 
-// batch moves by a batch, on condition of the etags that were read before.
+// batch moves an amount with a batch, conditional on the etags read before.
 func (l *itemLoad) batch(c *restclient.Client, m *itemMove) (answered bool) {
 	from, fromEtag, ok := l.read(c, m.Key, m.From)
 	to, toEtag, fine := l.read(c, m.Key, m.To)
@@ -300,7 +300,7 @@ func (l *itemLoad) batch(c *restclient.Client, m *itemMove) (answered bool) {
 	return true
 }
 
-// audit reads all accounts at once: nothing is missing.
+// audit reads all accounts in one request and checks that none is missing.
 func (l *itemLoad) audit(c *restclient.Client, m *itemMove) (answered bool) {
 	var ops []map[string]string
 	for a := range itemAccounts {
@@ -326,7 +326,7 @@ func (l *itemLoad) audit(c *restclient.Client, m *itemMove) (answered bool) {
 	return true
 }
 
-// clash makes an item with the unique key of an account, which is refused, whoever leads.
+// clash creates an item with the unique key of an account, which every leader must reject.
 func (l *itemLoad) clash(c *restclient.Client, m *itemMove) (answered bool) {
 	m.ended = moveRefused
 	status, _, err := l.post(c, "docs", m.Key, nil, receipt{ID: m.ID, Key: m.Key, N: m.From}, nil)
@@ -339,7 +339,7 @@ func (l *itemLoad) clash(c *restclient.Client, m *itemMove) (answered bool) {
 	return true
 }
 
-// more waits for so many answers.
+// more waits for n more responses.
 func (l *itemLoad) more(n int64) {
 	l.f.t.Helper()
 	want := l.acked.Load() + n
@@ -353,7 +353,7 @@ func (l *itemLoad) more(n int64) {
 	}
 }
 
-// finish ends the clients and checks what is there against all that they were told.
+// finish stops the clients and compares the stored items with the responses.
 func (l *itemLoad) finish() {
 	t := l.f.t
 	t.Helper()
@@ -368,7 +368,7 @@ func (l *itemLoad) finish() {
 			done++
 		}
 	}
-	t.Logf("%d requests answered, %d moves among them, %d procedures threw, %d batches repelled; %d requests unanswered",
+	t.Logf("%d requests completed, including %d moves; %d procedures threw, %d batches were rejected; %d requests without response",
 		l.acked.Load(), done, l.thrown.Load(), l.repelled.Load(), l.unknown.Load())
 }
 
@@ -407,8 +407,8 @@ func (l *itemLoad) all(key string) (accounts map[string]account, receipts map[st
 	}
 }
 
-// check checks a logical partition: receipts are there as clients were told, balances are what the receipts come to,
-// and all that was seen is serializable in the order of time.
+// check checks a logical partition. Receipts must match the responses to clients, balances must match the receipts,
+// and all reads must be serializable in the order of time.
 func (l *itemLoad) check(key string) {
 	t := l.f.t
 	accounts, receipts := l.all(key)
@@ -422,7 +422,7 @@ func (l *itemLoad) check(key string) {
 	}
 	for id, balance := range want {
 		if accounts[id].Balance != balance {
-			t.Errorf("%s: the account %s has %d, by its receipts it is %d", key, id, accounts[id].Balance, balance)
+			t.Errorf("%s: account %s has %d, its receipts add up to %d", key, id, accounts[id].Balance, balance)
 		}
 	}
 	txns := []graph.Txn{{Name: "the beginning", End: 0}}
@@ -437,9 +437,9 @@ func (l *itemLoad) check(key string) {
 		r, there := receipts[m.ID]
 		switch moved := m.ended == moveDone && m.Amount > 0; {
 		case moved && !there:
-			t.Errorf("%s: %s was told to be done, and is not there", key, m.ID)
+			t.Errorf("%s: acknowledged move %s is missing", key, m.ID)
 		case there && !moved && m.ended != moveUnknown:
-			t.Errorf("%s: %s was told not to be done, and is there", key, m.ID)
+			t.Errorf("%s: rejected move %s exists", key, m.ID)
 		}
 		txn := graph.Txn{Name: m.ID, Begin: m.begin, End: m.end}
 		if there {
@@ -463,13 +463,13 @@ func (l *itemLoad) check(key string) {
 	}
 }
 
-// stir orders something of a partition of the container.
+// stir orders a change of a partition of the container.
 func (l *itemLoad) stir(dice *rand.Rand, by *member) (what string) {
 	return stirTable(dice, by, stockTable, l.ids)
 }
 
-// stirTable orders something of a partition of a table, by a node, in a cluster of nodes of these identities: what is
-// refused, because another order is under way or the partition cannot be split, is not done.
+// stirTable orders a change of a partition of a table through a node of a cluster with the given node IDs. A rejected
+// order is skipped, for example because another order is in progress or the partition cannot be split.
 func stirTable(dice *rand.Rand, by *member, table string, ids []string) (what string) {
 	ps := by.partitionsOf(table)
 	p := ps[dice.IntN(len(ps))]
@@ -500,10 +500,10 @@ func stirTable(dice *rand.Rand, by *member, table string, ids []string) (what st
 	return fmt.Sprintf("move of %d: %v", p.ID, err)
 }
 
-// TestItemsOverKills proves that items, batches and stored procedures of racing clients over HTTP keep what they
-// promise while nodes are killed and partitions of the container split, merge and move: what was told to be done is
-// there once, what was told not to be done is not, nothing is half done, unique keys hold, sums are right at any
-// moment, and all that was seen is serializable in the order of time.
+// TestItemsOverKills checks items, batches, and stored procedures of competing HTTP clients while nodes are killed and
+// partitions of the container split, merge, and move. An acknowledged change must exist once, a rejected change must
+// not exist, and no change may exist in part. Unique keys must hold, sums must be right at any time, and all reads
+// must be serializable in the order of time.
 func TestItemsOverKills(t *testing.T) {
 	rounds, pause := 1, int64(100)
 	if *long {

@@ -15,22 +15,23 @@ import (
 )
 
 const (
-	// meetTime bounds the wait for a change of the kind that a node is to be killed in.
+	// meetTime is the timeout of the wait for a change of the required kind.
 	meetTime = 20 * time.Second
-	// killPause bounds the pause, which is drawn, between the moment at which a change is seen and the kill.
+	// killPause is the maximum of the random pause between the detection of a change and the kill.
 	killPause = 50 * time.Millisecond
 )
 
-// killer kills nodes while partitions split, merge and move by themselves.
+// killer kills nodes while partitions split, merge, and move automatically.
 type killer struct {
 	l   *load
 	rng *rand.Rand
-	// met is how often what was killed when.
+	// met counts the kills by kind and phase.
 	met map[string]int
 }
 
-// kill kills a node while a change of one of the kinds goes on that concerns it, and starts it again. The first node is
-// left alone: ilion bench has its connections there. Clients of the load are led away before, those of drivers are not.
+// kill kills a node that takes part in a change of one of the kinds, and starts it again. It never kills the first
+// node, because ilion bench is connected to it. It moves the clients of the load to other nodes first, but not the
+// clients of drivers.
 func (k *killer) kill(phase string, kinds []string) {
 	f := k.l.f
 	f.t.Helper()
@@ -53,7 +54,7 @@ func (k *killer) kill(phase string, kinds []string) {
 		return "no " + kind
 	})
 	if missed == "" {
-		time.Sleep(time.Duration(k.rng.Int64N(int64(killPause)))) // it is how far the change gets that varies
+		time.Sleep(time.Duration(k.rng.Int64N(int64(killPause)))) // varies the progress of the change
 	}
 	k.met[fmt.Sprintf("%s: a node was killed while there was %s", phase, seen)]++
 	k.l.mark("kill of " + victim.name())
@@ -66,7 +67,7 @@ func (k *killer) kill(phase string, kinds []string) {
 	k.l.more(1500)
 }
 
-// concerns reports whether a node has a replica of what is changed, or gets one.
+// concerns reports whether a node has or gets a replica of the partition that changes.
 func concerns(s *admin.Status, c *admin.ChangeStatus, node string) bool {
 	if c.From == node || c.To == node {
 		return true

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// loadSchema are the tables of the load. Each is a physical partition of its own at least.
+// loadSchema holds the tables of the load. Each has at least one physical partition.
 var loadSchema = []string{
 	"CREATE KEYSPACE load WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 4}",
 	"CREATE TABLE load.plain (k bigint PRIMARY KEY, v bigint)",
@@ -35,12 +35,13 @@ var loadTables = []string{"plain", "stamped", "registers", "twins", "counters", 
 const (
 	keysPerClient = 4
 	counterKeys   = 4
-	// listLength is how long a list gets before a new one is begun.
+	// listLength is the length at which a new list is started.
 	listLength = 40
-	// registersAtOnce is how many registers are in use, for registerTime: an even number, so that pairs end together.
+	// registersAtOnce is the number of registers in use, each for registerTime. It is even, so that pairs end
+	// together.
 	registersAtOnce = 6
 	registerTime    = time.Second
-	// stalenessMax is how old what a read at ONE shows may be: what the server promises and what a busy machine adds.
+	// stalenessMax is the maximum age of a read at ONE: the server's limit plus an allowance for a busy machine.
 	stalenessMax = 500*time.Millisecond + 500*time.Millisecond
 	errorsMax    = 20
 )
@@ -64,19 +65,19 @@ const (
 var kindNames = [kinds]string{"write", "write with a timestamp", "read ONE", "read QUORUM", "register", "counter",
 	"read of a counter", "logged batch", "list append"}
 
-// sample is a request that was answered.
+// sample is a completed request.
 type sample struct {
 	kind kind
 	at   time.Duration // since the load began
 	took time.Duration
 }
 
-// load are clients that never stop asking, and what they know.
+// load consists of clients that make requests continuously, and of their knowledge.
 type load struct {
 	f     *fleet
 	t     testing.TB
 	began time.Time
-	// uncertain allows errors; of what has no answer the models know two states.
+	// uncertain allows errors. The models allow two states after a request without a response.
 	uncertain atomic.Bool
 	tolerated atomic.Int64
 
@@ -84,7 +85,7 @@ type load struct {
 	clients []*client
 	stop    atomic.Bool
 	wg      sync.WaitGroup
-	limit   int64 // requests, 0: until finish
+	limit   int64 // number of requests, or 0 for no limit
 	done    atomic.Int64
 	values  atomic.Int64
 	history history
@@ -103,13 +104,13 @@ type mark struct {
 	name string
 }
 
-// cell is a key that one client writes and all read. Values only grow.
+// cell is a key that one client writes and all clients read. Values only grow.
 type cell struct {
 	mu      sync.Mutex
 	table   string
 	key     int64
 	tried   int64
-	unknown bool // a write had no answer: nothing more is written
+	unknown bool // a write failed: the key is not written again
 	acked   []ack
 }
 
@@ -119,7 +120,7 @@ type ack struct {
 	node  *member
 }
 
-// startLoad makes the tables and lets clients work until finish.
+// startLoad creates the tables and runs clients until finish.
 func startLoad(f *fleet, clients int, limit int64) *load {
 	f.t.Helper()
 	f.alive()[0].do(loadSchema...)
@@ -149,13 +150,13 @@ func (l *load) end() {
 	l.wg.Wait()
 }
 
-// tolerate allows errors from now on, or forbids them again.
+// tolerate allows or forbids errors.
 func (l *load) tolerate(yes bool) {
 	l.uncertain.Store(yes)
 	if !yes {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.t.Logf("%d errors that are no lies, the first:\n%s", l.tolerated.Swap(0), strings.Join(l.excused, "\n"))
+		l.t.Logf("%d tolerated errors, starting with:\n%s", l.tolerated.Swap(0), strings.Join(l.excused, "\n"))
 		l.excused = nil
 	}
 }
@@ -167,7 +168,7 @@ func (l *load) mark(name string) {
 	l.marks = append(l.marks, mark{time.Since(l.began), name})
 }
 
-// only has the clients use these nodes alone and returns when all have moved.
+// only makes the clients use only these nodes, and returns when all clients have moved.
 func (l *load) only(nodes ...*member) {
 	l.t.Helper()
 	p := &nodes
@@ -175,7 +176,7 @@ func (l *load) only(nodes ...*member) {
 	l.f.until("clients move", 30*time.Second, func() string {
 		for _, c := range l.clients {
 			if c.moved.Load() != p && !l.ended() {
-				return fmt.Sprintf("client %d still waits for an answer", c.id)
+				return fmt.Sprintf("client %d still waits for a response", c.id)
 			}
 		}
 		return ""
@@ -184,7 +185,7 @@ func (l *load) only(nodes ...*member) {
 
 func (l *load) ended() bool { return l.stop.Load() || l.limit > 0 && l.done.Load() >= l.limit }
 
-// more waits until so many more requests were answered.
+// more waits for the given number of further responses.
 func (l *load) more(requests int64) {
 	l.t.Helper()
 	want := l.done.Load() + requests
@@ -196,10 +197,10 @@ func (l *load) more(requests int64) {
 	})
 }
 
-// lasts lets the load work for a while: how much gets done is what varies.
+// lasts runs the load for a while; the number of requests varies.
 func (l *load) lasts(d time.Duration) { time.Sleep(d) }
 
-// unanswered notes an error, which is one of the test unless errors are allowed.
+// unanswered records an error. It is an error of the test unless errors are allowed.
 func (l *load) unanswered(format string, args ...any) {
 	if l.uncertain.Load() {
 		l.tolerated.Add(1)
@@ -211,7 +212,7 @@ func (l *load) unanswered(format string, args ...any) {
 	}
 }
 
-// keep adds one of the first errors to a list, with its time.
+// keep adds an error with its time to a list, which keeps only the first errors.
 func (l *load) keep(list []string, format string, args ...any) []string {
 	if len(list) >= errorsMax {
 		return list
@@ -219,7 +220,7 @@ func (l *load) keep(list []string, format string, args ...any) []string {
 	return append(list, fmt.Sprintf("%8.3f s: ", time.Since(l.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// failures is how many requests failed or were answered wrongly by now.
+// failures returns the number of failed and wrong requests so far.
 func (l *load) failures() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +234,7 @@ func (l *load) fail(format string, args ...any) {
 	l.errs = l.keep(l.errs, format, args...)
 }
 
-// report logs how many requests of each kind there were and how long they took, in all and in each phase.
+// report logs the number and latency of requests by kind, in total and in each phase.
 func (l *load) report() {
 	var all []sample
 	for _, c := range l.clients {

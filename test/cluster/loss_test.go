@@ -18,15 +18,15 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// A cluster that has lost its quorum says so for requests that begin this long after the loss, and how long each answer
-// takes then. What was under way when the nodes ended may have been written by them: its outcome is unknown.
+// The limits for a cluster that has lost its quorum: the time after the loss from which requests must be rejected, and
+// the maximum duration of such a request. The outcome of requests that were in flight when the nodes ended is unknown.
 const (
 	soon   = 2 * time.Second
 	prompt = 250 * time.Millisecond
 )
 
-// TestTwoOfFour proves that with two of four nodes lost, writes and QUORUM reads are refused soon and with the true
-// numbers, and that everything works again when one is back.
+// TestTwoOfFour checks that with two of four nodes down, writes and QUORUM reads are rejected quickly and with the
+// correct numbers, and that everything works again when one node is back.
 func TestTwoOfFour(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a := f.nodes[0]
@@ -49,12 +49,12 @@ func TestTwoOfFour(t *testing.T) {
 		"read at QUORUM": "SELECT v FROM ks.t%d WHERE k = 1",
 	}
 	for ; time.Since(began) < soon; time.Sleep(100 * time.Millisecond) {
-		// Each probe has a connection of its own, for it may wait for what will not come.
+		// Each probe has a separate connection, because it may wait for a response that does not arrive.
 		probe, at, asked := f.nodes[1].dial(), time.Since(began).Round(time.Millisecond), time.Now()
 		probes.Go(func() {
 			err := unavailable(probe, fmt.Sprintf(requests["write"], 0))
 			took := time.Since(asked).Round(time.Millisecond)
-			t.Logf("a write that began %s after the loss was answered in %s: %v", at, took,
+			t.Logf("a write started %s after the loss completed in %s: %v", at, took,
 				map[bool]any{true: "as it should be", false: err}[err == nil])
 		})
 	}
@@ -62,14 +62,14 @@ func TestTwoOfFour(t *testing.T) {
 		for what, text := range requests {
 			asked := time.Now()
 			if err := unavailable(c, fmt.Sprintf(text, i)); err != nil || time.Since(asked) > prompt {
-				t.Errorf("table %d: a %s that began %s after the loss was answered in %s: %v", i, what,
+				t.Errorf("table %d: a %s started %s after the loss completed in %s: %v", i, what,
 					asked.Sub(began), time.Since(asked), err)
 			}
 		}
 	}
 	asked := time.Now()
 	_, err := process.Query(c, dberr.One, "SELECT v FROM ks.t0 WHERE k = 1")
-	t.Logf("a read at ONE without a quorum is answered in %s: %v", time.Since(asked).Round(time.Millisecond), err)
+	t.Logf("a read at ONE without a quorum completed in %s: %v", time.Since(asked).Round(time.Millisecond), err)
 
 	f.nodes[3].start()
 	began = time.Now()
@@ -86,7 +86,7 @@ func TestTwoOfFour(t *testing.T) {
 	t.Logf("everything works %s after the start of the third node", time.Since(began).Round(time.Millisecond))
 }
 
-// unavailable runs a statement that has to be refused with the numbers of two nodes of four.
+// unavailable runs a statement that must be rejected with the numbers of two nodes of four.
 func unavailable(c *rawclient.Conn, text string) error {
 	_, err := process.Query(c, dberr.Quorum, text)
 	e := (*cqlwire.Error)(nil)
@@ -101,8 +101,8 @@ func unavailable(c *rawclient.Conn, text string) error {
 	return nil
 }
 
-// TestFounderGone proves that the node that founded a cluster is a node like any other, and that the schema can be
-// changed as long as the meta partition has a quorum.
+// TestFounderGone checks that the node that founded a cluster has no special role, and that the schema can be changed
+// while the meta partition has a quorum.
 func TestFounderGone(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a, b := f.nodes[0], f.nodes[1]
@@ -126,17 +126,17 @@ func TestFounderGone(t *testing.T) {
 	}
 }
 
-// TestMetaLost proves that data are served without the meta partition, and that changes of the schema wait and are told
-// so.
+// TestMetaLost checks that data is served without the meta partition, and that schema changes wait and return a
+// matching error.
 func TestMetaLost(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
-	const tables = 12 // of one piece each, as there are no more nodes than replicas yet
+	const tables = 12 // one partition each, because there are no more nodes than replicas yet
 	for i := range tables {
 		f.nodes[0].do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i))
 	}
-	// The meta partition stays where the cluster began, on the first four nodes; the tables spread over six.
+	// The meta partition stays on the first four nodes; the tables spread over six nodes.
 	f.add().start()
 	f.add().start()
 	f.still()
@@ -147,7 +147,7 @@ func TestMetaLost(t *testing.T) {
 	lost := []*member{f.nodes[0], f.nodes[1]}
 	served := servedWithout(f, s, lost)
 	if len(served) == 0 {
-		t.Fatal("every table would lose its quorum, too: the test proves nothing")
+		t.Fatal("every table would also lose its quorum: the test checks nothing")
 	}
 	t.Logf("lost: %s and %s; replicas: %v", lost[0].name(), lost[1].name(), whereabouts(f, s))
 	c := f.nodes[5].dial()
@@ -181,7 +181,7 @@ func TestMetaLost(t *testing.T) {
 	f.settle()
 }
 
-// servedWithout lists tables of keyspace ks that keep three voters without some nodes.
+// servedWithout returns the tables of keyspace ks that keep three voters without the lost nodes.
 func servedWithout(f *fleet, s *admin.Status, lost []*member) []string {
 	var out []string
 	for _, table := range s.Tables {
@@ -202,7 +202,7 @@ func servedWithout(f *fleet, s *admin.Status, lost []*member) []string {
 	return out
 }
 
-// whereabouts lists the nodes of each table of keyspace ks, the leader that s knows first.
+// whereabouts returns the nodes of each table of keyspace ks, starting with the leader according to s.
 func whereabouts(f *fleet, s *admin.Status) map[string][]int {
 	out := map[string][]int{}
 	for _, table := range s.Tables {

@@ -13,15 +13,15 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// merge has a node merge two neighbours.
+// merge orders the merge of two neighbors.
 func (m *member) merge(table string, first, second uint64, more string) {
 	m.f.t.Helper()
 	process.Order(m.f.t, m.dir, fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%d&now=true%s",
 		url.QueryEscape(table), first, second, more))
 }
 
-// TestMergeByHand proves that nobody is told an error, and nothing is lost or doubled, while partitions that had split
-// merge again, one of them with a leader killed after the order.
+// TestMergeByHand checks that clients see no errors and no data is lost or duplicated while partitions that had split
+// merge again. One leader is killed after the order.
 func TestMergeByHand(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -59,7 +59,7 @@ func TestMergeByHand(t *testing.T) {
 		l.more(*requests / 16)
 	}
 	f.settle()
-	for _, m := range f.nodes { // the last one was merged or taken back
+	for _, m := range f.nodes { // the last one was merged or canceled
 		f.until(m.name()+" has no merge under way", 30*time.Second, func() string {
 			for _, table := range tables {
 				for _, p := range m.partitionsOf(table) {

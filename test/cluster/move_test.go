@@ -20,16 +20,16 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var streamMB = flag.Int("stream-mb", 0, "MB that TestMoveStream writes before it moves them")
+var streamMB = flag.Int("stream-mb", 0, "amount of data in MB that TestMoveStream writes and moves")
 
-// move has a replica of a partition moved.
+// move orders the move of a replica.
 func (m *member) move(table string, id uint64, from, to, more string) {
 	m.f.t.Helper()
 	process.Order(m.f.t, m.dir, fmt.Sprintf("/partition/move?table=%s&partition=%d&from=%s&to=%s%s",
 		url.QueryEscape(table), id, from, to, more))
 }
 
-// unmoved says where a replica of a partition is that is to be on one node and not on another.
+// unmoved describes where a replica still is if it is not on node to, or is still on node from.
 func (m *member) unmoved(table string, id uint64, from, to string) string {
 	for _, p := range m.partitionsOf(table) {
 		if p.ID != id {
@@ -47,7 +47,7 @@ func (m *member) unmoved(table string, id uint64, from, to string) string {
 	return "no such partition"
 }
 
-// exchange is the node of a replica that does not lead, and a node that has none.
+// exchange returns the node of a follower, and a node without a replica.
 func exchange(f *fleet, p admin.PartitionStatus) (from, to *member) {
 	on := map[string]bool{}
 	for _, r := range p.Replicas {
@@ -63,8 +63,8 @@ func exchange(f *fleet, p admin.PartitionStatus) (from, to *member) {
 	return from, to
 }
 
-// TestMoveByHand proves that nobody is told an error, and nothing is lost or doubled, while replicas are moved by hand,
-// the leader among them, and a node is killed to which one is on its way.
+// TestMoveByHand checks that clients see no errors and no data is lost or duplicated while replicas, including the
+// leader, are moved, and the target node of one move is killed.
 func TestMoveByHand(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 5, "")
@@ -105,11 +105,11 @@ func TestMoveByHand(t *testing.T) {
 	l.finish()
 }
 
-// TestMoveStream measures how fast a replica of some hundred MB moves to another node, without a bound for it, and what
-// that takes of memory and disk: give -stream-mb.
+// TestMoveStream measures the transfer rate of a replica of some hundred MB to another node without a rate limit, and
+// the memory and disk usage. It needs the flag -stream-mb.
 func TestMoveStream(t *testing.T) {
 	if *streamMB == 0 {
-		t.Skip("a measurement: give -stream-mb")
+		t.Skip("measurement: needs -stream-mb")
 	}
 	f := startFleet(t, 5, "initial_partitions: 2\ncluster: {snapshot_rate: 10GB}\n")
 	a := f.nodes[0]

@@ -21,10 +21,10 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// olderBin is a program of an earlier build, beside whose nodes those of this one have to work.
-var olderBin = flag.String("cluster.older", "", "a program of an earlier build")
+// olderBin is a binary of an earlier build, whose nodes must work together with nodes of this build.
+var olderBin = flag.String("cluster.older", "", "binary of an earlier build")
 
-// sessionAt is a client that speaks to one node alone.
+// sessionAt returns a client that connects to one node only.
 func (m *member) sessionAt() *gocql.Session {
 	m.f.t.Helper()
 	c := gocql.NewCluster(m.ip)
@@ -38,8 +38,8 @@ func (m *member) sessionAt() *gocql.Session {
 	return s
 }
 
-// mixedFleet is a cluster of four nodes, every second of them of this build. An older one founds it: it works at the
-// feature level of that.
+// mixedFleet returns a cluster of four nodes. Every second node runs this build. A node of the older build founds the
+// cluster, so it has that build's feature level.
 func mixedFleet(t *testing.T) *fleet {
 	t.Helper()
 	if *olderBin == "" {
@@ -57,9 +57,10 @@ func mixedFleet(t *testing.T) *fleet {
 	return f
 }
 
-// TestOlderBuild proves that EXPLAIN, MaxRequestCharge, usage and top work at nodes of this build whichever build the
-// nodes are of that lead, or say that an older node cannot: nothing is answered wrong, and nothing is done in spite of
-// a ceiling. A ceiling of what an older leader reads before it writes is refused in any case.
+// TestOlderBuild checks that EXPLAIN, MaxRequestCharge, usage, and top work on nodes of this build regardless of the
+// builds of the leaders, or report that an older node does not support them. No result may be wrong, and no request
+// may exceed its charge limit. A charge limit on a write that an older leader evaluates after a read must always be
+// rejected.
 func TestOlderBuild(t *testing.T) {
 	f := mixedFleet(t)
 	f.nodes[1].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
@@ -84,7 +85,7 @@ func TestOlderBuild(t *testing.T) {
 	}
 }
 
-// explainedBeside holds statements at a node to what EXPLAIN says, and to ceilings.
+// explainedBeside compares statements on a node with the result of EXPLAIN and with charge limits.
 func explainedBeside(t *testing.T, m *member) {
 	s := m.sessionAt()
 	charged := func(text string, most float64) (float64, error) {
@@ -122,27 +123,27 @@ func explainedBeside(t *testing.T, m *member) {
 				t.Errorf("%s costs %v, EXPLAIN says %v; %v", short, ru, row, err)
 			}
 			if _, err = charged(text, ru/2); err == nil {
-				t.Errorf("%s is done in spite of its ceiling", short)
+				t.Errorf("%s was executed although it exceeds its charge limit", short)
 			}
 			switch _, err = charged(text, ru*1.01); {
 			case err == nil:
 			case strings.Contains(err.Error(), "written by a newer Ilion") && strings.HasPrefix(text, "UPDATE"):
 				refused++
 			default:
-				t.Errorf("%s, with a ceiling that is enough: %v", short, err)
+				t.Errorf("%s, with a sufficient charge limit: %v", short, err)
 			}
 		}
 	}
-	t.Logf("%s: %d ceilings that were enough were refused by older leaders", m.name(), refused)
+	t.Logf("%s: older leaders rejected %d sufficient charge limits", m.name(), refused)
 }
 
-// TestOlderBuildRefusesTransactions proves that a transaction whose partition is led by a node of an older build is
-// refused, by name and with nothing done, and that one which a node of this build leads is done, whichever the others
-// are of.
+// TestOlderBuildRefusesTransactions checks that a transaction whose leader runs an older build is rejected with a
+// clear error and without an effect. A transaction whose leader runs this build must succeed, regardless of the builds
+// of the other nodes.
 func TestOlderBuildRefusesTransactions(t *testing.T) {
 	f := mixedFleet(t)
 	f.nodes[1].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-	const tables = 8 // each has leaders of its own
+	const tables = 8 // each has different leaders
 	for i := range tables {
 		f.nodes[1].do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i))
 	}
@@ -163,12 +164,12 @@ func TestOlderBuildRefusesTransactions(t *testing.T) {
 			case err != nil && rows == 0 && strings.Contains(err.Error(), "written by a newer Ilion"):
 				refused++
 			default:
-				t.Errorf("a transaction on key %d of t%d: %v, and %d rows", k, i, err, rows)
+				t.Errorf("transaction on key %d of t%d: %v, %d rows", k, i, err, rows)
 			}
 		}
 	}
-	t.Logf("%d were done, %d refused by older leaders", done, refused)
+	t.Logf("%d succeeded, %d were rejected by older leaders", done, refused)
 	if done == 0 || refused == 0 {
-		t.Error("all partitions are led by nodes of one build: nothing is proved")
+		t.Error("all partitions are led by nodes of one build: the test checks nothing")
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// pauseTime is longer than a write may take, which is 2 s.
+// pauseTime is longer than the write timeout of 2 s.
 const pauseTime = 3 * time.Second
 
-// TestPausedMachine shows what clients see of a machine that has no processor for any node for longer than a write may
-// take: the writes that were under way end in WRITE_TIMEOUT, about one for each client, all at once; nothing is lost,
-// stale or done twice, and what begins later is answered as before.
+// TestPausedMachine shows the behavior for clients when no node of a machine gets a processor for longer than the
+// write timeout. The writes in flight end with WRITE_TIMEOUT at the same time, about one per client. No data is lost,
+// stale, or applied twice, and later requests succeed as before.
 func TestPausedMachine(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 5, "")

@@ -21,22 +21,22 @@ import (
 )
 
 var (
-	phaseKills = flag.Int("phase-kills", 20, "kills that TestKillInEveryPhase makes with -cluster.long")
+	phaseKills = flag.Int("phase-kills", 20, "number of kills of TestKillInEveryPhase with -cluster.long")
 	phaseSeed  = flag.Uint64("phase-seed", 0, "seed of TestKillInEveryPhase; 0: a random one")
 )
 
-// phaseTable is what is split, merged and moved while nodes are killed.
+// phaseTable is the table that is split, merged, and moved while nodes are killed.
 const phaseTable = "load.plain"
 
-// phases are how far a change can be seen to be, in the map of any node, by kind of change. What passes too quickly to
-// be seen is met by the pause before the kill, which is drawn.
+// phases lists the phases of a change that are visible in the map of any node, by kind of change. Phases that are too
+// short to be visible are reached by the random pause before the kill.
 var phases = map[string][]string{
 	"split": {"ordered", "done"},
 	"merge": {"ordered", "freezing", "merging", "done"},
 	"move":  {"ordered", "learner", "joining", "leaving", "done"},
 }
 
-// victims are the nodes that can be killed, by what they are to the change.
+// victims lists the roles of the nodes that can be killed.
 var victims = []string{"leader", "follower", "records", "source", "target"}
 
 // phaseKill is one kill.
@@ -45,23 +45,25 @@ type phaseKill struct {
 	pause             time.Duration
 }
 
-// change is a change of partitions that was ordered.
+// change is an ordered change of partitions.
 type change struct {
 	what     string
-	id       uint64 // of the left partition, where there are two
-	leader   string // of the partition, or of the right one
+	id       uint64 // the left partition of a merge
+	leader   string // of the partition, or of the right partition of a merge
 	replicas []admin.ReplicaStatus
 	source   string // of a move
 	target   string
-	before   int // partitions
-	// told is closed when a merge's order has been answered: the order waits for the replicas to be on the same nodes.
+	before   int // number of partitions
+	// told is closed when the order of a merge has a response. The order waits until the replicas are on the same
+	// nodes.
 	told chan struct{}
 	err  error
 }
 
-// TestKillInEveryPhase proves that nobody is told an error, and nothing is lost, stale or doubled, when a node is
-// killed while a partition splits, merges or moves: the leader, a follower, the leader of the records, the source and
-// the target of the move, each in any phase. The short form kills the leader in a split and in a merge.
+// TestKillInEveryPhase checks that clients see no errors, and that no data is lost, stale, or duplicated, when a node
+// is killed while a partition splits, merges, or moves. The node is the leader, a follower, the leader of the
+// metadata, or the source or target of the move, each in any phase. The short form kills the leader in a split and in
+// a merge.
 func TestKillInEveryPhase(t *testing.T) {
 	n := 4
 	if *long {
@@ -93,7 +95,7 @@ func TestKillInEveryPhase(t *testing.T) {
 	l.finish()
 }
 
-// drawKills goes through all changes, phases and roles, in an order that is drawn.
+// drawKills returns all combinations of changes, phases, and roles in a random order.
 func drawKills(rng *rand.Rand, n int) (out []phaseKill) {
 	var all []phaseKill
 	for what, names := range phases {
@@ -116,8 +118,8 @@ func drawKills(rng *rand.Rand, n int) (out []phaseKill) {
 	return out
 }
 
-// killIn orders a change, kills a node in a phase of it, waits until the change has ended and starts the node again. It
-// returns what was killed in which phase.
+// killIn orders a change, kills a node in one of its phases, waits until the change has ended, and starts the node
+// again. It returns the role and the phase of the kill.
 func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	l.t.Helper()
 	f := l.f
@@ -149,7 +151,7 @@ func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 		}
 		return last
 	}
-	if c.what != "move" { // a move waits until the set is whole
+	if c.what != "move" { // a move waits until the replica set is complete
 		f.until(c.what+" has ended", 2*settleTime, ended)
 	}
 	l.mark("start of " + victim.name())
@@ -162,7 +164,7 @@ func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	return fmt.Sprintf("%s, %s killed when %s: %s", c.what, k.role, seen, last)
 }
 
-// draw chooses a change of the table; a merge has the table split first if need be.
+// draw chooses a change of the table. A merge first splits the table if necessary.
 func (l *load) draw(what string, rng *rand.Rand) *change {
 	l.t.Helper()
 	a := l.f.nodes[0]
@@ -183,7 +185,7 @@ func (l *load) draw(what string, rng *rand.Rand) *change {
 	c := &change{what: what, id: p.ID, leader: p.Leader, replicas: p.Replicas, before: len(ps),
 		told: make(chan struct{})}
 	switch what {
-	case "merge": // where the right one is not led by the same node, it is the one that has to stop
+	case "merge": // if another node leads the right partition, that node must stop
 		c.target = fmt.Sprint(ps[i+1].ID)
 		if rng.IntN(2) == 0 {
 			c.leader = ps[i+1].Leader
@@ -195,7 +197,7 @@ func (l *load) draw(what string, rng *rand.Rand) *change {
 	return c
 }
 
-// holder is a node that has one of some replicas and is none of others: it knows the middle of their partition.
+// holder returns a node that has one of the replicas and is not excluded. It knows the middle of their partition.
 func (l *load) holder(replicas []admin.ReplicaStatus, rng *rand.Rand, not ...*member) *member {
 	l.t.Helper()
 	var out []*member
@@ -208,7 +210,7 @@ func (l *load) holder(replicas []admin.ReplicaStatus, rng *rand.Rand, not ...*me
 	return out[rng.IntN(len(out))]
 }
 
-// order is the path of the order.
+// order returns the URL path of the order.
 func (c *change) order() string {
 	table := url.QueryEscape(phaseTable)
 	switch c.what {
@@ -220,7 +222,7 @@ func (c *change) order() string {
 	return splitOrder(phaseTable, c.id)
 }
 
-// victim is the node of a role. A change that has no such role has its leader killed.
+// victim returns the node with a role. If the change has no such role, it returns the leader.
 func (l *load) victim(c *change, role string) *member {
 	l.t.Helper()
 	want := c.leader
@@ -248,7 +250,7 @@ func (l *load) victim(c *change, role string) *member {
 	return l.f.leader(phaseTable)
 }
 
-// recordsLeader is the node that leads one partition more than the tables have: that of the records.
+// recordsLeader returns the leader of the metadata: the node that leads one partition more than the tables have.
 func (f *fleet) recordsLeader() *member {
 	for _, m := range f.alive() {
 		s, err := m.status()
@@ -275,7 +277,7 @@ func (f *fleet) recordsLeader() *member {
 	return nil
 }
 
-// await returns when a change is in a phase as a node sees it, or past all that can be seen, and says which it is.
+// await waits until a node sees a change in a phase, or past all visible phases, and returns that phase.
 func (c *change) await(m *member, phase string) (seen string) {
 	poll.Try(30*time.Second, func() string {
 		seen = c.phase(m)
@@ -287,7 +289,7 @@ func (c *change) await(m *member, phase string) (seen string) {
 	return seen
 }
 
-// phase is how far the change is as a node sees it.
+// phase returns the phase of the change according to a node.
 func (c *change) phase(m *member) string {
 	s, err := m.status()
 	if err != nil {
@@ -320,13 +322,13 @@ func (c *change) phase(m *member) string {
 		case <-c.told:
 			return "taken back"
 		default:
-			return "ordered" // its replicas are brought together first
+			return "ordered" // the replicas are moved together first
 		}
 	}
 	return c.moved(p)
 }
 
-// moved is how far a move is.
+// moved returns the phase of a move.
 func (c *change) moved(p *admin.PartitionStatus) string {
 	state := "ordered"
 	source := false

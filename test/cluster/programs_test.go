@@ -24,17 +24,17 @@ import (
 )
 
 var (
-	growPython = flag.String("cluster.python", "", "a Python with cassandra-driver, which TestGrowth runs app.py with")
-	benchDepth = flag.Int("cluster.bench", 4, "requests under way on each connection of ilion bench in TestGrowth")
+	growPython = flag.String("cluster.python", "", "Python interpreter with cassandra-driver for app.py in TestGrowth")
+	benchDepth = flag.Int("cluster.bench", 4, "requests in flight per connection of ilion bench in TestGrowth")
 )
 
-// benchTime is how long a run of ilion bench takes, but for its beginning, and benchMax when it is taken to hang.
+// benchTime is the duration of a run of ilion bench after its start. benchMax is the timeout of a run.
 const (
 	benchTime = "20s"
 	benchMax  = 3 * time.Minute
 )
 
-// pythonApp is app.py, which does what app does with the Python driver, until its standard input ends.
+// pythonApp runs app.py, which does the same as app with the Python driver, until its standard input ends.
 type pythonApp struct {
 	l     *load
 	asked atomic.Int64
@@ -43,7 +43,7 @@ type pythonApp struct {
 	once  sync.Once
 }
 
-// startPython starts app.py, if there is a Python.
+// startPython starts app.py if Python is available.
 func startPython(l *load) *pythonApp {
 	l.t.Helper()
 	p := &pythonApp{l: l}
@@ -89,10 +89,10 @@ func startPython(l *load) *pythonApp {
 	return p
 }
 
-// pythonKeys is where the keys of app.py begin, above those of app.
+// pythonKeys is the first key of app.py, above the keys of app.
 const pythonKeys = appKeys << 1
 
-// end lets app.py check what it knows, and waits for that.
+// end lets app.py check its data, and waits for that.
 func (p *pythonApp) end() {
 	if p.input == nil {
 		return
@@ -101,7 +101,7 @@ func (p *pythonApp) end() {
 	<-p.ended
 }
 
-// benchRuns are runs of ilion bench, one after the other: each empties its table and fills it again.
+// benchRuns runs ilion bench repeatedly. Each run empties its table and fills it again.
 type benchRuns struct {
 	l     *load
 	asked atomic.Int64
@@ -109,7 +109,7 @@ type benchRuns struct {
 	wg    sync.WaitGroup
 }
 
-// startBench has ilion bench run again and again, at the first node, which is not killed.
+// startBench runs ilion bench repeatedly on the first node, which is not killed.
 func startBench(l *load) *benchRuns {
 	b := &benchRuns{l: l}
 	if *benchDepth > 0 {
@@ -121,20 +121,20 @@ func startBench(l *load) *benchRuns {
 	return b
 }
 
-// end lets the last run come to its end.
+// end waits for the last run to finish.
 func (b *benchRuns) end() {
 	b.stop.Store(true)
 	b.wg.Wait()
 }
 
-// run runs the tool once, and reports whether it could.
+// run runs the tool once and reports whether it succeeded.
 func (b *benchRuns) run() bool {
 	cmd := process.Command(b.l.t, "bench", "mixed", "--verify", "--json", "--addr", b.l.f.nodes[0].cql(),
 		"--consistency", "QUORUM", "--connections", "4", "--inflight", fmt.Sprint(*benchDepth), "--keys", "4000",
 		"--row-size", "400", "--warmup", "0s", "--duration", benchTime)
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	late := time.AfterFunc(benchMax, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // it shows what it waits for
+	late := time.AfterFunc(benchMax, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // prints the stacks
 	out, err := cmd.Output()
 	late.Stop()
 	var rep bench.Report

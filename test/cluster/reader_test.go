@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// feedChange is one of the feed: of latest versions only current is set.
+// feedChange is a change of the feed. A feed of latest versions sets only current.
 type feedChange struct {
 	Current, Previous counted
 	Metadata          struct {
@@ -28,40 +28,42 @@ type feedChange struct {
 	}
 }
 
-// feedPage is a page of the feed: none is given where ok is false, and ended says that there was nothing more.
+// feedPage is a page of the feed. ok is false if the page could not be read. ended reports the end of the feed.
 type feedPage struct {
 	changes   []feedChange
 	next      string
 	ended, ok bool
 }
 
-// fetches reads a page by a node.
+// fetches reads a page from a node.
 type fetches func(m *member, at string) feedPage
 
-// feedReader follows the changes, and goes back to its last checkpoint now and then: to a continuation, with what it
-// knew then.
+// feedReader follows the changes. It sometimes returns to its last checkpoint, which includes a continuation token and
+// the state at that time.
 type feedReader struct {
 	l     *feedLoad
 	name  string
 	dice  *rand.Rand
 	fetch fetches
-	// all says that it reads all versions.
+	// all is set if the reader reads all versions.
 	all bool
 
-	// at is the continuation of the checkpoint. The others are as of then: how often each item was changed, -1 for one
-	// that is not there, the stamp of its last change, and that of its key.
+	// at is the continuation token of the checkpoint. The following fields hold the state at the checkpoint: the
+	// number of changes of each item (-1 if it does not exist), the timestamp of its last change, and the timestamp of
+	// its key's last change.
 	at     string
 	items  map[string]int
 	stamps map[string]int64
 	keys   map[string]int64
-	// changes were read up to the checkpoint; pages and again are how often a page was read, and how often it went
-	// back.
+	// changes is the number of changes read up to the checkpoint. pages is the number of pages read, and again the
+	// number of returns to a checkpoint.
 	changes, pages, again int64
 	done                  chan struct{}
 	finished              chan struct{}
 }
 
-// startReaders starts readers of both modes, over REST, of the whole container and of parts of it, and over CQL.
+// startReaders starts readers of both modes, through REST for the whole container and for parts of it, and through
+// CQL.
 func (l *feedLoad) startReaders(now string, since time.Time) (out []*feedReader) {
 	add := func(name string, all bool, at string, fetch fetches) {
 		r := &feedReader{l: l, name: name, all: all, at: at, fetch: fetch, items: map[string]int{},
@@ -87,7 +89,7 @@ func (l *feedLoad) startReaders(now string, since time.Time) (out []*feedReader)
 	return out
 }
 
-// page reads one over REST.
+// page reads a page through REST.
 func (l *feedLoad) page(m *member, at string, headers map[string]string) (p feedPage) {
 	c := m.restClient()
 	defer c.Close()
@@ -124,7 +126,7 @@ func (l *feedLoad) page(m *member, at string, headers map[string]string) (p feed
 	return p
 }
 
-// rows reads a page over CQL.
+// rows reads a page through CQL.
 func (l *feedLoad) rows(m *member, at, text string) (p feedPage) {
 	c, err := rawclient.Dial(l.f.t.Context(), m.cql(), rawclient.Options{Timeout: restTime})
 	if err != nil {
@@ -173,7 +175,7 @@ func (l *feedLoad) rows(m *member, at, text string) (p feedPage) {
 	return p
 }
 
-// run reads until it has read everything that there was when the clients had ended.
+// run reads until the end of the feed after the clients have stopped.
 func (r *feedReader) run() {
 	defer close(r.finished)
 	at, node := r.at, r.dice.IntN(len(r.l.f.nodes))
@@ -188,7 +190,7 @@ func (r *feedReader) run() {
 		page := r.fetch(r.l.f.nodes[node], at)
 		if !page.ok {
 			node = (node + 1) % len(r.l.f.nodes)
-			time.Sleep(20 * time.Millisecond) // it is down, or leads nothing
+			time.Sleep(20 * time.Millisecond) // the node is down or leads nothing
 			continue
 		}
 		r.pages++
@@ -218,7 +220,7 @@ func (r *feedReader) wrong(format string, args ...any) {
 	r.l.f.t.Errorf("%s: %s", r.name, fmt.Sprintf(format, args...))
 }
 
-// take checks a change against those before it.
+// take checks a change against the earlier changes.
 func (r *feedReader) take(c *feedChange) {
 	r.changes++
 	now, stamp := &c.Current, c.Metadata.LSN
@@ -258,7 +260,7 @@ func (r *feedReader) take(c *feedChange) {
 	}
 }
 
-// finish has the reader read the rest, and checks what it has come to against what is stored.
+// finish lets the reader read the rest, and compares its state with the stored items.
 func (r *feedReader) finish(final map[string]counted) {
 	close(r.done)
 	select {
@@ -283,7 +285,7 @@ func (r *feedReader) finish(final map[string]counted) {
 			}
 		}
 	}
-	r.l.f.t.Logf("%s: %d changes of %d items in %d pages, went back %d times", r.name, r.changes, there, r.pages, r.again)
+	r.l.f.t.Logf("%s: %d changes of %d items in %d pages, %d returns to a checkpoint", r.name, r.changes, there, r.pages, r.again)
 }
 
 // ask reads all pages of a list or a query.
@@ -317,7 +319,7 @@ func (l *feedLoad) scan() map[string]counted {
 	return out
 }
 
-// checkIndex compares queries by the index with a scan.
+// checkIndex compares index queries with a scan.
 func (l *feedLoad) checkIndex(final map[string]counted) {
 	check := func(where string, matches func(d *counted) bool) {
 		want, got := 0, map[string]bool{}
@@ -330,12 +332,12 @@ func (l *feedLoad) checkIndex(final map[string]counted) {
 			Headers: queryHeaders(300), Body: map[string]any{"query": "SELECT * FROM c WHERE " + where,
 				"parameters": []any{}}}) {
 			if stored := final[d.place()]; !matches(&d) || stored.N != d.N || got[d.place()] {
-				l.f.t.Errorf("%s gives %+v, stored is %+v", where, d, stored)
+				l.f.t.Errorf("%s returned %+v, stored is %+v", where, d, stored)
 			}
 			got[d.place()] = true
 		}
 		if len(got) != want {
-			l.f.t.Errorf("%s finds %d items by the index, a scan %d", where, len(got), want)
+			l.f.t.Errorf("%s finds %d items through the index, a scan finds %d", where, len(got), want)
 		}
 	}
 	for g := range 7 {

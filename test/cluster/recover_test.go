@@ -22,16 +22,16 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// halfway is how often TestRecoverHalfway loses two nodes.
-var halfway = flag.Int("halfway", 3, "how often nodes are lost in the middle of splits and merges")
+// halfway is the number of times that TestRecoverHalfway loses two nodes.
+var halfway = flag.Int("halfway", 3, "number of node losses in the middle of splits and merges")
 
-// ilion runs the binary under test with a command, and returns what it says.
+// ilion runs a command of the binary under test and returns its output.
 func (f *fleet) ilion(args ...string) (string, error) {
 	b, err := process.Command(f.t, args...).CombinedOutput()
 	return string(b), err
 }
 
-// must is ilion for a command that has to succeed.
+// must calls ilion for a command that must succeed.
 func (f *fleet) must(args ...string) string {
 	f.t.Helper()
 	text, err := f.ilion(args...)
@@ -41,7 +41,7 @@ func (f *fleet) must(args ...string) string {
 	return text
 }
 
-// refuses proves that a command fails and says why.
+// refuses checks that a command fails with an error that contains a text.
 func (f *fleet) refuses(text string, args ...string) {
 	f.t.Helper()
 	said, err := f.ilion(args...)
@@ -50,7 +50,7 @@ func (f *fleet) refuses(text string, args ...string) {
 	}
 }
 
-// survey surveys a node that does not run, and returns the name of the file.
+// survey inspects a stopped node and returns the name of the result file.
 func (m *member) survey() string {
 	m.f.t.Helper()
 	name := filepath.Join(m.f.dir, fmt.Sprintf("node%d.survey", m.index+1))
@@ -58,7 +58,7 @@ func (m *member) survey() string {
 	return name
 }
 
-// applyKilled carries a plan out in a directory, and is killed again and again while it does.
+// applyKilled applies a plan to a directory and is killed repeatedly while it does.
 func (m *member) applyKilled(plan string) {
 	m.f.t.Helper()
 	for wait := 5 * time.Millisecond; ; wait += wait / 2 {
@@ -72,7 +72,7 @@ func (m *member) applyKilled(plan string) {
 		err := cmd.Wait()
 		switch {
 		case err == nil:
-			m.f.t.Logf("%s is recovered by a process that was given %s: %s", m.name(), wait, said.String())
+			m.f.t.Logf("%s was recovered by a process with the time limit %s: %s", m.name(), wait, said.String())
 			return
 		case killed.Stop():
 			m.f.t.Fatalf("%s: %v\n%s", m.name(), err, said.String())
@@ -80,24 +80,24 @@ func (m *member) applyKilled(plan string) {
 	}
 }
 
-// comesBack starts a node that was given up on its old directory: it must end, and say why.
+// comesBack starts a node that was declared lost on its old directory. The node must end with an explanation.
 func (m *member) comesBack(text string) {
 	m.f.t.Helper()
 	ready := m.launch("--internal", m.inner())
 	select {
 	case <-m.ended:
 	case <-time.After(startTime):
-		m.f.t.Fatalf("%s runs although it was given up: %s", m.name(), m.lastWords())
+		m.f.t.Fatalf("%s runs although it was declared lost: %s", m.name(), m.lastWords())
 	}
 	<-ready
 	if words := m.lastWords(); !strings.Contains(words, text) {
-		m.f.t.Errorf("%q is not in the last words of %s: %s", text, m.name(), words)
+		m.f.t.Errorf("%q is not in the last line of %s: %s", text, m.name(), words)
 	}
 }
 
-// TestRecoverTwoOfFour proves that nothing that was acknowledged is lost when two of four nodes are, with their disks,
-// while tables are written to and split: the survivors are recovered, by commands that are killed, and a lost node that
-// comes back is refused. It proves, too, what the commands refuse.
+// TestRecoverTwoOfFour checks that no acknowledged write is lost when two of four nodes and their disks are lost while
+// tables are written and split. The recovery commands of the survivors are killed repeatedly. A lost node that returns
+// must be rejected. The test also checks the errors of the commands.
 func TestRecoverTwoOfFour(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -131,12 +131,12 @@ func TestRecoverTwoOfFour(t *testing.T) {
 	said := f.must("recover", "plan", "--plan", plan, "--lost", lost[0], "--lost", lost[1], first, second)
 	t.Log(said)
 	if !strings.Contains(said, "Nothing that was acknowledged is lost.") {
-		t.Error("the plan does not say that nothing is lost")
+		t.Error("the plan does not state that no data is lost")
 	}
 	f.refuses("is not in the plan", "recover", "apply", "--yes", "--plan", plan, "--data", old)
 	a.applyKilled(plan)
 	a.start()
-	b.comesBack("apply it there") // which was forgotten
+	b.comesBack("apply it there") // this step was omitted
 	a.kill()
 	b.applyKilled(plan)
 	f.must("recover", "apply", "--yes", "--plan", plan, "--data", a.dir)
@@ -168,7 +168,7 @@ func TestRecoverTwoOfFour(t *testing.T) {
 	l.finish()
 }
 
-// short is the name of a node that does not run, by the directory.
+// short returns the name of a stopped node, derived from its directory.
 func (f *fleet) short(m *member) string {
 	f.t.Helper()
 	b, err := os.ReadFile(filepath.Join(m.dir, "ilion.id"))
@@ -179,7 +179,7 @@ func (f *fleet) short(m *member) string {
 	return id[:8]
 }
 
-// recoverHere recovers the nodes that are given, whose processes have ended, and returns what is said.
+// recoverHere recovers the given nodes, whose processes have ended, and returns the output.
 func (f *fleet) recoverHere(lost []string, left ...*member) string {
 	f.t.Helper()
 	args := []string{"recover", "--yes", "--plan", filepath.Join(f.dir, "plan")}
@@ -192,9 +192,9 @@ func (f *fleet) recoverHere(lost []string, left ...*member) string {
 	return f.must(args...)
 }
 
-// TestRecoverOneOfFour proves that with three of four nodes lost the one that is left serves what it had applied or
-// logged: of what was acknowledged nothing is missing but what came after the last write it has, by the plan's word;
-// and that the cluster grows to four again.
+// TestRecoverOneOfFour checks that after the loss of three of four nodes the last node serves all data that it had
+// applied or logged. Of the acknowledged writes, only those after the last write that the plan names may be missing.
+// The cluster must be able to grow to four nodes again.
 func TestRecoverOneOfFour(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -220,7 +220,7 @@ func TestRecoverOneOfFour(t *testing.T) {
 	for _, m := range f.nodes[:3] {
 		lost = append(lost, m.id())
 	}
-	last.kill() // and what is written now it does not have
+	last.kill() // it lacks the following writes
 	write(400, 500)
 	a.do("CREATE TABLE ks.later (k bigint PRIMARY KEY)", "INSERT INTO ks.later (k) VALUES (1)")
 	for _, m := range f.nodes[:3] {
@@ -233,16 +233,16 @@ func TestRecoverOneOfFour(t *testing.T) {
 	t.Log(said)
 	for _, text := range []string{"BEHIND", "DATA MAY BE LOST", "1 of 4", "the records of the cluster"} {
 		if !strings.Contains(said, text) {
-			t.Errorf("%q is not in what is said", text)
+			t.Errorf("%q is not in the output", text)
 		}
 	}
 	last.start()
 	c = last.dial()
 	r, err := process.Query(c, dberr.Quorum, "SELECT k FROM ks.t")
 	if err != nil || r.RowCount < 400 || r.RowCount > 500 {
-		t.Fatalf("%d rows (%v), and 400 were acknowledged before the node that is left was killed", r.RowCount, err)
+		t.Fatalf("got %d rows (%v), want the 400 rows acknowledged before the remaining node was killed", r.RowCount, err)
 	}
-	t.Logf("%d rows of 500 are left", r.RowCount)
+	t.Logf("%d of 500 rows remain", r.RowCount)
 	process.Do(t, c, "INSERT INTO ks.t (k) VALUES (1000)", "ALTER TABLE ks.t ADD v int",
 		"UPDATE ks.t SET v = 1 WHERE k = 7",
 		"CREATE TABLE ks.later (k bigint PRIMARY KEY)", "INSERT INTO ks.later (k) VALUES (2)")
@@ -255,12 +255,12 @@ func TestRecoverOneOfFour(t *testing.T) {
 	f.settle()
 	f.equal("ks", "t", "later")
 	if r, err := process.Query(c, dberr.Quorum, "SELECT k FROM ks.later"); err != nil || r.RowCount != 1 {
-		t.Errorf("%d rows of a table that was made again (%v)", r.RowCount, err)
+		t.Errorf("got %d rows of a table that was created again (%v)", r.RowCount, err)
 	}
 }
 
-// TestRecoverThreeOfSeven proves that of seven nodes those four may be lost that have a partition: its rows are gone,
-// and no others but those that the plan names; the cluster serves all tables afterwards, and grows again.
+// TestRecoverThreeOfSeven checks the loss of the four nodes of seven that have a partition. Only the rows of that
+// partition, which the plan names, may be missing. The cluster must serve all tables afterward and grow again.
 func TestRecoverThreeOfSeven(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 7, "")
@@ -274,7 +274,7 @@ func TestRecoverThreeOfSeven(t *testing.T) {
 		process.Do(t, c, fmt.Sprintf("INSERT INTO ks.t (k) VALUES (%d)", k),
 			fmt.Sprintf("INSERT INTO ks.u (k) VALUES (%d)", k))
 	}
-	f.equal("ks", "t", "u") // so that each replica has all
+	f.equal("ks", "t", "u") // so that each replica has all rows
 	s, err := a.status()
 	if err != nil {
 		t.Fatal(err)
@@ -303,7 +303,7 @@ func TestRecoverThreeOfSeven(t *testing.T) {
 	said := f.recoverHere(lost, left...)
 	t.Log(said)
 	if !strings.Contains(said, "GONE") {
-		t.Error("the plan does not say that a partition is gone")
+		t.Error("the plan does not state that a partition is lost")
 	}
 	for _, m := range left {
 		m.start()
@@ -321,16 +321,16 @@ func TestRecoverThreeOfSeven(t *testing.T) {
 			at := int64(token.Hash(bigint(k)[4:]))
 			given := slices.ContainsFunc(gone, func(s [2]int64) bool { return s[0] <= at && at < s[1] })
 			if _, ok := present[k]; ok == given {
-				t.Errorf("row %d of %s at %d: it is there: %t; gone are %v", k, table, at, ok, gone)
+				t.Errorf("row %d of %s at %d: exists: %t; lost ranges: %v", k, table, at, ok, gone)
 			}
 		}
-		t.Logf("%d rows of %d are left of %s", len(present), keys, table)
+		t.Logf("%d of %d rows of %s remain", len(present), keys, table)
 	}
 	f.equal("ks", "t", "u")
 	left[0].do("INSERT INTO ks.t (k) VALUES (1000)", "ALTER TABLE ks.u ADD v int")
 }
 
-// goneSpans are the tokens of a table that a plan gives up.
+// goneSpans returns the token ranges of a table that a plan gives up.
 func goneSpans(t *testing.T, plan, table string) (out [][2]int64) {
 	t.Helper()
 	_, list, _ := strings.Cut(plan, "GONE")
@@ -342,18 +342,18 @@ func goneSpans(t *testing.T, plan, table string) (out [][2]int64) {
 		s := [2]int64{0, math.MaxInt64}
 		span := line[strings.Index(line, "["):]
 		if n, _ := fmt.Sscanf(span, "[%d, %d)", &s[0], &s[1]); n == 0 {
-			t.Fatalf("no span in %q", line)
+			t.Fatalf("no token range in %q", line)
 		}
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		t.Fatalf("nothing of %s is gone: %s", table, plan)
+		t.Fatalf("no range of %s is lost: %s", table, plan)
 	}
 	return out
 }
 
-// TestRecoverHalfway proves that nothing is lost where nodes end in the middle of splits and merges, again and again:
-// each time two of four are lost, and two new ones take their places.
+// TestRecoverHalfway checks that no data is lost when nodes end repeatedly in the middle of splits and merges. Each
+// time two of four nodes are lost, and two new nodes replace them.
 func TestRecoverHalfway(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -379,7 +379,7 @@ func TestRecoverHalfway(t *testing.T) {
 		for i := range tables {
 			name := fmt.Sprintf("ks.t%d", i)
 			ps := alive[0].partitionsOf(name)
-			go func() { // any of the two, at about the same time: some are refused
+			go func() { // any of the two, at about the same time: some are rejected
 				if len(ps) > 1 {
 					_ = process.TryOrder(alive[0].dir,
 						fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%d&now=true",
@@ -389,7 +389,7 @@ func TestRecoverHalfway(t *testing.T) {
 				_ = alive[0].trySplit(name, ps[0].ID)
 			}()
 		}
-		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond) // the moment does not matter, but it has to differ
+		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond) // the time of the loss must vary
 		for _, m := range []*member{alive[2], alive[3], alive[0], alive[1]} {
 			m.kill()
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// checkTime bounds the search for an order of a history.
+// checkTime is the timeout of the search for a valid order of a history.
 const checkTime = 2 * time.Minute
 
-// action is what a client asks of a register.
+// action is an operation of a client on a register.
 type action uint8
 
 const (
@@ -49,11 +49,11 @@ func (in input) String() string {
 		fmt.Sprint("create ", in.to)}[in.do]
 }
 
-// registerTable is the table of a register. There are two, each a partition of its own: the registers k and k^1 never
-// lie in the same one.
+// registerTable returns the table of a register. There are two tables with separate partitions: the registers k and
+// k^1 are never in the same partition.
 func registerTable(key int64) string { return [...]string{"load.registers", "load.twins"}[key&1] }
 
-// text is the statement that carries out in.
+// text returns the statement for in.
 func (in input) text() string {
 	table := registerTable(in.key)
 	switch in.do {
@@ -69,7 +69,7 @@ func (in input) text() string {
 	return fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, %d) IF NOT EXISTS", table, in.key, in.to)
 }
 
-// together is the LOGGED batch that carries out several inputs.
+// together returns the LOGGED batch for several inputs.
 func together(ins ...input) string {
 	b := "BEGIN BATCH "
 	for _, in := range ins {
@@ -78,8 +78,8 @@ func together(ins ...input) string {
 	return b + "APPLY BATCH"
 }
 
-// registers is the specification: a register holds one value, and every operation takes effect at one moment between
-// its call and its return, or, if its outcome is unknown, at one moment after its call or never.
+// registers is the specification: a register holds one value, and every operation takes effect at one point between
+// its call and its return. An operation with an unknown outcome takes effect at one point after its call, or never.
 var registers = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{int64(absent)} },
 	Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
@@ -126,7 +126,7 @@ func step(state int64, in input, out output) []any {
 	return []any{next}
 }
 
-// history collects what was done to registers.
+// history collects the operations on registers.
 type history struct {
 	mu  sync.Mutex
 	ops []porcupine.Operation
@@ -136,7 +136,7 @@ func (h *history) add(op porcupine.Operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if op.Output.(output).unknown {
-		op.Return = math.MaxInt64 // it may take effect whenever
+		op.Return = math.MaxInt64 // it may take effect at any later time
 	}
 	h.ops = append(h.ops, op)
 }
@@ -148,7 +148,7 @@ func (h *history) check(t testing.TB) {
 	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, checkTime); result {
 	case porcupine.Illegal:
 		path := filepath.Join(t.ArtifactDir(), "history.html")
-		t.Errorf("no order explains the answers of %d operations on registers: see %s (%v)", len(h.ops), path,
+		t.Errorf("no order explains the results of %d operations on registers: see %s (%v)", len(h.ops), path,
 			porcupine.VisualizePath(model, info, path))
 	case porcupine.Unknown:
 		t.Errorf("no order of %d operations found in %s", len(h.ops), checkTime)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestWipe proves that a node whose disk was wiped comes back as a new one, that the replicas of the old one are
-// rebuilt there, and that the old one can be taken out.
+// TestWipe checks that a node whose disk was wiped returns as a new node, that the replicas of the old node are
+// rebuilt on it, and that the old node can be removed.
 func TestWipe(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "cluster:\n  rebuild_delay: 2s\n")
@@ -38,7 +38,7 @@ func TestWipe(t *testing.T) {
 	l.finish()
 }
 
-// rid says which replicas a node has yet that is to have none.
+// rid names the replicas that remain on a node that must have none.
 func (f *fleet) rid(id string) string {
 	s, err := f.nodes[0].status()
 	if err != nil {
@@ -49,7 +49,7 @@ func (f *fleet) rid(id string) string {
 			voters := 0
 			for _, r := range p.Replicas {
 				if r.Node == id {
-					return fmt.Sprintf("%s has a replica there, %s", table.Name, r.State)
+					return fmt.Sprintf("%s has a replica on it, %s", table.Name, r.State)
 				}
 				if r.State == "voter" {
 					voters++
@@ -63,7 +63,7 @@ func (f *fleet) rid(id string) string {
 	return ""
 }
 
-// TestDecommission proves that no client of the other nodes sees an error while one of five nodes leaves for good.
+// TestDecommission checks that no client of the other nodes sees an error while one of five nodes is decommissioned.
 func TestDecommission(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 5, "")
@@ -77,18 +77,18 @@ func TestDecommission(t *testing.T) {
 	f.without(m)[0].order("decommission", id)
 	f.until("the node has no replicas", settleTime, func() string {
 		if f.nodes[0] == m {
-			f.nodes[0], f.nodes[1] = f.nodes[1], f.nodes[0] // ask somebody who stays
+			f.nodes[0], f.nodes[1] = f.nodes[1], f.nodes[0] // ask a node that stays
 		}
 		return f.rid(id)
 	})
-	t.Logf("all replicas were elsewhere after %s", time.Since(began).Round(time.Millisecond))
+	t.Logf("all replicas were on other nodes after %s", time.Since(began).Round(time.Millisecond))
 	select {
 	case <-m.ended:
 		if code := m.cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("the process ended by itself with code %d: %s", code, m.lastWords())
 		}
 	case <-time.After(settleTime):
-		t.Fatalf("the process still runs %s after its last replica had gone", settleTime)
+		t.Fatalf("the process still runs %s after its last replica was removed", settleTime)
 	}
 	l.mark("four nodes")
 	f.settle()

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// gate stands before the internal address of a node, as a proxy does or a firewall.
+// gate is a proxy for the internal address of a node, which can also act as a firewall.
 type gate struct {
 	t      testing.TB
 	at, to string
@@ -26,7 +26,7 @@ type gate struct {
 	conns    map[net.Conn]bool
 }
 
-// gated puts a gate before a node that was not started yet: the others are told its address.
+// gated puts a gate before a node that has not been started. The other nodes use the gate's address.
 func gated(m *member) *gate {
 	m.f.t.Helper()
 	g := &gate{t: m.f.t, at: fmt.Sprintf("%s:%d", m.ip, innerPort+1), to: m.inner(), conns: map[net.Conn]bool{}}
@@ -35,7 +35,7 @@ func gated(m *member) *gate {
 		0o644); err != nil {
 		m.f.t.Fatal(err)
 	}
-	m.args = append(m.args, "--config", config) // the last one counts
+	m.args = append(m.args, "--config", config) // the last one applies
 	g.open()
 	m.f.t.Cleanup(g.shut)
 	return g
@@ -84,7 +84,7 @@ func (g *gate) pass(to, from net.Conn) {
 	g.mu.Unlock()
 }
 
-// shut ends all connections and has those that follow be refused.
+// shut ends all connections and refuses new ones.
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,8 +98,8 @@ func (g *gate) shut() {
 	clear(g.conns)
 }
 
-// TestRefusedIsNotDeath proves that a leader whose address refuses connections while it lives, because a proxy before
-// it was restarted or a firewall rejects, does not serve a QUORUM read that misses an acknowledged write.
+// TestRefusedIsNotDeath checks a live leader whose address refuses connections, for example because a proxy was
+// restarted or a firewall rejects. It must not serve a QUORUM read that misses an acknowledged write.
 func TestRefusedIsNotDeath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
@@ -123,14 +123,14 @@ func TestRefusedIsNotDeath(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		})
 		gates[m.index].open()
-		t.Logf("round %d: reads at %s, whose address refused connections: %d right, %d refused", round, m.name(),
+		t.Logf("round %d: reads on %s, whose address refused connections: %d correct, %d rejected", round, m.name(),
 			rightReads, refused)
 		f.settle()
 	}
 }
 
-// watchOver writes growing values at one node and reads them at another one, which may refuse but not lie, while
-// something happens.
+// watchOver writes growing values on one node and reads them on another node while happens runs. Reads may be rejected
+// but must not be stale.
 func watchOver(f *fleet, reads, writes *member, next *atomic.Int64, happens func()) (right, refused int) {
 	f.t.Helper()
 	writer, reader := writes.dial(), reads.dial()
@@ -154,7 +154,7 @@ func watchOver(f *fleet, reads, writes *member, next *atomic.Int64, happens func
 			case err != nil:
 				refused++
 			case least > 0 && number(r, "v", 0) < least:
-				f.t.Errorf("%d was read at QUORUM after %d had been acknowledged", number(r, "v", 0), least)
+				f.t.Errorf("read %d at QUORUM after %d was acknowledged", number(r, "v", 0), least)
 				return
 			default:
 				right++

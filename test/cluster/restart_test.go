@@ -12,12 +12,12 @@ import (
 )
 
 var (
-	requests = flag.Int64("requests", 3000, "requests of a test under load")
-	clients  = flag.Int("clients", 24, "clients of a test under load")
+	requests = flag.Int64("requests", 3000, "number of requests of a test under load")
+	clients  = flag.Int("clients", 24, "number of clients of a test under load")
 )
 
-// TestRestartEach proves that no client of the other nodes sees an error while nodes, each of four with
-// -cluster.long, are stopped and started again in turn.
+// TestRestartEach checks that clients of the other nodes see no errors while nodes are restarted in turn; with
+// -cluster.long, each of four nodes.
 func TestRestartEach(t *testing.T) {
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)
@@ -37,7 +37,7 @@ func TestRestartEach(t *testing.T) {
 		m.start()
 		l.more(*requests / 16)
 		back := f.settle()
-		t.Logf("%s: stopped in %s; all replica sets were whole %s after its start", m.name(),
+		t.Logf("%s: stopped in %s; all replica sets were complete %s after its start", m.name(),
 			took.Round(time.Millisecond), back.Round(time.Millisecond))
 		l.only(f.alive()...)
 		l.more(*requests / 16)
@@ -45,8 +45,8 @@ func TestRestartEach(t *testing.T) {
 	l.finish()
 }
 
-// TestKillLeader proves that no client of the other nodes sees an error when a leader is killed, and that all requests
-// are answered within the bound for a refused connection.
+// TestKillLeader checks that clients of the other nodes see no errors when a leader is killed, and that all requests
+// complete within the limit for a refused connection.
 func TestKillLeader(t *testing.T) {
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)
@@ -66,7 +66,7 @@ func TestKillLeader(t *testing.T) {
 	l.finish()
 }
 
-// TestJoin proves that no client sees an error while a fifth node joins and replicas move to it.
+// TestJoin checks that no client sees an error while a fifth node joins and replicas move to it.
 func TestJoin(t *testing.T) {
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)
@@ -95,7 +95,7 @@ func TestJoin(t *testing.T) {
 	l.finish()
 }
 
-// TestPause proves the bound for a leader that says nothing: it is replaced by timeout.
+// TestPause checks the time limit for a silent leader, which is replaced after a timeout.
 func TestPause(t *testing.T) {
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)
@@ -115,7 +115,7 @@ func TestPause(t *testing.T) {
 	l.finish()
 }
 
-// TestStart proves that a cluster of four is whole soon after its nodes were started.
+// TestStart checks that a cluster of four is complete soon after its nodes have been started.
 func TestStart(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")

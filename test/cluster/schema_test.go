@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var tablesFlag = flag.Int("tables", 40, "tables that TestSchemaFromAll creates")
+var tablesFlag = flag.Int("tables", 40, "number of tables that TestSchemaFromAll creates")
 
-// TestSchemaFromAll proves that changes of the schema from all nodes at once end in one schema that has them all, and
-// measures them.
+// TestSchemaFromAll checks that concurrent schema changes from all nodes result in one schema that contains all of
+// them, and measures the changes.
 func TestSchemaFromAll(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -58,7 +58,7 @@ func TestSchemaFromAll(t *testing.T) {
 	wg.Wait()
 	all := time.Since(began)
 	slices.Sort(took)
-	t.Logf("four nodes at once, %d tables in %s: p50 %s, p99 %s, max %s", len(took), all.Round(time.Millisecond),
+	t.Logf("four nodes concurrently, %d tables in %s: p50 %s, p99 %s, max %s", len(took), all.Round(time.Millisecond),
 		took[len(took)/2].Round(time.Millisecond),
 		took[len(took)*99/100].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond))
 

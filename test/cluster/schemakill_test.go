@@ -24,31 +24,33 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var schemaKills = flag.Int("schema-kills", 6, "kills that TestSchemaThroughKills makes")
+var schemaKills = flag.Int("schema-kills", 6, "number of kills of TestSchemaThroughKills")
 
-// designer changes objects of its own through any node, one statement after the other, and knows what must be there.
-// What fails is repeated, elsewhere, until it succeeds: an attempt that was given up must not take effect after that.
+// designer changes a separate set of objects through any node, one statement after the other, and knows the expected
+// schema. It repeats a failed statement on another node until it succeeds; an abandoned attempt must not take effect
+// after that.
 type designer struct {
 	f    *fleet
 	lane int
 	rng  *rand.Rand
 	conn *rawclient.Conn
-	// tables by name.
+	// tables holds the tables by name.
 	tables map[string]*design
 	made   int
-	// log is what was done, for whoever has to find out why it failed.
+	// log holds the statements for the analysis of a failure.
 	log []string
 }
 
-// design is a table as it must be.
+// design is the expected state of a table.
 type design struct {
-	columns map[string]bool // those of ALTER TABLE
+	columns map[string]bool // the columns of ALTER TABLE
 	indexed bool
 	rows    map[int]int // k -> v
 	last    int
 }
 
-// do runs a statement until it succeeds. An attempt after the first may find its work done: done is in the error then.
+// do runs a statement until it succeeds. A repeated attempt may find the change already made; its error then contains
+// done.
 func (d *designer) do(text, done string) {
 	for attempt := 0; ; attempt++ {
 		if d.conn == nil {
@@ -133,7 +135,7 @@ func (d *designer) step() {
 	}
 }
 
-// check compares what a node shows with what must be there.
+// check compares the schema of a node with the expected schema.
 func (d *designer) check(c *rawclient.Conn, where string) {
 	t := d.f.t
 	for _, name := range slices.Sorted(maps.Keys(d.tables)) {
@@ -170,7 +172,7 @@ func (d *designer) check(c *rawclient.Conn, where string) {
 	}
 }
 
-// rows compares what a query finds. An index that is not built yet is waited for.
+// rows compares the result of a query with want. It waits for an index that is not built yet.
 func (d *designer) rows(c *rawclient.Conn, where, name, condition string, want map[int]int) {
 	var r *cqlwire.Result
 	d.f.until("rows of "+name+condition, settleTime, func() (missing string) {
@@ -186,19 +188,19 @@ func (d *designer) rows(c *rawclient.Conn, where, name, condition string, want m
 	}
 	for k := range want {
 		if !got[k] {
-			d.f.t.Errorf("%s: %s%s: row %d is missing, one of %d", where, name, condition, k, len(want))
+			d.f.t.Errorf("%s: %s%s: row %d of %d is missing", where, name, condition, k, len(want))
 		}
 		delete(got, k)
 	}
 	if len(got) > 0 {
-		d.f.t.Errorf("%s: %s%s: %d rows are there that should not be", where, name, condition, len(got))
+		d.f.t.Errorf("%s: %s%s: %d unexpected rows", where, name, condition, len(got))
 	}
 }
 
-// TestSchemaThroughKills proves that changes of the schema, two at a time through all nodes, happen once or not at all
-// while nodes are killed in the middle of them and others are away while they happen: in the end all nodes have the
-// same schema, which is what was asked for; every index is built and finds all rows; what was truncated or dropped is
-// gone; and no node has a replica that the map does not know.
+// TestSchemaThroughKills checks that schema changes, two at a time through all nodes, happen once or not at all while
+// nodes are killed in the middle of them and other nodes are offline. At the end all nodes must have the requested
+// schema. Every index must be built and find all rows. Truncated and dropped data must be gone, and no node may have a
+// replica that the map does not contain.
 func TestSchemaThroughKills(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -235,11 +237,11 @@ func TestSchemaThroughKills(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range *schemaKills {
 		progress(2)
-		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond) // a kill at any moment of a change
+		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond) // the kill may hit any phase of a change
 		m := f.nodes[rng.IntN(len(f.nodes))]
 		m.kill()
 		if rng.IntN(2) == 0 {
-			progress(5) // the node is away while much changes
+			progress(5) // the node is offline while many changes are made
 		}
 		m.start()
 	}
@@ -259,7 +261,7 @@ func TestSchemaThroughKills(t *testing.T) {
 				return err.Error()
 			}
 			versions[s.Schema] = true
-			partitions, here := 1, 1 // the meta partition is in no table
+			partitions, here := 1, 1 // the meta partition belongs to no table
 			for _, table := range s.Tables {
 				partitions += len(table.Partitions)
 				for _, p := range table.Partitions {
@@ -272,7 +274,7 @@ func TestSchemaThroughKills(t *testing.T) {
 			}
 			for _, n := range s.Nodes {
 				if n.ID == s.Node && n.Replicas != here {
-					return fmt.Sprintf("%s has %d replicas, the map gives it %d of %d partitions", m.name(), n.Replicas,
+					return fmt.Sprintf("%s has %d replicas, the map assigns it %d of %d partitions", m.name(), n.Replicas,
 						here, partitions)
 				}
 			}
@@ -299,14 +301,14 @@ func TestSchemaThroughKills(t *testing.T) {
 	t.Logf("%d changes", total)
 	if t.Failed() {
 		for _, d := range designers {
-			t.Logf("the last of designer %d:\n%s", d.lane, strings.Join(d.log[max(0, len(d.log)-60):], "\n"))
+			t.Logf("last statements of designer %d:\n%s", d.lane, strings.Join(d.log[max(0, len(d.log)-60):], "\n"))
 		}
 	}
 }
 
-// TestSchemaAfterAbsence proves that a node which was away while the schema was changed refuses nothing by the schema
-// that it had: what is asked of it first names what was made meanwhile, and what it is asked to make or drop only if
-// that is needed is judged by what there is now.
+// TestSchemaAfterAbsence checks that a node that was offline during schema changes does not reject requests because of
+// its old schema. The first requests name objects that were created in that time. Conditional creations and drops must
+// be evaluated against the current schema.
 func TestSchemaAfterAbsence(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -316,7 +318,7 @@ func TestSchemaAfterAbsence(t *testing.T) {
 	for round := range 3 {
 		away.kill()
 		f.nodes[0].do("DROP TABLE ks.old")
-		for i := range 10 { // so that it takes the node a while to follow
+		for i := range 10 { // so that the node takes a while to catch up
 			f.nodes[0].do(fmt.Sprintf("CREATE TABLE ks.t%d_%d (k int PRIMARY KEY, v int)", round, i))
 		}
 		away.start()
@@ -326,7 +328,7 @@ func TestSchemaAfterAbsence(t *testing.T) {
 		away.do(fmt.Sprintf("DROP TABLE IF EXISTS ks.t%d_8", round))
 		if _, err := process.Query(f.nodes[1].dial(), dberr.Quorum,
 			fmt.Sprintf("SELECT * FROM ks.t%d_8", round)); err == nil {
-			t.Errorf("round %d: the dropped table is there", round)
+			t.Errorf("round %d: the dropped table exists", round)
 		}
 	}
 }

@@ -19,25 +19,25 @@ import (
 )
 
 var transcripts = flag.String("cluster.transcripts", "",
-	"directory for what ilion status and ilion partition list print in TestGrowth while partitions split, merge and move")
+	"directory for the output of ilion status and ilion partition list in TestGrowth while partitions split, merge, and move")
 
-// scribe keeps what an operator sees on the screen while the table changes: once for each kind of change.
+// scribe saves the operator's screen output while the table changes, once for each kind of change.
 type scribe struct {
 	stop chan struct{}
 	wg   sync.WaitGroup
 }
 
-// lookEvery is the pause between two looks at what goes on. Splits take about 100 ms.
+// lookEvery is the polling interval. Splits take about 100 ms.
 const lookEvery = 20 * time.Millisecond
 
-// scenes are what the list of partitions, or the status, has to say to be kept, by kind of change.
+// scenes holds, by kind of change, the pattern that the list of partitions or the status must match to be saved.
 var scenes = map[string]*regexp.Regexp{
 	"split": regexp.MustCompile("splits at "),
 	"move":  regexp.MustCompile("In progress .* move of .* of " + grownTable),
 	"merge": regexp.MustCompile("merges into "),
 }
 
-// startScribe has a scribe look until each kind of change has been kept, if there is a place to keep it.
+// startScribe polls until each kind of change has been saved, if an output directory is configured.
 func startScribe(f *fleet) *scribe {
 	s := &scribe{stop: make(chan struct{})}
 	if *transcripts == "" {
@@ -60,14 +60,14 @@ func startScribe(f *fleet) *scribe {
 	return s
 }
 
-// end stops the scribe. It is called once.
+// end stops the scribe. It must be called once.
 func (s *scribe) end() {
 	close(s.stop)
 	s.wg.Wait()
 }
 
-// look asks what goes on, and keeps it if it is something new. A change that is over by the time the commands ask is
-// not kept: there will be another.
+// look polls the status and saves it if it shows a new kind of change. A change that has ended before the commands run
+// is not saved; a later one will be.
 func look(f *fleet, web string, left map[string]*regexp.Regexp) {
 	now, err := f.nodes[0].status()
 	if err != nil {
@@ -79,7 +79,7 @@ func look(f *fleet, web string, left map[string]*regexp.Regexp) {
 		if now.Changes[i].Table != grownTable || scene == nil {
 			continue
 		}
-		var all [2]string // both ask at once: a split takes about 100 ms
+		var all [2]string // both run concurrently, because a split takes about 100 ms
 		var wg sync.WaitGroup
 		for j, args := range [][]string{{"partition", "list", grownTable}, {"status"}} {
 			wg.Go(func() {

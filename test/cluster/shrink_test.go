@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestShrink proves that a table of a cluster of processes splits by its size, and by hand, and goes back to one
-// partition by itself when its rows are deleted: under a checked load, without an error, and with the cause in the
-// history.
+// TestShrink checks that a table of a cluster of processes splits by its size and manually, and returns to one
+// partition automatically when its rows are deleted. A checked load runs without errors in that time, and the history
+// must contain the causes.
 func TestShrink(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 3, "splits:\n  storage_cap: 1000000\n  request_units_per_second: -1\n"+
@@ -36,7 +36,7 @@ func TestShrink(t *testing.T) {
 	})
 	for _, p := range f.nodes[0].partitionsOf(table) {
 		if err := f.nodes[0].trySplit(table, p.ID); err != nil {
-			t.Log(err) // it is splitting
+			t.Log(err) // a split is in progress
 		}
 	}
 	l.mark("deletes")
@@ -60,7 +60,7 @@ func TestShrink(t *testing.T) {
 	}
 	t.Log(ended)
 	if ended["split by size done"] == 0 || ended["merge by size done"]+ended["merge by load done"] == 0 {
-		t.Errorf("the history has %v", ended)
+		t.Errorf("the history contains %v", ended)
 	}
 	l.finish()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// partitionsOf are the physical partitions of a table as a node sees them.
+// partitionsOf returns the physical partitions of a table according to a node.
 func (m *member) partitionsOf(table string) []admin.PartitionStatus {
 	m.f.t.Helper()
 	s, err := m.status()
@@ -26,17 +26,17 @@ func (m *member) partitionsOf(table string) []admin.PartitionStatus {
 			return t.Partitions
 		}
 	}
-	m.f.t.Fatalf("%s knows no table %s", m.name(), table)
+	m.f.t.Fatalf("%s does not know table %s", m.name(), table)
 	return nil
 }
 
-// split has a node split a partition in the middle of its rows.
+// split orders a split of a partition in the middle of its rows.
 func (m *member) split(table string, id uint64, more string) {
 	m.f.t.Helper()
 	process.Order(m.f.t, m.dir, splitOrder(table, id)+more)
 }
 
-// trySplit is split for what may be refused.
+// trySplit is split for an order that may be rejected.
 func (m *member) trySplit(table string, id uint64) error {
 	return process.TryOrder(m.dir, splitOrder(table, id))
 }
@@ -45,8 +45,8 @@ func splitOrder(table string, id uint64) string {
 	return fmt.Sprintf("/partition/split?table=%s&partition=%d&now=true", url.QueryEscape(table), id)
 }
 
-// TestSplitByHand proves that nobody is told an error, and nothing is lost or doubled, while tables split: one of them
-// in eight, with a leader killed between the order and the split.
+// TestSplitByHand checks that clients see no errors and no data is lost or duplicated while tables split. One of them
+// splits into eight partitions, and a leader is killed between the order and the split.
 func TestSplitByHand(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")

@@ -22,36 +22,36 @@ import (
 )
 
 var (
-	tableWrites = flag.Int64("table-writes", 1200, "statements of TestTableChangesOverKills that are to be acknowledged")
-	tableKills  = flag.Int("table-kills", 1, "kills of nodes while TestTableChangesOverKills writes")
+	tableWrites = flag.Int64("table-writes", 1200, "number of acknowledged statements of TestTableChangesOverKills")
+	tableKills  = flag.Int("table-kills", 1, "number of node kills in TestTableChangesOverKills")
 )
 
-// Of TestTableChangesOverKills: logical partitions and their rows.
+// The logical partitions and rows of TestTableChangesOverKills.
 const (
 	tableKeys = 40
 	tableRows = 6
 	tableName = "shop.rows"
 )
 
-// rowAt is a row; that of the static column has c -1.
+// rowAt identifies a row. For the static row, c is -1.
 type rowAt struct{ k, c int32 }
 
-// changedRow is a row of the feed, or of the table: numbers are -1 where there is none.
+// changedRow is a row of the feed or of the table. Missing numbers are -1.
 type changedRow struct {
 	operation, deleted string
 	row                rowAt
 	value, before      int32
 }
 
-// tableReader follows the feed of the table, or of a range of its tokens, and goes back to its last checkpoint now and
-// then.
+// tableReader follows the feed of the table or of a token range, and sometimes returns to its last checkpoint.
 type tableReader struct {
 	l    *tableLoad
 	all  bool
 	text string
 	dice *rand.Rand
 
-	// state is that of the checkpoint, rows are the values by then, came how often each was told.
+	// state is the paging state of the checkpoint. rows holds the values at the checkpoint, and came the number of
+	// occurrences of each value.
 	state []byte
 	rows  map[rowAt]int32
 	came  map[int32]int
@@ -72,7 +72,7 @@ func (l *tableLoad) reader(where string, all bool, seed uint64) *tableReader {
 	return r
 }
 
-// page reads a page by a node; ok is false if it gave none.
+// page reads a page from a node. ok is false if the page could not be read.
 func (r *tableReader) page(m *member, state []byte) (page []changedRow, next []byte, ok bool) {
 	c, err := rawclient.Dial(r.l.f.t.Context(), m.cql(), rawclient.Options{Timeout: restTime})
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *tableReader) page(m *member, state []byte) (page []changedRow, next []b
 	return changedRows(result, r.all), result.PagingState, true
 }
 
-// changedRows decodes k, c, s and v, of all changes with what stands around them.
+// changedRows decodes k, c, s, and v. With all, it also decodes the metadata of all changes.
 func changedRows(result *cqlwire.Result, all bool) (out []changedRow) {
 	cells := result.Cells
 	text := func() (b []byte) {
@@ -134,7 +134,7 @@ func changedRows(result *cqlwire.Result, all bool) (out []changedRow) {
 	return out
 }
 
-// run reads until it has read everything that there was when the clients had ended.
+// run reads until the end of the feed after the clients have stopped.
 func (r *tableReader) run() {
 	defer close(r.finished)
 	nodes := r.l.f.nodes
@@ -150,7 +150,7 @@ func (r *tableReader) run() {
 		page, next, ok := r.page(nodes[node], state)
 		if !ok {
 			node = (node + 1) % len(nodes)
-			time.Sleep(20 * time.Millisecond) // it is down, or leads nothing
+			time.Sleep(20 * time.Millisecond) // the node is down or leads nothing
 			continue
 		}
 		r.pages++
@@ -176,8 +176,8 @@ func (r *tableReader) run() {
 	}
 }
 
-// take checks a change against those before it, and takes it in. A write time is always above those before it, so a
-// deletion deletes all that there is.
+// take checks a change against the earlier changes and applies it. Write times only grow, so a deletion deletes
+// everything before it.
 func (r *tableReader) take(c *changedRow) {
 	r.changes++
 	was, there := r.rows[c.row]
@@ -212,7 +212,7 @@ func (r *tableReader) take(c *changedRow) {
 	}
 }
 
-// finish has the reader read the rest.
+// finish lets the reader read the rest.
 func (r *tableReader) finish() {
 	close(r.done)
 	select {
@@ -220,17 +220,17 @@ func (r *tableReader) finish() {
 	case <-time.After(20 * time.Minute):
 		r.l.f.t.Fatalf("%s has not ended after 20 minutes", r.text)
 	}
-	r.l.f.t.Logf("%s: %d changes, %d rows in the end, %d pages, went back %d times", r.text, r.changes, len(r.rows),
+	r.l.f.t.Logf("%s: %d changes, %d final rows, %d pages, %d returns to a checkpoint", r.text, r.changes, len(r.rows),
 		r.pages, r.again)
 }
 
-// TestTableChangesOverKills proves that what is written to a CQL table with cdc = true - rows, cells, ranges, whole
-// keys, static columns, with conditions and in batches - comes out of its feed complete, in order and once for each
-// sequence of paging states, to readers of the whole table and of ranges of tokens that forget what they have read
-// since their last checkpoint now and then, while nodes are killed and partitions split, merge and move; in the end the
-// copies that they have made of all changes are the table, and so is its materialized view.
+// TestTableChangesOverKills checks that the feed of a CQL table with cdc = true contains all changes completely, in
+// order, and once per sequence of paging states. The changes affect rows, cells, ranges, whole keys, and static
+// columns, with conditions and in batches. Readers follow the whole table or token ranges and sometimes return to
+// their last checkpoint. In the meantime nodes are killed, and partitions split, merge, and move. At the end the
+// readers' copies and the materialized view must equal the table.
 func TestTableChangesOverKills(t *testing.T) {
-	f := startFleet(t, 5, "") // replica sets have four, and there is to be somewhere to move to
+	f := startFleet(t, 5, "") // replica sets have four, and replicas need a node to move to
 	f.nodes[0].do("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE shop.rows (k int, c int, s int static, v int, PRIMARY KEY (k, c)) WITH cdc = true",
 		"CREATE MATERIALIZED VIEW shop.by_value AS SELECT k, c, v FROM shop.rows WHERE k IS NOT NULL AND "+
@@ -281,7 +281,7 @@ func TestTableChangesOverKills(t *testing.T) {
 	is, view := l.contents(), map[rowAt]int32{}
 	for at, v := range is {
 		if latest, there := readers[0].rows[at]; !there || latest != v {
-			t.Errorf("in the end %+v is %d, and the latest version is %d (%v)", at, v, latest, there)
+			t.Errorf("final value of %+v is %d, the latest version in the feed is %d (%v)", at, v, latest, there)
 		}
 		if at.c >= 0 && v >= 0 {
 			view[at] = v
@@ -293,7 +293,7 @@ func TestTableChangesOverKills(t *testing.T) {
 		}
 		for v, at := range l.wrote {
 			if n := r.came[v]; n != 1 {
-				t.Errorf("%s: %d was written to %+v, and comes %d times", r.text, v, at, n)
+				t.Errorf("%s: value %d written to %+v occurs %d times", r.text, v, at, n)
 			}
 		}
 	}
@@ -316,7 +316,7 @@ func TestTableChangesOverKills(t *testing.T) {
 		time.Since(began).Round(time.Second), l.value.Load(), len(f.nodes[0].partitionsOf(tableName)))
 }
 
-// contents are the rows of the table, and the static ones.
+// contents returns the rows of the table, including the static rows.
 func (l *tableLoad) contents() map[rowAt]int32 {
 	conn := l.f.nodes[0].dial()
 	out := map[rowAt]int32{}
@@ -338,7 +338,7 @@ func (l *tableLoad) contents() map[rowAt]int32 {
 	return out
 }
 
-// staticsOf are the second columns of rows by the first; those that are null are left out.
+// staticsOf returns the non-null second columns of rows by the first column.
 func staticsOf(r *cqlwire.Result) map[int32]int32 {
 	out := map[int32]int32{}
 	for cells := r.Cells; len(cells) > 0; {

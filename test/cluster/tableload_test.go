@@ -18,18 +18,18 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// tableLoad are clients that write rows.
+// tableLoad consists of clients that write rows.
 type tableLoad struct {
 	f     *fleet
 	stop  chan struct{}
 	value atomic.Int32
 	acked atomic.Int64
 	mu    sync.Mutex
-	// wrote has the values of statements that were acknowledged: each has to be told once.
+	// wrote holds the values of acknowledged statements. The feed must contain each of them once.
 	wrote map[int32]rowAt
 }
 
-// statement draws a statement, and the values that it leaves in rows if it is carried out.
+// statement draws a statement, and the values that it leaves in rows if it is executed.
 func (l *tableLoad) statement(dice *rand.Rand) (text string, wrote map[int32]rowAt) {
 	k, c, v := dice.Int32N(tableKeys), dice.Int32N(tableRows), l.value.Add(1)
 	insert := func(k, c, v int32) string {
@@ -60,7 +60,7 @@ func (l *tableLoad) statement(dice *rand.Rand) (text string, wrote map[int32]row
 	return insert(k, c, v), map[int32]rowAt{v: {k, c}}
 }
 
-// run writes until the load ends, at one node after the other.
+// run writes until the load ends, on one node after the other.
 func (l *tableLoad) run(number int) {
 	dice := rand.New(rand.NewPCG(uint64(number), 23))
 	var conn *rawclient.Conn
@@ -89,7 +89,7 @@ func (l *tableLoad) run(number int) {
 			if strings.Contains(err.Error(), "Invalid") {
 				l.f.t.Errorf("%s: %v", text, err)
 			}
-			conn.Close() // what became of it is not known
+			conn.Close() // the outcome is unknown
 			conn = nil
 			continue
 		}
@@ -100,7 +100,7 @@ func (l *tableLoad) run(number int) {
 	}
 }
 
-// until waits for so many acknowledged statements.
+// until waits for n acknowledged statements.
 func (l *tableLoad) until(n int64) {
 	l.f.t.Helper()
 	last, since := int64(0), time.Now()
@@ -108,7 +108,7 @@ func (l *tableLoad) until(n int64) {
 		if now := l.acked.Load(); now != last {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) > 10*time.Minute { // on a machine that others use
+		if time.Since(since) > 10*time.Minute { // on a shared machine
 			l.f.t.Fatalf("no statement was acknowledged for ten minutes, at %d", last)
 		}
 		time.Sleep(20 * time.Millisecond)

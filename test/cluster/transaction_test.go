@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// Of TestTransactionsOverKills.
+// The accounts and clients of TestTransactionsOverKills.
 const (
 	txnOwners   = 3
 	txnAccounts = 4
@@ -27,7 +27,7 @@ const (
 	txnKills    = 6
 )
 
-// transferText moves an amount and leaves a receipt, which is counted.
+// transferText returns a transaction that moves an amount and writes a receipt, which is counted.
 func transferText(owner, from int, amount int64, receipt string) string {
 	account := func(a int) string { return fmt.Sprintf("owner = %d AND name = 'a%d'", owner, a%txnAccounts) }
 	return fmt.Sprintf(`BEGIN TRANSACTION
@@ -42,7 +42,7 @@ func transferText(owner, from int, amount int64, receipt string) string {
 		COMMIT TRANSACTION`, account(from), account(from+1), amount, owner, receipt)
 }
 
-// cellsOf are the cells of a result, none of which is null.
+// cellsOf returns the cells of a result, which must not be null.
 func cellsOf(r *cqlwire.Result) (out [][]byte) {
 	for b := r.Cells; len(b) >= 4; {
 		n := 4 + int(binary.BigEndian.Uint32(b))
@@ -51,9 +51,9 @@ func cellsOf(r *cqlwire.Result) (out [][]byte) {
 	return out
 }
 
-// TestTransactionsOverKills proves that transactions of racing clients keep a sum, leave nothing half done and happen
-// once, while nodes are killed one after the other: who was told that a transfer was made finds its receipt, and there
-// are as many receipts as were counted.
+// TestTransactionsOverKills checks that transactions of competing clients preserve a sum and are atomic and applied
+// once while nodes are killed one after the other. Every acknowledged transfer must have a receipt, and the number of
+// receipts must equal the counter.
 func TestTransactionsOverKills(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -80,7 +80,7 @@ func TestTransactionsOverKills(t *testing.T) {
 	}
 	f.settle()
 	var acked, unknown atomic.Int64
-	var made sync.Map // receipts that clients were told of
+	var made sync.Map // receipts that were acknowledged to clients
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
 	for i := range txnClients {
@@ -127,7 +127,7 @@ func TestTransactionsOverKills(t *testing.T) {
 			}
 			return ""
 		}); missed != "" {
-			t.Fatalf("after a minute there are %s, want %d", missed, want)
+			t.Fatalf("got %s after a minute, want %d", missed, want)
 		}
 	}
 	for i := range txnKills {
@@ -158,15 +158,15 @@ func TestTransactionsOverKills(t *testing.T) {
 			}
 		}
 		if total != txnAccounts*txnOpened || counted != receipts {
-			t.Errorf("owner %d has %d of %d, %d transfers were counted, and %d receipts are there", o, total,
+			t.Errorf("owner %d has %d of %d; %d transfers were counted, %d receipts exist", o, total,
 				txnAccounts*txnOpened, counted, receipts)
 		}
 		made.Range(func(key, _ any) bool {
 			if k := key.(string); k[0] == byte('0'+o) && !found[k] {
-				t.Errorf("a transfer was told, and its receipt %s is not there", k)
+				t.Errorf("receipt %s of an acknowledged transfer is missing", k)
 			}
 			return true
 		})
 	}
-	t.Logf("%d transfers answered, %d with an unknown outcome, over %d kills", acked.Load(), unknown.Load(), txnKills)
+	t.Logf("%d transfers completed, %d have an unknown outcome, %d kills", acked.Load(), unknown.Load(), txnKills)
 }

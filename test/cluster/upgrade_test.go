@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// newerBuild builds a binary that understands one feature level more than this one.
+// newerBuild builds a binary that supports one feature level more than this build.
 func newerBuild(t *testing.T) string {
 	t.Helper()
 	source, err := filepath.Abs("../../internal/model/feature/feature.go")
@@ -26,7 +26,7 @@ func newerBuild(t *testing.T) string {
 		fmt.Sprintf("\tNewest Level = %d\n", feature.Newest), fmt.Sprintf("\tNewest Level = %d\n", feature.Newest+1))})
 }
 
-// levels waits until every node says that it works at a feature level.
+// levels waits until every node reports a feature level.
 func (f *fleet) levels(want feature.Level) {
 	f.t.Helper()
 	f.until(fmt.Sprintf("feature level %d", want), settleTime, func() string {
@@ -43,7 +43,7 @@ func (f *fleet) levels(want feature.Level) {
 	})
 }
 
-// upgrade runs ilion upgrade at a node and returns what it says.
+// upgrade runs ilion upgrade on a node and returns its output.
 func (m *member) upgrade() string {
 	m.f.t.Helper()
 	out, err := exec.Command(m.bin, "upgrade", "--yes", "--http", m.web()).CombinedOutput()
@@ -53,10 +53,10 @@ func (m *member) upgrade() string {
 	return string(out)
 }
 
-// TestUpgrade proves that a cluster goes from one build to one of the next feature level, node by node and back and
-// forth, while no client sees an error; that the level stays until somebody asks for the next one and every node
-// understands it; and that the build before is refused from then on, on a directory of this cluster and on an empty
-// one, with a line that says why.
+// TestUpgrade checks that a cluster can move from one build to a build of the next feature level, node by node and
+// back and forth, without client errors. The level must not change until an operator requests the next level and every
+// node supports it. After that, the older build must be rejected with an explanation, on a directory of this cluster
+// and on an empty directory.
 func TestUpgrade(t *testing.T) {
 	onlyLong(t)
 	newer := newerBuild(t)
@@ -80,19 +80,19 @@ func TestUpgrade(t *testing.T) {
 	restart(f.nodes[1], newer, "the next build again")
 	said := f.nodes[0].upgrade()
 	if want := fmt.Sprintf("level %d", feature.Newest); !strings.Contains(said, want) {
-		t.Errorf("with one node of the build before, upgrade says %q, not %q", said, want)
+		t.Errorf("with one node of the previous build, upgrade printed %q, want %q", said, want)
 	}
 	f.levels(feature.Newest)
 	restart(f.nodes[3], newer, "the next build")
 	f.levels(feature.Newest)
 	said = f.nodes[0].upgrade()
 	if want := fmt.Sprintf("level %d", feature.Newest+1); !strings.Contains(said, want) {
-		t.Errorf("upgrade says %q, not %q", said, want)
+		t.Errorf("upgrade printed %q, want %q", said, want)
 	}
 	f.levels(feature.Newest + 1)
 	l.mark("the next level")
 	l.more(*requests / 4)
-	for _, m := range f.nodes { // everything that is stored at the next level is read again
+	for _, m := range f.nodes { // read all data stored at the next level again
 		restart(m, newer, "a restart")
 	}
 	old := f.nodes[2]
@@ -101,12 +101,12 @@ func TestUpgrade(t *testing.T) {
 	old.bin = ""
 	if err := old.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
 		"(feature level %d); this build understands %v", feature.Newest+1, feature.Known)) {
-		t.Errorf("the build before, on its directory: %v", err)
+		t.Errorf("previous build on its directory: %v", err)
 	}
 	stranger := f.add()
 	if err := stranger.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
 		"the cluster works at feature level %d, the build of", feature.Newest+1)) {
-		t.Errorf("the build before, on an empty directory: %v", err)
+		t.Errorf("previous build on an empty directory: %v", err)
 	}
 	f.nodes = f.nodes[:4]
 	old.bin = newer

@@ -17,9 +17,9 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestViewsAfterKilledLeaders proves that a view agrees with its base at every node, a while after leaders of both were
-// killed in the middle of writes that move rows in the view: what the dead had not delivered others deliver by the
-// hints.
+// TestViewsAfterKilledLeaders checks that a view agrees with its base on every node, some time after leaders of both
+// were killed in the middle of writes that move rows in the view. Other nodes must deliver the pending updates from
+// the hints.
 func TestViewsAfterKilledLeaders(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -44,7 +44,7 @@ func TestViewsAfterKilledLeaders(t *testing.T) {
 						text = fmt.Sprintf("DELETE FROM ks.t WHERE k = %d", r.IntN(60))
 					}
 					if _, err := process.Query(conn, dberr.Quorum, text); err != nil && m == victim {
-						return // what became of it is not known: view and base have to agree all the same
+						return // the outcome is unknown; view and base must agree in any case
 					}
 					if n == statements/2 && m != victim && i == (victim.index+1)%4 {
 						victim.kill()
@@ -74,8 +74,8 @@ func TestViewsAfterKilledLeaders(t *testing.T) {
 	}
 }
 
-// pairs are the first two columns of all rows of a result, an int each; rows without the second are left out. Rows that
-// are there twice have -1.
+// pairs returns the first two columns of all rows of a result, which are ints. Rows without the second column are
+// omitted. Duplicate rows have -1.
 func pairs(r *cqlwire.Result) map[int64]int64 {
 	out := map[int64]int64{}
 	for cells := r.Cells; len(cells) > 0; {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connects as an application of Azure Cosmos DB's Cassandra API does, with an account key over TLS: account.py HOST PORT KEY READ_ONLY_KEY CA [NODES]"""
+"""Connects over TLS with an account key, as applications of Azure Cosmos DB's Cassandra API do: account.py HOST PORT KEY READ_ONLY_KEY CA [NODES]"""
 import ssl
 import sys
 
@@ -35,7 +35,7 @@ for i, (name, city) in enumerate([("Lybkov", "Seattle"), ("Doniv", "Dubai"), ("K
 rows = list(session.execute("SELECT * FROM uprofile.user WHERE user_id = 1"))
 assert [(r.user_id, r.user_name, r.user_bcity) for r in rows] == [(1, "Doniv", "Dubai")], rows
 
-# The change feed, page by page, as Microsoft's sample reads it.
+# Reads the change feed page by page, as Microsoft's sample does.
 feed = SimpleStatement("SELECT * FROM uprofile.user WHERE COSMOS_CHANGEFEED_START_TIME()='2020-01-01 00:00:00Z'", fetch_size=2)
 seen, state = set(), None
 while True:

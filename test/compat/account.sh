@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs account.py, an application of Azure Cosmos DB, against a cluster of three that takes account keys over TLS at port 10350 of 127.0.77.1 to
-# 127.0.77.3: account.sh ILION PYTHON FOLDER
+# Runs account.py, an application for Azure Cosmos DB, against a cluster of three nodes that accepts account keys over TLS at port 10350 of
+# 127.0.77.1 to 127.0.77.3: account.sh ILION PYTHON FOLDER
 set -euo pipefail
 ilion=$1 python=$2 work=$3/account
 rm -rf "$work"

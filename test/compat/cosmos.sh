@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs CosmosApp.java against a node that serves containers over TLS at 127.0.78.1:8081, because the SDK for Java speaks nothing else:
+# Runs CosmosApp.java against a node that serves containers over TLS at 127.0.78.1:8081, because the SDK for Java requires TLS:
 # cosmos.sh ILION JARS FOLDER
 set -euo pipefail
 ilion=$1 jars=$2 work=$3/cosmos-java

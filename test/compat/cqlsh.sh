@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a person types into cqlsh: cqlsh.sh CQLSH HOST PORT
+# Runs typical cqlsh input: cqlsh.sh CQLSH HOST PORT
 set -uo pipefail
 cqlsh=$1 host=$2 port=$3
 run() { "$cqlsh" "$host" "$port" --no-color -e "$1" 2>&1; }
@@ -27,7 +27,7 @@ want "COPY compat_cqlsh.user TO '$tmp'" "2 rows exported"
 want "TRUNCATE compat_cqlsh.user; COPY compat_cqlsh.user FROM '$tmp'; SELECT count(*) FROM compat_cqlsh.user WHERE user='theo'" "2"
 want "SELECT * FROM compat_cqlsh.nosuch" "nosuch"
 
-# What cqlsh has of its own.
+# Commands of cqlsh itself.
 want "SHOW VERSION" "[cqlsh "
 want "SHOW HOST" "Connected to "
 want "PAGING 2; SELECT user, id FROM compat_cqlsh.user; PAGING" "Page size: 2"

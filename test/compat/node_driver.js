@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Node.js application does first: node_driver.js HOST PORT [NODES]
+// Runs the first steps of a Node.js application: node_driver.js HOST PORT [NODES]
 const assert = require('assert');
 const cassandra = require('cassandra-driver');
 

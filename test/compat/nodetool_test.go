@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat holds what shows that tools made for Cassandra work: run.sh runs applications of drivers, object
-// mappers, frameworks and cqlsh, which it installs; the tests here need Go alone.
+// Package compat checks that tools for Cassandra work. run.sh installs and runs applications of drivers, object
+// mappers, frameworks, and cqlsh; the tests here need only Go.
 package compat
 
 import (
@@ -25,7 +25,8 @@ var (
 	isGauge = regexp.MustCompile(`^(?:ilion|go)_[a-z_]+$`)
 )
 
-// nodetoolRows reads docs/nodetool.md: the names of the first column in order, and what is in code in the second.
+// nodetoolRows reads docs/nodetool.md. It returns the names in the first column in order, and the code in the second
+// column.
 func nodetoolRows(t *testing.T) (names, answers []string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "nodetool.md"))
@@ -48,9 +49,9 @@ func nodetoolRows(t *testing.T) (names, answers []string) {
 	return names, slices.Compact(answers)
 }
 
-// TestNodetoolPage proves that docs/nodetool.md has every command of the nodetool of Cassandra 5.0.5 once, as testdata
-// lists them, and that what it names is there: commands of the binary have help, tables are read from a node that
-// answers as 5.0, and metrics are on its page, or in docs/metrics.md if only nodes of a cluster have them.
+// TestNodetoolPage checks that docs/nodetool.md has every command of the nodetool of Cassandra 5.0.5 once, as testdata
+// lists them, and that everything it names exists. Commands of the binary must have help, tables must be readable from
+// a node with release 5.0, and metrics must be exported or described in docs/metrics.md.
 func TestNodetoolPage(t *testing.T) {
 	names, answers := nodetoolRows(t)
 	list, err := os.ReadFile(filepath.Join("testdata", "nodetool.txt"))
@@ -61,7 +62,7 @@ func TestNodetoolPage(t *testing.T) {
 	if want := strings.Fields(string(list)); !slices.Equal(names, want) {
 		for _, n := range names {
 			if !slices.Contains(want, n) {
-				t.Errorf("nodetool has no %s", n)
+				t.Errorf("nodetool has no command %s", n)
 			}
 		}
 		for _, n := range want {
@@ -69,7 +70,7 @@ func TestNodetoolPage(t *testing.T) {
 				t.Errorf("the page lacks nodetool %s", n)
 			}
 		}
-		t.Errorf("%d commands in the page, nodetool has %d", len(names), len(want))
+		t.Errorf("the page has %d commands, nodetool has %d", len(names), len(want))
 	}
 
 	dir := t.TempDir()
@@ -105,16 +106,16 @@ func TestNodetoolPage(t *testing.T) {
 		case isGauge.MatchString(a):
 			gauges++
 			if !strings.Contains(metrics, "\n# TYPE "+a+" ") && !strings.Contains(documented, "`"+a+"`") {
-				t.Errorf("%s is not among the metrics", a)
+				t.Errorf("%s is not a known metric", a)
 			}
 		}
 	}
 	if commands < 10 || tables < 10 || gauges < 5 {
-		t.Errorf("the page names %d commands, %d tables and %d metrics: are they read right?", commands, tables, gauges)
+		t.Errorf("the page names %d commands, %d tables, and %d metrics: check the parsing of the page", commands, tables, gauges)
 	}
 }
 
-// page is what a node answers to a GET.
+// page returns a node's response to a GET.
 func page(t *testing.T, url string) string {
 	t.Helper()
 	r, err := http.Get(url)

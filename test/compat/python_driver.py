@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Python application does first: python_driver.py HOST PORT PROTOCOL_VERSION [NODES]"""
+"""Runs the first steps of a Python application: python_driver.py HOST PORT PROTOCOL_VERSION [NODES]"""
 import sys
 import threading
 import uuid
@@ -29,7 +29,7 @@ session.execute(f"CREATE KEYSPACE {ks} WITH replication = {{'class': 'SimpleStra
 session.set_keyspace(ks)
 session.execute("CREATE TABLE wide (p text, c int, v text, tags set<text>, m map<text, int>, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)")
 
-# One contact point is enough to find all nodes; every node is asked, has the schema, and is among the replicas of a key where sets have four.
+# One contact point is enough to discover all nodes. Every node gets requests and has the schema. With four replicas, every node is a replica of each key.
 assert len(cluster.metadata.all_hosts()) == nodes, cluster.metadata.all_hosts()
 assert cluster.control_connection.wait_for_schema_agreement()
 if nodes == 4:
@@ -37,7 +37,7 @@ if nodes == 4:
     asked = {session.execute("SELECT host_id FROM system.local").one().host_id for _ in range(3 * nodes)}
     assert asked == {h.host_id for h in cluster.metadata.all_hosts()}, asked
 
-# A second client sees schema changes as events.
+# A second client receives schema changes as events.
 watcher = connect()
 watcher.connect()
 seen = threading.Event()
@@ -57,7 +57,7 @@ assert len(rows) == 10000, len(rows)
 assert [r.c for r in rows] == list(range(9999, -1, -1))
 assert rows[0].m == {"n": 9999}
 
-# Tokens: what the server computes is what the driver computes.
+# The server and the driver compute the same tokens.
 token = session.prepare("SELECT token(p) FROM wide WHERE p = ? LIMIT 1")
 for key in ("a", "é", "Beef Products", ""):
     if key:

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs real clients against a fresh node, or with NODES=4 against a fresh cluster of four of which they are told one: the Python, Rust, Node.js and
-# Java drivers with their object mappers, web frameworks on top of them, and cqlsh, each installed from its registry into a scratch folder
-# (COMPAT_DIR, or a temporary one; PORT, or 19042). RELEASE=4.0 or 5.0 has a single node answer as that release of Cassandra. With COPY=1
-# cqlsh copies 100,000 rows, too. What is not to be had is reported as skipped. (The Go driver is part of `go test ./...`.)
+# Runs real clients against a new node, or with NODES=4 against a new cluster of four nodes, of which the clients get one address. The clients are
+# the Python, Rust, Node.js, and Java drivers with their object mappers, web frameworks on top of them, and cqlsh. Each is installed from its
+# registry into COMPAT_DIR (default: a temporary folder). PORT is the CQL port (default 19042). RELEASE=4.0 or 5.0 makes a single node behave like
+# that release of Cassandra. With COPY=1, cqlsh also copies 100,000 rows. Clients that cannot be installed are reported as skipped. (The Go driver
+# is part of `go test ./...`.)
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 work=${COMPAT_DIR:-$(mktemp -d)}
@@ -60,7 +61,7 @@ if "$work/venv/bin/pip" install -q django-cassandra-engine flask >>"$work/venv.l
 else
   skip cqlengine-django-flask "the frameworks could not be installed, see $work/venv.log"
 fi
-rust() { # the driver takes minutes to compile; COMPAT_DIR keeps it
+rust() { # compiling the driver takes minutes; COMPAT_DIR keeps the result
   mkdir -p "$work/rust/src" && cp test/compat/rust_driver.rs "$work/rust/src/main.rs" && cp test/compat/rust_driver.toml "$work/rust/Cargo.toml" &&
     cargo build --quiet --manifest-path "$work/rust/Cargo.toml" >"$work/cargo.log" 2>&1
 }

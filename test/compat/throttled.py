@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes faster than a table may take, waits as long as it is told, and succeeds: throttled.py HOST PORT TABLE WRITES BYTES"""
+"""Writes faster than the throughput of a table allows, waits for the requested time, and succeeds: throttled.py HOST PORT TABLE WRITES BYTES"""
 import re
 import struct
 import sys

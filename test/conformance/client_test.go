@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// This file is a second, independent reading of protocol v4: the replay must not share a codec, and so its mistakes,
-// with the server.
+// This file implements protocol v4 independently of the server, so that the replay does not share a codec, and its
+// mistakes, with the server.
 
 const (
 	opError        = 0
@@ -64,7 +64,7 @@ type answer struct {
 	id, pagingState []byte
 }
 
-// reader takes primitives off a body; the first shortage makes err.
+// reader reads primitives from a body. The first missing byte sets err.
 type reader struct {
 	b   []byte
 	err error
@@ -150,7 +150,7 @@ func (r *reader) typ() string {
 	}
 }
 
-// metadata reads result or bind metadata; columns is nil when the server left them out.
+// metadata reads result or bind metadata. columns is nil when the server omitted them.
 func (r *reader) metadata(a *answer, prepared bool) (columns [][2]string, count int) {
 	flags := r.i32()
 	count = r.i32()
@@ -261,11 +261,11 @@ func decodeResult(r *reader, a *answer) {
 	}
 }
 
-// conn is one connection, one request at a time.
+// conn is one connection with one request at a time.
 type conn struct {
 	c        net.Conn
 	keyspace string
-	// refused is the answer to STARTUP of a node that wants a login.
+	// refused is the response to STARTUP from a node that requires a login.
 	refused *answer
 }
 
@@ -288,7 +288,7 @@ func dial(addr string) (*conn, error) {
 	return c, nil
 }
 
-// authenticate sends credentials and returns what came back.
+// authenticate sends credentials and returns the response.
 func (c *conn) authenticate(user, password string) (answer, error) {
 	return c.call(opAuthResponse, appendLong(nil, "\x00"+user+"\x00"+password))
 }
@@ -337,7 +337,7 @@ func appendLong(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
-// appendValue appends a recorded value: hex text, null or "unset".
+// appendValue appends a recorded value: hex text, null, or "unset".
 func appendValue(b []byte, v *string) ([]byte, error) {
 	if v == nil {
 		return append(b, 0xff, 0xff, 0xff, 0xff), nil

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// compare returns how an answer differs from the recorded one, a line each; the rules are those of the recordings'
-// README.
+// compare returns the differences between a response and the recorded response, one per line. The recordings' README
+// defines the rules.
 func compare(st *step, got answer) []string {
 	exp := st.Expect
 	vol := map[string]bool{}
@@ -84,7 +84,7 @@ var (
 	overload   = regexp.MustCompile(`, ([\w".]+ : \()`)
 )
 
-// normal sorts the list of overloads in a message: Cassandra gives them in hash order.
+// normal sorts the list of overloads in a message, because Cassandra returns them in hash order.
 func normal(m string) string {
 	g := signatures.FindStringSubmatchIndex(m)
 	if g == nil {
@@ -131,7 +131,7 @@ func compareRows(st *step, exp, got answer, vol map[string]bool) []string {
 	return d
 }
 
-// texts returns rows as texts, volatile columns blanked.
+// texts returns rows as texts, with volatile columns blanked.
 func texts(a answer, vol map[string]bool) [][]string {
 	out := make([][]string, len(a.Rows))
 	for i, r := range a.Rows {
@@ -149,7 +149,8 @@ func texts(a answer, vol map[string]bool) [][]string {
 	return out
 }
 
-// forgive lets cells of a column be others than recorded, but as long, that are alike.
+// forgive accepts cells of a column that differ from the recording if they have the same length and alike returns
+// true.
 func forgive(want, have [][]string, column int, alike func(want, have string) bool) {
 	for i := range min(len(want), len(have)) {
 		if column >= len(want[i]) || column >= len(have[i]) {
@@ -161,8 +162,8 @@ func forgive(want, have [][]string, column int, alike func(want, have string) bo
 	}
 }
 
-// closeTTLs lets remaining times to live be up to ten seconds lower than recorded. It compares what is an integer, or
-// the count, lengths and integers of a list, in hexadecimal: 32 bits each.
+// closeTTLs accepts remaining times to live that are up to ten seconds lower than recorded. It compares 32-bit
+// integers in hexadecimal: an integer, or the count, lengths, and integers of a list.
 func closeTTLs(want, have string) bool {
 	for ; len(want) >= 8; want, have = want[8:], have[8:] {
 		w, err1 := strconv.ParseUint(want[:8], 16, 32)
@@ -174,15 +175,15 @@ func closeTTLs(want, have string) bool {
 	return want == have
 }
 
-// began is before anything that is replayed was written, and recorded before anything was recorded.
+// began is earlier than every write of the replay. recorded is earlier than every recording.
 var (
 	began    = time.Now()
 	recorded = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// bothOfTheClock lets a timestamp that the server gave while it was recorded be one that was given since the replay
-// began: alone, or in a list, whose count, lengths and nulls are the same, and equal ones where they were equal. What a
-// client gave has to be equal.
+// bothOfTheClock accepts a timestamp that the server assigned during the recording if the actual timestamp was
+// assigned during the replay. It accepts single timestamps and lists with the same count, lengths, nulls, and
+// equalities. Timestamps that a client assigned must be equal.
 func bothOfTheClock(want, have string) bool {
 	if len(want) == 16 {
 		want, have = "0000000100000008"+want, "0000000100000008"+have
@@ -212,7 +213,7 @@ func bothOfTheClock(want, have string) bool {
 	return true
 }
 
-// between reports whether a timestamp in hexadecimal lies between two times.
+// between reports whether a timestamp in hexadecimal is between two times.
 func between(stamp string, from, to time.Time) bool {
 	v, err := strconv.ParseInt(stamp, 16, 64)
 	return err == nil && from.UnixMicro() <= v && v <= to.UnixMicro()
@@ -229,7 +230,7 @@ func showRow(cols [][2]string, row []string) string {
 	return "(" + strings.Join(parts, ", ") + ")"
 }
 
-// show makes a hex cell readable where that loses nothing.
+// show makes a hexadecimal cell readable if that loses no information.
 func show(typ, v string) string {
 	b, err := hex.DecodeString(v)
 	if err != nil {

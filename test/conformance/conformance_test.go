@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance replays exchanges that were recorded from a real Apache Cassandra 4.0, of roles and permissions
-// from 5.0.5 (the files that end in 50), and compares every answer. TestRelease50 does it with all recordings of 5.0.5.
+// Package conformance replays exchanges that were recorded from a real Apache Cassandra and compares every response.
+// The recordings are from version 4.0; recordings of roles and permissions are from 5.0.5 (the files that end in 50).
+// TestRelease50 does the same with all recordings of 5.0.5.
 //
-// The scenarios written for this project lie in testdata. Recordings of public test suites lie beside the repository,
-// in ../shared/conformance (ILION_CONFORMANCE names another place), because their statements are not ours to publish;
-// without them only the scenarios are replayed. A difference is a defect, unless differences.txt lists the step with a
-// reason that docs/compatibility.md explains. With -stir=SEED physical partitions split, merge and move between the
-// steps.
+// The scenarios written for this project are in testdata. Recordings of public test suites are next to the repository,
+// in ../shared/conformance (or ILION_CONFORMANCE), because their statements may not be published here; without them
+// only the scenarios are replayed. A difference is a defect, unless differences.txt lists the step with a reason that
+// docs/compatibility.md explains. With -stir=SEED, physical partitions split, merge, and move between the steps.
 package conformance
 
 import (
@@ -31,8 +31,8 @@ import (
 	"github.com/ilion-db/ilion/test/stir"
 )
 
-// target is where recordings are replayed: nodes of one cluster, and what changes its physical partitions before each
-// step, or nil.
+// target is the system on which recordings are replayed: the nodes of one cluster, and the source of changes of its
+// physical partitions before each step, or nil.
 type target struct {
 	addrs []string
 	stir  *stir.Stirrer
@@ -40,19 +40,19 @@ type target struct {
 
 var (
 	against = flag.String("against", "",
-		"host:port of a server to replay against, or of several nodes, separated by commas, instead of a fresh node in this process")
+		"host:port of a server, or of several nodes, separated by commas, instead of a new node in this process")
 	cluster = flag.Int("nodes", 1,
-		"how many nodes the fresh cluster has; with more than one, each statement of a session goes to the next node")
-	pieces  = flag.Int("partitions", 1, "physical partitions that the fresh node cuts every table into")
+		"number of nodes of the new cluster; with more than one, each statement of a session goes to the next node")
+	pieces  = flag.Int("partitions", 1, "number of physical partitions of every table on the new node")
 	only    = flag.String("only", "", "replay only tests whose name or file contains this text")
-	rewrite = flag.Bool("rewrite", false, "rewrite differences.txt: known reasons are kept, new steps get ?")
-	stirBy  = flag.Uint64("stir", 0, "seed by which physical partitions split, merge and move between the steps; 0: they do not")
-	verbose = flag.Bool("differences", false, "print every difference, the explained ones too")
+	rewrite = flag.Bool("rewrite", false, "rewrite differences.txt: keep known reasons, mark new steps with ?")
+	stirBy  = flag.Uint64("stir", 0, "seed for splits, merges, and moves of physical partitions between the steps; 0 disables them")
+	verbose = flag.Bool("differences", false, "print every difference, including explained differences")
 )
 
-// outside matches statements outside the language of this version (docs/compatibility.md lists them). They are sent but
-// not counted; and where Cassandra carries out a CREATE among them, the rest of its test is left out, because it may
-// depend on what was created.
+// outside matches statements outside the language of this version (docs/compatibility.md lists them). They are sent
+// but not counted. If Cassandra executes such a CREATE, the rest of its test is skipped, because it may depend on the
+// created object.
 var outside = regexp.MustCompile(`(?is)^\s*(` +
 	`(CREATE|ALTER|DROP)\s+(MATERIALIZED\s+VIEW|ROLE|USER|TRIGGER|(OR\s+REPLACE\s+)?(FUNCTION|AGGREGATE))|CREATE` +
 	`\s+OR\s+REPLACE|CREATE\s+CUSTOM\s+INDEX|` +
@@ -60,12 +60,11 @@ var outside = regexp.MustCompile(`(?is)^\s*(` +
 
 var creation = regexp.MustCompile(`(?i)^\s*CREATE\b`)
 
-// global matches statements whose answer shows the keyspaces of all tests: their tests run alone.
+// global matches statements whose response contains the keyspaces of all tests. Tests with such statements run alone.
 var global = regexp.MustCompile(`(?i)^\s*DESC(RIBE)?\s+(KEYSPACES|TABLES|TYPES|SCHEMA|FULL|CLUSTER)\b|"IndexInfo"\s*$`)
 
-// ofClusters matches the warnings in which a cluster says that it keeps more replicas, or has more of them confirm a
-// write, than was asked for. The recordings were made with one node, which has no reason for them. peers matches
-// statements that ask a node for the others.
+// ofClusters matches the warnings of a cluster that keeps or requires more replicas than requested. The recordings
+// were made with one node, which does not return them. peers matches statements that ask a node for its peers.
 var (
 	ofClusters = regexp.MustCompile(`^(The replication of keyspace \S+ is ignored: every table has \d replicas, ` +
 		`and \d must acknowledge a ` +
@@ -73,7 +72,7 @@ var (
 	peers = regexp.MustCompile(`(?i)\bFROM\s+system\.peers(_v2)?\b`)
 )
 
-// result is what became of the tests of one file.
+// result holds the results of the tests of one file.
 type result struct {
 	counted, agreed, left int
 	differ                []difference
@@ -108,8 +107,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestCluster proves for the scenarios that four nodes answer as one does, whichever is asked. All recordings are
-// replayed by -nodes=4, with TestConformance.
+// TestCluster checks for the scenarios that four nodes respond as one node does, through every node. All recordings
+// are replayed by TestConformance with -nodes=4.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -124,8 +123,9 @@ func TestCluster(t *testing.T) {
 	report(t, replayAll(t, at, []string{"testdata/scenarios.jsonl"}, extent{lanes: 4}), known, shares{95, 90})
 }
 
-// startCluster returns a fresh cluster of n nodes with the answers of a release. Users log in if there are any, and
-// partitions change by a seed if that is not 0. Its timeouts allow for all nodes, and other tests, sharing a machine.
+// startCluster returns a new cluster of n nodes with the behavior of a release. Clients log in if there are users.
+// Partitions change according to the seed unless it is 0. The timeouts allow for all nodes and other tests that share
+// a machine.
 func startCluster(t *testing.T, n int, release string, users map[string]string, seed uint64) target {
 	c := nodes.Start(t, nodes.Options{Nodes: n, Change: func(_ int, o *node.Options) {
 		o.InitialPartitions, o.Compatibility, o.Auth.Users = *pieces, release, users
@@ -134,7 +134,7 @@ func startCluster(t *testing.T, n int, release string, users map[string]string, 
 	return target{c.Addrs(), newStirrer(t, seed, c.Webs()...)}
 }
 
-// newStirrer is nil if the seed is 0.
+// newStirrer returns nil if the seed is 0.
 func newStirrer(t *testing.T, seed uint64, webs ...string) *stir.Stirrer {
 	if seed == 0 {
 		return nil
@@ -144,7 +144,7 @@ func newStirrer(t *testing.T, seed uint64, webs ...string) *stir.Stirrer {
 	return s
 }
 
-// servers are the nodes to replay against.
+// servers returns the nodes for the replay.
 func servers(t *testing.T) target {
 	switch {
 	case *against != "":
@@ -162,8 +162,8 @@ func servers(t *testing.T) target {
 	return target{[]string{db.CQLAddr().String()}, newStirrer(t, *stirBy, db.HTTPAddr().String())}
 }
 
-// TestReasons proves that every reason in differences.txt is a heading of docs/compatibility.md, and every such heading
-// a reason.
+// TestReasons checks that every reason in differences.txt is a heading of docs/compatibility.md, and that every such
+// heading is a reason.
 func TestReasons(t *testing.T) {
 	text, err := os.ReadFile("../../docs/compatibility.md")
 	if err != nil {
@@ -189,22 +189,23 @@ func TestReasons(t *testing.T) {
 	}
 	for reason, used := range explained {
 		if !used {
-			t.Errorf("docs/compatibility.md explains %q, which no step needs", reason)
+			t.Errorf("docs/compatibility.md explains %q, but no step has this difference", reason)
 		}
 	}
 }
 
-// extent says how much is replayed, and how.
+// extent describes which steps are replayed and how.
 type extent struct {
-	// lanes is how many tests run at a time.
+	// lanes is the number of concurrent tests.
 	lanes int
-	// whole has what needs roles replayed, too, and steps outside the language.
+	// whole includes tests that need roles, and steps outside the language.
 	whole bool
-	// every leaves out all tests but each of this number; 0: none is left out.
+	// every restricts the replay to one test in every this many, or to none if 0.
 	every int
 }
 
-// replayAll runs every file on goroutines of its own, as many as lanes, and at last the tests that must run alone.
+// replayAll runs the tests of all files on concurrent goroutines, limited by lanes, and finally the tests that must
+// run alone.
 func replayAll(t *testing.T, at target, files []string, x extent) map[string]*result {
 	out, whole, n := map[string]*result{}, x.whole, 0
 	var alone []*recording
@@ -276,7 +277,7 @@ func replayTest(at target, rec *recording) *result {
 	defer admin.c.Close()
 	cleanup := func() {
 		for _, q := range rec.Cleanup {
-			_, _ = admin.query(q) // what is to be removed need not exist
+			_, _ = admin.query(q) // the object to drop may not exist
 		}
 	}
 	cleanup()
@@ -321,11 +322,11 @@ func replayTest(at target, rec *recording) *result {
 	return sum
 }
 
-// shares are the least that must agree of all steps and of those of each file, in percent.
+// shares holds the minimum percentages of matching steps, of all steps and of each file's steps.
 type shares struct{ all, file int }
 
-// report prints a line a file and fails for every difference that is not explained, for an explanation that is not
-// needed any more, and if fewer than the least shares of all steps, or of a file's, agree.
+// report prints one line per file. It fails for every unexplained difference, for every explanation without a
+// difference, and if fewer steps than the minimum shares match.
 func report(t *testing.T, results map[string]*result, known map[string]string, least shares) {
 	names := make([]string, 0, len(results))
 	for n := range results {
@@ -339,9 +340,9 @@ func report(t *testing.T, results map[string]*result, known map[string]string, l
 		if r.counted == 0 {
 			continue
 		}
-		t.Logf("%-82s %5d of %5d steps agree, %4d left out", n, r.agreed, r.counted, r.left)
+		t.Logf("%-82s %5d of %5d steps match, %4d skipped", n, r.agreed, r.counted, r.left)
 		if *only == "" && r.agreed*100 < r.counted*least.file {
-			t.Errorf("%s: %d of %d steps agree, fewer than %d %%", n, r.agreed, r.counted, least.file)
+			t.Errorf("%s: %d of %d steps match, want at least %d %%", n, r.agreed, r.counted, least.file)
 		}
 		for _, d := range r.differ {
 			seen[d.where] = true
@@ -357,18 +358,18 @@ func report(t *testing.T, results map[string]*result, known map[string]string, l
 			}
 		}
 	}
-	t.Logf("%d of %d steps agree (%.2f %%), %d left out", total.agreed, total.counted,
+	t.Logf("%d of %d steps match (%.2f %%), %d skipped", total.agreed, total.counted,
 		100*float64(total.agreed)/float64(max(total.counted, 1)), total.left)
 	if *only != "" {
 		return
 	}
 	if total.agreed*100 < total.counted*least.all {
-		t.Errorf("%d of %d steps agree, fewer than %d %%", total.agreed, total.counted, least.all)
+		t.Errorf("%d of %d steps match, want at least %d %%", total.agreed, total.counted, least.all)
 	}
 	for where := range known {
 		file, _, _ := strings.Cut(where, ":")
 		if results[file] != nil && !seen[where] && *against == "" {
-			t.Errorf("differences.txt explains %s, which agrees: remove the line", where)
+			t.Errorf("differences.txt explains %s, which has no difference: remove the line", where)
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
 
-// guarded are the guardrails that the recordings were made with, by what they need; the texts of guardrails are tested
-// with those in files, too. Cassandra 5.0 warns of tables without a TTL under TimeWindowCompactionStrategy
-// by default.
+// guarded maps the needs of recordings to the guardrails with which they were made. The texts of guardrails are also
+// tested with the recordings in files. By default, Cassandra 5.0 warns of tables without a TTL that use
+// TimeWindowCompactionStrategy.
 var guarded = map[string]struct{ file, more string }{
 	"guardrails": {"recorded.yaml", `
 read_consistency_levels_warned: [ONE]
@@ -25,8 +25,8 @@ zero_ttl_on_twcs_warned: true
 	"guardrails_off": {"off.yaml", ""},
 }
 
-// TestGuardrails replays what was recorded with Cassandra 5.0.5 under configured guardrails, each test against a node
-// with the same ones.
+// TestGuardrails replays recordings of Cassandra 5.0.5 with configured guardrails, each test on a node with the same
+// guardrails.
 func TestGuardrails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two nodes")

@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	// slack is how many steps may differ without a reason: some are about seconds that pass.
+	// slack is the number of steps that may differ without a reason. Some steps depend on elapsed seconds.
 	slack = 2
-	// agree50 is the least share of all steps of 5.0 that must agree, in percent. 1.1 % of the steps differ in a
-	// warning that Ilion has no reason to return: that views are experimental, and that a vector search is lowered to
-	// ONE.
+	// agree50 is the minimum percentage of matching steps of 5.0. 1.1 % of the steps differ in a warning that does not
+	// apply to Ilion: that views are experimental, or that the consistency of a vector search is lowered to ONE.
 	agree50 = 97
-	// sampled is which part of the tests a cluster replays if -stir does not ask for all.
+	// sampled selects the part of the tests that a cluster replays without -stir.
 	sampled = 12
 )
 
-// TestRelease50 replays what was recorded from Cassandra 5.0.5, nothing left out, against a node that answers as 5.0
-// does, and prints a table: the steps that agree, and all, of each topic. It fails if a step differs without a reason
-// in differences_50.txt that docs/compatibility.md explains. -differences prints every step that differs, -only chooses
-// topics or tests, and -rewrite adds what differs to the list.
+// TestRelease50 replays all recordings from Cassandra 5.0.5 on a node with the behavior of 5.0, and prints a table of
+// the matching steps and of all steps by topic. It fails if a step differs without a reason in differences_50.txt that
+// docs/compatibility.md explains. -differences prints every step that differs, -only selects topics or tests, and
+// -rewrite adds new differences to the list.
 func TestRelease50(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -40,8 +39,9 @@ func TestRelease50(t *testing.T) {
 	}
 }
 
-// TestRelease50Cluster replays a part of the recordings of 5.0 against four nodes, each step of a session at the next
-// one, while physical partitions split, merge and move between the steps. With -stir=SEED it is all of them.
+// TestRelease50Cluster replays a part of the recordings of 5.0 on four nodes while physical partitions split, merge,
+// and move between the steps. Each step of a session goes to the next node. With -stir=SEED, it replays all
+// recordings.
 func TestRelease50Cluster(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -56,8 +56,8 @@ func TestRelease50Cluster(t *testing.T) {
 	report50(t, replayAll(t, startCluster(t, 4, "5.0", superusers(t), seed), recordings50(), x), known, x.every == 0)
 }
 
-// report50 prints how many steps of each topic agree, and fails for those that differ without a reason. Where all was
-// replayed it fails, too, if they are few.
+// report50 prints the number of matching steps of each topic, and fails for steps that differ without a reason. After
+// a full replay it also fails if too few steps match.
 func report50(t *testing.T, results map[string]*result, known map[string]string, all bool) {
 	t.Helper()
 	total, unexplained := result{}, []string{}
@@ -67,7 +67,7 @@ func report50(t *testing.T, results map[string]*result, known map[string]string,
 			continue
 		}
 		total.add(r)
-		t.Logf("%-24s %5d of %5d steps agree (%.1f %%)", name, r.agreed, r.counted,
+		t.Logf("%-24s %5d of %5d steps match (%.1f %%)", name, r.agreed, r.counted,
 			100*float64(r.agreed)/float64(r.counted))
 		for _, d := range r.differ {
 			text := fmt.Sprintf("%s: %s\n    %s", d.where, shorten(d.cql), strings.Join(d.lines, "\n    "))
@@ -83,15 +83,14 @@ func report50(t *testing.T, results map[string]*result, known map[string]string,
 		t.Errorf("%d steps differ without a reason in differences_50.txt:\n%s", len(unexplained),
 			strings.Join(unexplained, "\n"))
 	}
-	t.Logf("%d of %d steps agree (%.2f %%), %d left out", total.agreed, total.counted,
+	t.Logf("%d of %d steps match (%.2f %%), %d skipped", total.agreed, total.counted,
 		100*float64(total.agreed)/float64(max(total.counted, 1)), total.left)
 	if all && total.agreed*100 < total.counted*agree50 && *only == "" {
-		t.Errorf("%d of %d steps agree, fewer than %d %%", total.agreed, total.counted, agree50)
+		t.Errorf("%d of %d steps match, want at least %d %%", total.agreed, total.counted, agree50)
 	}
 }
 
-// recordings50 lists the recordings of 5.0: the scenarios, and those of a public suite if they lie beside the
-// repository.
+// recordings50 lists the recordings of 5.0: the scenarios, and the recordings of a public suite if they are available.
 func recordings50() []string {
 	files, _ := filepath.Glob("testdata/50/*.jsonl")
 	shared, _ := filepath.Glob("testdata/*50.jsonl")

@@ -23,10 +23,10 @@ type recording struct {
 	Test    string   `json:"test"`
 	Needs   []string `json:"needs"`
 	Cleanup []string `json:"cleanup"`
-	// Sessions have the credentials of those that do not use the superuser.
+	// Sessions holds the credentials of sessions that do not use the superuser.
 	Sessions map[string]credentials `json:"sessions"`
 	Steps    []step                 `json:"steps"`
-	// Whole has every step compared, also those that are outside the language.
+	// Whole enables the comparison of every step, including steps outside the language.
 	Whole bool `json:"-"`
 }
 
@@ -62,7 +62,7 @@ type step struct {
 	Volatile  []string `json:"volatile"`
 }
 
-// load reads a recorded file. Long runs, {"parts": ["ab", ["61", 3]]}, are expanded to strings first.
+// load reads a recorded file. It first expands long runs, {"parts": ["ab", ["61", 3]]}, to strings.
 func load(path, name string) ([]recording, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -123,15 +123,15 @@ func expand(v any) any {
 
 // replay is the state of one test while it runs.
 //
-// With more than one address, every step of a session goes to the next node, as a driver without a preference would
-// send it: the session has a connection to each node, which is told of the keyspace before it is needed, and statements
-// are prepared on all of them.
+// With more than one address, every step of a session goes to the next node, as with a driver without a preference.
+// The session has a connection to each node. Each connection is set to the keyspace before it is needed, and
+// statements are prepared on all of them.
 type replay struct {
 	addrs []string
 	rec   *recording
 	conns map[place]*conn
 	uses  map[int]string // the keyspace of each session
-	// logins are who the sessions are, where it is not who the recording says.
+	// logins holds the users of the sessions that differ from the recording.
 	logins map[int]credentials
 	turn   int
 	ids    map[int][]byte
@@ -139,7 +139,7 @@ type replay struct {
 	states map[int][]byte
 }
 
-// place is a session's connection to a node.
+// place identifies a session's connection to a node.
 type place struct{ session, node int }
 
 func newReplay(addrs []string, rec *recording) *replay {
@@ -168,8 +168,8 @@ func (r *replay) conn(at place) (*conn, error) {
 	return c, err
 }
 
-// login opens a new connection of a session, to be followed by others at the other nodes. One that is refused leaves
-// the old ones.
+// login opens a new connection of a session; connections to the other nodes follow later. If the login is rejected,
+// the old connections stay.
 func (r *replay) login(st *step) (answer, error) {
 	c, err := dial(r.addrs[0])
 	if err != nil {
@@ -206,7 +206,7 @@ func (r *replay) next(session int) (place, *conn, error) {
 	if err != nil || r.use(c, r.uses[session]) {
 		return at, c, err
 	}
-	// The keyspace is gone, but for the connection that is in it.
+	// The keyspace was dropped, except for the connection that uses it.
 	for at.node = range r.addrs {
 		if c := r.conns[at]; c != nil && c.keyspace == r.uses[session] {
 			return at, c, nil
@@ -215,7 +215,7 @@ func (r *replay) next(session int) (place, *conn, error) {
 	return at, c, nil
 }
 
-// use brings a connection into a keyspace and reports whether it is there.
+// use changes the keyspace of a connection and reports whether the keyspace exists.
 func (r *replay) use(c *conn, keyspace string) bool {
 	if keyspace == c.keyspace {
 		return true
@@ -224,7 +224,7 @@ func (r *replay) use(c *conn, keyspace string) bool {
 	return err == nil && a.Kind == "set_keyspace"
 }
 
-// everywhere prepares on the other nodes what was prepared on one. The id must be the same, as drivers want it.
+// everywhere prepares a statement on the other nodes. The ID must be the same, because drivers require that.
 func (r *replay) everywhere(at place, st *step, id []byte) error {
 	for n := range r.addrs {
 		if n == at.node {
@@ -240,22 +240,22 @@ func (r *replay) everywhere(at place, st *step, id []byte) error {
 			return err
 		}
 		if a.Kind != "prepared" || !bytes.Equal(a.id, id) {
-			return fmt.Errorf("prepared as %x at node %d, at node %d: %s %x", id, at.node, n, brief(a), a.id)
+			return fmt.Errorf("prepared with ID %x on node %d, on node %d: %s %x", id, at.node, n, brief(a), a.id)
 		}
 	}
 	return nil
 }
 
-// nothing is the answer when a step cannot even be sent.
+// nothing returns the response for a step that cannot be sent.
 func nothing(format string, args ...any) answer {
 	return answer{Kind: "nothing", Message: fmt.Sprintf(format, args...)}
 }
 
-// run sends step i and returns what came back.
+// run sends step i and returns the response.
 func (r *replay) run(i int) (answer, error) {
 	st := &r.rec.Steps[i]
-	if st.SleepMS > 0 && !slices.Contains(r.rec.Needs, "auth") { // those wait for caches of permissions
-		time.Sleep(time.Duration(st.SleepMS) * time.Millisecond) // recorded: expiry is judged in real seconds
+	if st.SleepMS > 0 && !slices.Contains(r.rec.Needs, "auth") { // these steps wait for permission caches
+		time.Sleep(time.Duration(st.SleepMS) * time.Millisecond) // recorded: expiry is checked in real seconds
 	}
 	if st.Op == "login" {
 		return r.login(st)
@@ -397,7 +397,7 @@ func appendParams(b []byte, st *step, state []byte) ([]byte, error) {
 	return b, nil
 }
 
-// recordings lists the files: the scenarios, and what lies beside the repository.
+// recordings lists the files: the scenarios, and the recordings next to the repository.
 func recordings() []string {
 	files, _ := filepath.Glob("testdata/*.jsonl")
 	beside, _ := filepath.Glob(filepath.Join(besideRepository(), "*.jsonl"))
@@ -409,7 +409,7 @@ func recordings() []string {
 	return files
 }
 
-// besideRepository is where recordings of public test suites lie.
+// besideRepository returns the directory of the recordings of public test suites.
 func besideRepository() string {
 	if dir := os.Getenv("ILION_CONFORMANCE"); dir != "" {
 		return dir

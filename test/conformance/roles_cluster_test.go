@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/test/nodes"
 )
 
-// TestRolesInACluster proves that changes of roles hold on every node as soon as their statement has returned: each
+// TestRolesInACluster checks that changes of roles are effective on every node when their statement has returned. Each
 // statement goes to the next node.
 func TestRolesInACluster(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestRolesInACluster(t *testing.T) {
 	must(1, "DROP ROLE app") // ends the connections of the role
 	for i := range apps {
 		if a, err := apps[i].query("SELECT * FROM ks.t"); err == nil && a.Kind != "error" {
-			t.Errorf("node %d serves a role that was dropped", i)
+			t.Errorf("node %d serves a dropped role", i)
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion"
 )
 
-// superuser is who the recordings were made as.
+// superuser is the user with which the recordings were made.
 const superuser = "cassandra"
 
-// superusers has the hash of the superuser's password, as nodes are configured with it.
+// superusers returns the hash of the superuser's password, as nodes are configured with it.
 func superusers(t *testing.T) map[string]string {
 	hash, err := bcrypt.GenerateFromPassword([]byte(superuser), bcrypt.MinCost)
 	if err != nil {
@@ -25,9 +25,9 @@ func superusers(t *testing.T) map[string]string {
 	return map[string]string{superuser: string(hash)}
 }
 
-// TestRoles replays what needs clients to log in, against a node that has the superuser of the recordings: those of
-// roles and permissions made with Cassandra 5.0.5, and the scenarios of 4.0 beside them (-only names other tests).
-// Nothing is left out: steps that need views or functions are among the differences.
+// TestRoles replays recordings that need logins on a node with the superuser of the recordings: the roles and
+// permissions recorded with Cassandra 5.0.5 and the scenarios of 4.0 (-only selects other tests). It omits no steps;
+// steps that need views or functions are among the differences.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

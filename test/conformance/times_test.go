@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestTimesOfTheClock proves that recorded timestamps are forgiven as far as they were the clock's, and no further.
+// TestTimesOfTheClock checks that differences of recorded timestamps are accepted only if the clock assigned them.
 func TestTimesOfTheClock(t *testing.T) {
 	stamp := func(at time.Time) string { return fmt.Sprintf("%016x", at.UnixMicro()) }
 	list := func(stamps ...string) string {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cql holds the database's behaviour as text: statements and what they answer, in testdata/*.txt.
+// Package cql defines the database's behavior as text: statements and their results, in testdata/*.txt.
 //
-// The same files run on a fresh node in memory, on one that cuts every table into 16 physical partitions, on a cluster
-// of four, where every statement goes to the next node, on one of six, which cuts tables at the tokens of its nodes,
-// while physical partitions split, merge and move between the statements (on clusters with -stir), and with
-// -against=host:port on any CQL server. -rewrite writes down what was answered.
+// The same files run on a new node in memory, on a node that divides every table into 16 physical partitions, and on a
+// cluster of four nodes, where every statement goes to the next node. They also run on a cluster of six nodes, which
+// divides tables at the tokens of its nodes, while physical partitions split, merge, and move between the statements
+// (on clusters with -stir). With -against=host:port they run on any CQL server. -rewrite writes the actual results to
+// the files.
 //
 // Directives:
 //
@@ -13,7 +14,7 @@
 //	                        behind the warnings that came with it
 //	cql page=N              the same, in pages of N rows, with a line between pages
 //
-// A file starts in a keyspace of its own, which is dropped at the end.
+// A file starts in a separate keyspace, which is dropped at the end.
 package cql
 
 import (
@@ -37,12 +38,13 @@ import (
 )
 
 var (
-	against  = flag.String("against", "", "host:port of a server to run against, instead of nodes in this process")
-	stirLong = flag.Bool("stir", false, "change physical partitions between statements in clusters, too")
+	against  = flag.String("against", "", "host:port of a server to use instead of nodes in this process")
+	stirLong = flag.Bool("stir", false, "also change physical partitions between statements in clusters")
 	stirSeed = flag.Uint64("stir.seed", 1, "seed of the changes of physical partitions")
 )
 
-// TestStatements proves that statements answer as written down, whatever the number of physical partitions and nodes.
+// TestStatements checks that statements have the expected results, regardless of the number of physical partitions and
+// nodes.
 func TestStatements(t *testing.T) {
 	if *against != "" {
 		runFiles(t, strings.Split(*against, ","), nil)
@@ -63,8 +65,8 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestStatementsWhilePartitionsChange proves that statements answer as written down while physical partitions of their
-// tables split and merge between any two of them, and in a cluster of six move.
+// TestStatementsWhilePartitionsChange checks that statements have the expected results while physical partitions of
+// their tables split and merge between statements and, in a cluster of six nodes, move.
 func TestStatementsWhilePartitionsChange(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
 		db := startAlone(t, 1)
@@ -73,7 +75,7 @@ func TestStatementsWhilePartitionsChange(t *testing.T) {
 	for _, n := range []int{4, 6} {
 		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
 			if !*stirLong {
-				t.Skip("takes minutes: give -stir")
+				t.Skip("takes minutes: needs -stir")
 			}
 			c := nodes.Start(t, nodes.Options{Nodes: n})
 			runFiles(t, c.Addrs(), stir.New(t, *stirSeed, c.Webs()...))
@@ -81,7 +83,7 @@ func TestStatementsWhilePartitionsChange(t *testing.T) {
 	}
 }
 
-// startAlone starts a node that stands alone, in memory.
+// startAlone starts a standalone node in memory.
 func startAlone(t *testing.T, partitions int) *ilion.DB {
 	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: partitions, HTTPAddr: "127.0.0.1:0"})
 	if err != nil {
@@ -95,7 +97,7 @@ func startAlone(t *testing.T, partitions int) *ilion.DB {
 	return db
 }
 
-// runFiles runs all files, and changes partitions before each statement if there is a stirrer.
+// runFiles runs all files. If there is a stirrer, it changes partitions before each statement.
 func runFiles(t *testing.T, addrs []string, stirrer *stir.Stirrer) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		ks := "golden_" + strings.TrimSuffix(filepath.Base(path), ".txt")
@@ -144,7 +146,7 @@ func runFiles(t *testing.T, addrs []string, stirrer *stir.Stirrer) {
 	})
 }
 
-// statements cuts an input after semicolons at the end of a line.
+// statements splits an input after semicolons at the end of a line.
 func statements(input string) []string {
 	var out []string
 	for _, s := range strings.SplitAfter(input+"\n", ";\n") {
@@ -155,8 +157,8 @@ func statements(input string) []string {
 	return out
 }
 
-// answer runs a statement and prints what it answers, page by page if page is not 0, each page from the next of the
-// nodes.
+// answer runs a statement and prints its result. If page is not 0, it reads the result page by page, each page from
+// the next node.
 func answer(cs []*rawclient.Conn, text string, page int) string {
 	var out strings.Builder
 	var state []byte
@@ -190,7 +192,7 @@ func answer(cs []*rawclient.Conn, text string, page int) string {
 	}
 }
 
-// show prints a result: a line a row, `name: value, ...`.
+// show prints a result, one line per row: `name: value, ...`.
 func show(r *cqlwire.Result) string {
 	switch r.Kind {
 	case cqlwire.ResultVoid:

@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// block is a part of a page that is CQL.
+// block matches a CQL block of a page.
 var block = regexp.MustCompile("(?s)```cql\n(.*?)```")
 
-// TestTransactionsPage proves that the examples of docs/transactions.md do what the page says.
+// TestTransactionsPage checks that the examples of docs/transactions.md have the results that the page shows.
 func TestTransactionsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/transactions.md")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestTransactionsPage(t *testing.T) {
 	}
 	var answers []string
 	for _, b := range block.FindAllStringSubmatch(string(page), -1) {
-		// A transaction is one statement, others are a line each.
+		// A transaction is one statement; all other statements take one line each.
 		list := []string{strings.TrimSpace(b[1])}
 		if !strings.HasPrefix(list[0], "BEGIN") {
 			list = strings.Split(list[0], "\n")

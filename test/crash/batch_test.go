@@ -32,7 +32,7 @@ func configuration(t *testing.T, text string) string {
 	return "--config=" + name
 }
 
-// column returns the ints of the first column of a result, -1 for null.
+// column returns the ints of the first column of a result, with -1 for null.
 func column(t *testing.T, r *cqlwire.Result) []int {
 	t.Helper()
 	var out []int
@@ -53,12 +53,12 @@ func column(t *testing.T, r *cqlwire.Result) []int {
 	return out
 }
 
-// batchKeys are the logical partitions of a batch, on 16 physical ones. The last is changed by a list update, which
-// depends on what is stored.
+// batchKeys is the number of logical partitions of a batch, on 16 physical partitions. The last one is changed by a
+// list update, which depends on the stored value.
 const batchKeys = 40
 
-// TestKillBatch proves that a logged batch over many physical partitions, also one with a list update, is there as a
-// whole or not at all after a kill, and that it is there if it was acknowledged.
+// TestKillBatch checks that a logged batch across many physical partitions, including a list update, exists completely
+// or not at all after a kill, and that it exists if it was acknowledged.
 func TestKillBatch(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -91,7 +91,7 @@ func TestKillBatch(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Duration(50+rng.IntN(300)) * time.Millisecond) // where the kill hits is what varies
+		time.Sleep(time.Duration(50+rng.IntN(300)) * time.Millisecond) // the kill may hit any phase
 		s.Kill()
 		wg.Wait()
 		s = process.Start(t, dir, config)
@@ -109,12 +109,12 @@ func TestKillBatch(t *testing.T) {
 		total += acked[w].Load()
 	}
 	if total == 0 {
-		t.Error("no batch was acknowledged: the test proves nothing")
+		t.Error("no batch was acknowledged: the test checks nothing")
 	}
 	t.Logf("%d batches acknowledged", total)
 }
 
-// batchText writes n to the rows of a client in all partitions.
+// batchText returns a batch that writes n to the rows of a client in all partitions.
 func batchText(w int, n int64) string {
 	var b strings.Builder
 	b.WriteString("BEGIN BATCH ")
@@ -139,7 +139,7 @@ func verifyBatch(t *testing.T, c *rawclient.Conn, w, acked, tried int) {
 	}
 	for v, n := range seen {
 		if len(seen) != 1 || n != batchKeys+1 || v < acked || v > tried {
-			t.Errorf("client %d: batches by partitions that show them: %v; %d was acknowledged, %d tried", w, seen,
+			t.Errorf("client %d: number of partitions by batch: %v; batch %d was acknowledged, %d attempted", w, seen,
 				acked, tried)
 			return
 		}

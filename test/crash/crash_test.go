@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crash kills a real process in the middle of its work, again and again on the same data, and looks for what
-// was lost.
+// Package crash kills a real process in the middle of its work, repeatedly on the same data, and checks for lost data.
 package crash
 
 import (
@@ -24,11 +23,11 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var rounds = flag.Int("rounds", 3, "how often the process is killed")
+var rounds = flag.Int("rounds", 3, "number of kills of the process")
 
 const writers = 8
 
-// server is the binary under test, running.
+// server is a running process of the binary under test.
 type server struct {
 	cmd  *exec.Cmd
 	addr string
@@ -54,7 +53,7 @@ func start(t *testing.T, bin, dir string) *server {
 	m := readyLine.FindStringSubmatch(line)
 	if err != nil || m == nil {
 		_ = cmd.Process.Kill()
-		t.Fatalf("no ready line but %q (%v)", line, err)
+		t.Fatalf("no ready line, got %q (%v)", line, err)
 	}
 	return &server{cmd, m[1]}
 }
@@ -64,7 +63,7 @@ func (s *server) kill(t *testing.T) {
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = s.cmd.Wait() // it was killed: the error says so
+	_ = s.cmd.Wait() // it was killed: the error reports that
 }
 
 func (s *server) dial(t *testing.T) *rawclient.Conn {
@@ -76,16 +75,15 @@ func (s *server) dial(t *testing.T) *rawclient.Conn {
 	return c
 }
 
-// acknowledged is what clients were told: for each writer the last row and the number of counter increments that were
-// confirmed.
+// acknowledged holds the acknowledged changes of each writer: the last row and the number of counter increments.
 type acknowledged struct {
 	row     [writers]atomic.Int64
 	counter [writers]atomic.Int64
 	tried   [writers]atomic.Int64
 }
 
-// TestKill proves that no acknowledged write is lost by kill -9, that rows are whole, and that a counter is neither
-// short of a confirmed increment nor counts one twice.
+// TestKill checks that a SIGKILL loses no acknowledged write, that rows are complete, and that a counter contains
+// every acknowledged increment exactly once.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -112,7 +110,7 @@ func TestKill(t *testing.T) {
 			conn := s.dial(t)
 			wg.Go(func() { write(conn, w, &acked) })
 		}
-		time.Sleep(time.Duration(100+rng.IntN(500)) * time.Millisecond) // how far the writers get is what varies
+		time.Sleep(time.Duration(100+rng.IntN(500)) * time.Millisecond) // varies the progress of the writers
 		s.kill(t)
 		wg.Wait()
 		s = start(t, bin, dir)
@@ -126,13 +124,13 @@ func TestKill(t *testing.T) {
 		rows += acked.row[w].Load()
 	}
 	if rows == 0 {
-		t.Error("nothing was written: the test proves nothing")
+		t.Error("nothing was written: the test checks nothing")
 	}
 	t.Logf("%d rounds, %d rows acknowledged, none lost", *rounds, rows)
 	s.kill(t)
 }
 
-// write inserts rows and counts until the connection breaks.
+// write inserts rows and increments counters until the connection breaks.
 func write(c *rawclient.Conn, w int, acked *acknowledged) {
 	defer c.Close()
 	for i := acked.row[w].Load() + 1; ; i++ {
@@ -176,9 +174,9 @@ func verify(t *testing.T, s *server, acked *acknowledged) {
 			}
 		}
 		if int64(r.RowCount) < want {
-			t.Errorf("writer %d: %d rows, %d were acknowledged", w, r.RowCount, want)
+			t.Errorf("writer %d: got %d rows, %d were acknowledged", w, r.RowCount, want)
 		}
-		// At most one unacknowledged row a round can be there; it counts from now on.
+		// At most one unacknowledged row per round can exist. From now on it counts as acknowledged.
 		acked.row[w].Store(int64(r.RowCount))
 		verifyCounter(t, c, w, acked)
 	}
@@ -195,6 +193,6 @@ func verifyCounter(t *testing.T, c *rawclient.Conn, w int, acked *acknowledged) 
 		n = int64(binary.BigEndian.Uint64(r.Cells[4:]))
 	}
 	if low, high := acked.counter[w].Load(), acked.tried[w].Load(); n < low || n > high {
-		t.Errorf("writer %d: the counter is %d, %d increments were acknowledged of %d tried", w, n, low, high)
+		t.Errorf("writer %d: the counter is %d; %d of %d attempted increments were acknowledged", w, n, low, high)
 	}
 }

@@ -25,29 +25,29 @@ const (
 	ddlRows       = 3
 )
 
-// stage is how far a table has come.
+// stage is the stage that a table has reached.
 type stage int
 
 const (
 	missing stage = iota
 	created
 	filled  // with ddlRows rows
-	widened // by a column w
+	widened // with an additional column w
 	indexed // on v
 	stages
 )
 
-// ddlClient makes and drops its tables, one after the other.
+// ddlClient creates and drops its tables, one after the other.
 type ddlClient struct {
 	id, n int
-	// sure is the last stage of table n that was acknowledged; next what was asked for then.
+	// sure is the last acknowledged stage of table n. next is the stage requested after it.
 	sure, next stage
 	done       int
 }
 
 func (d *ddlClient) table() string { return fmt.Sprintf("crash.t%d_%d", d.id, d.n) }
 
-// statements lead to the next stage.
+// statements returns the statements that lead to the next stage.
 func (d *ddlClient) statements() []string {
 	t := d.table()
 	switch d.next {
@@ -83,8 +83,8 @@ func (d *ddlClient) run(c *rawclient.Conn) {
 	}
 }
 
-// resolve finds out in which stage the table was left, which must be the last one acknowledged or the one after it, and
-// that its contents are those of the stage. It returns whether the table is there.
+// resolve determines the stage of the table, which must be the last acknowledged stage or the stage after it, and
+// checks that the content matches the stage. It returns whether the table exists.
 func (d *ddlClient) resolve(t *testing.T, c *rawclient.Conn) bool {
 	t.Helper()
 	query := func(q string) ([]int, error) {
@@ -111,7 +111,7 @@ func (d *ddlClient) resolve(t *testing.T, c *rawclient.Conn) bool {
 	}
 	whole := found == missing || found == created && (d.sure == created || d.next == created) || len(rows) == ddlRows
 	if !whole || found != d.sure && found != d.next {
-		t.Errorf("%s: stage %d was acknowledged and %d asked for, it is in %d with rows %v (%v, %v, %v)", d.table(),
+		t.Errorf("%s: acknowledged stage %d, requested stage %d, actual stage %d with rows %v (%v, %v, %v)", d.table(),
 			d.sure, d.next, found, rows, err, wide, index)
 	}
 	if found == indexed {
@@ -123,7 +123,7 @@ func (d *ddlClient) resolve(t *testing.T, c *rawclient.Conn) bool {
 	if d.sure = found; d.sure == missing {
 		d.n++
 	}
-	if found == created { // its rows may be there in part
+	if found == created { // some of its rows may exist
 		process.Do(t, c, "TRUNCATE "+d.table())
 	}
 	return found != missing
@@ -131,7 +131,7 @@ func (d *ddlClient) resolve(t *testing.T, c *rawclient.Conn) bool {
 
 var partitionsMetric = regexp.MustCompile(`(?m)^ilion_physical_partitions (\d+)$`)
 
-// partitions is the number of physical partitions the node holds.
+// partitions returns the number of physical partitions on the node.
 func partitions(t *testing.T, s *process.Server) int {
 	t.Helper()
 	r, err := http.Get("http://" + s.HTTP + "/metrics")
@@ -151,8 +151,9 @@ func partitions(t *testing.T, s *process.Server) int {
 	return n
 }
 
-// TestKillSchema proves that a kill in the middle of schema changes leaves a schema, a map and partitions that agree:
-// an acknowledged change is there, one that was not is there as a whole or not at all, and no partition is left over.
+// TestKillSchema checks that a kill in the middle of schema changes leaves a consistent schema, map, and set of
+// partitions. An acknowledged change must exist, any other change must exist completely or not at all, and no
+// partition may be left over.
 func TestKillSchema(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -176,7 +177,7 @@ func TestKillSchema(t *testing.T) {
 			conn := s.Dial(t)
 			wg.Go(func() { clients[i].run(conn) })
 		}
-		time.Sleep(time.Duration(20+rng.IntN(400)) * time.Millisecond) // where the kill hits is what varies
+		time.Sleep(time.Duration(20+rng.IntN(400)) * time.Millisecond) // the kill may hit any phase
 		s.Kill()
 		wg.Wait()
 		s = process.Start(t, dir, config)
@@ -200,7 +201,7 @@ func TestKillSchema(t *testing.T) {
 		total += clients[i].done
 	}
 	if total < 10 {
-		t.Errorf("only %d stages: the test proves nothing", total)
+		t.Errorf("only %d stages: the test checks nothing", total)
 	}
 	t.Logf("%d stages acknowledged", total)
 }

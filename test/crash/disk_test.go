@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// smallDisk mounts a file system of its own, in memory, and skips the test where that is not allowed.
+// smallDisk mounts a file system in memory, and skips the test if that is not permitted.
 func smallDisk(t *testing.T, megabytes int) string {
 	t.Helper()
 	if testing.Short() {
@@ -27,7 +27,7 @@ func smallDisk(t *testing.T, megabytes int) string {
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", megabytes), "tmpfs",
 		dir).CombinedOutput(); err != nil {
-		t.Skipf("no right to mount a file system: %v %s", err, out)
+		t.Skipf("no permission to mount a file system: %v %s", err, out)
 	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
@@ -37,7 +37,7 @@ func smallDisk(t *testing.T, megabytes int) string {
 	return dir
 }
 
-// noise is text that does not compress.
+// noise returns text that does not compress.
 func noise(t *testing.T, size int) string {
 	t.Helper()
 	b := make([]byte, size/2)
@@ -47,7 +47,7 @@ func noise(t *testing.T, size int) string {
 	return hex.EncodeToString(b)
 }
 
-// fill takes space.
+// fill uses space.
 func fill(t *testing.T, name string, size int64) {
 	t.Helper()
 	if err := os.WriteFile(name, make([]byte, size), 0o644); err != nil && size < 1<<30 {
@@ -55,7 +55,7 @@ func fill(t *testing.T, name string, size int64) {
 	}
 }
 
-// tables makes the tables of these tests.
+// tables creates the tables of these tests.
 func tables(t *testing.T, c *rawclient.Conn) {
 	t.Helper()
 	process.Do(t, c, "CREATE KEYSPACE crash WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -73,8 +73,8 @@ func eventually(t *testing.T, c *rawclient.Conn, statement string) {
 	})
 }
 
-// TestFullDisk proves that a disk that writers fill within seconds costs no more than an error with a clear text:
-// deletes, reads and TRUNCATE go on, writes are accepted again when there is space, and nothing acknowledged is lost.
+// TestFullDisk checks that writers that fill a disk within seconds only get a clear error. Deletes, reads, and
+// TRUNCATE must work, writes must be accepted again when there is space, and no acknowledged write may be lost.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, 100)
@@ -132,9 +132,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestBrokenDisk proves that a process whose log cannot be written any more ends by itself, with code 1 and one line
-// that says why, that it does not start as long as there is no space, and that what it had acknowledged is there when
-// the disk works again.
+// TestBrokenDisk checks that a process that cannot write its log ends with code 1 and one line that states the reason.
+// It must not start while there is no space, and its acknowledged writes must exist when the disk works again.
 func TestBrokenDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, 100)
@@ -144,10 +143,10 @@ func TestBrokenDisk(t *testing.T) {
 	defer c.Close()
 	tables(t, c)
 	process.Do(t, c, "INSERT INTO crash.o (k) VALUES (1)")
-	fill(t, ballast, 1<<30) // all that is left, before anybody looks at it again
+	fill(t, ballast, 1<<30) // takes all free space before the server checks it again
 	value := noise(t, 100_000)
 	for i := range 20 {
-		// refused, or never answered
+		// The write is rejected or gets no response.
 		_, _ = c.Query(fmt.Sprintf("INSERT INTO crash.f (k, v) VALUES (%d, '%s')", i, value[i%5000:]))
 		if !s.Running() {
 			break
@@ -159,7 +158,7 @@ func TestBrokenDisk(t *testing.T) {
 	if code := s.Cmd.ProcessState.ExitCode(); code != 1 ||
 		!strings.HasPrefix(last, "ilion: the store has stopped: ") ||
 		!strings.HasSuffix(last, "no space left on device") || strings.Contains(s.Stderr(), "goroutine") {
-		t.Errorf("it ended with code %d and said %s", code, s.Stderr())
+		t.Errorf("the process ended with code %d and output %s", code, s.Stderr())
 	}
 	refused(t, filepath.Join(disk, "data"), "are needed to start")
 	if err := os.Remove(ballast); err != nil {
@@ -169,11 +168,11 @@ func TestBrokenDisk(t *testing.T) {
 	c = s.Dial(t)
 	defer c.Close()
 	if r, err := c.Query("SELECT k FROM crash.o"); err != nil || r.RowCount != 1 {
-		t.Errorf("what was acknowledged: %v (%v)", r, err)
+		t.Errorf("acknowledged rows: %v (%v)", r, err)
 	}
 }
 
-// TestReadOnlyDisk proves that a data directory that cannot be written is refused in one line.
+// TestReadOnlyDisk checks that a read-only data directory is rejected with one line.
 func TestReadOnlyDisk(t *testing.T) {
 	disk := smallDisk(t, 100)
 	s := process.Start(t, filepath.Join(disk, "data"))
@@ -189,7 +188,7 @@ func refused(t *testing.T, dir, text string) {
 	t.Helper()
 	s, err := process.TryStart(t, dir)
 	if err == nil {
-		t.Errorf("it started, though %s", text)
+		t.Errorf("the process started although it should report %s", text)
 		s.Kill()
 		return
 	}
@@ -200,8 +199,8 @@ func refused(t *testing.T, dir, text string) {
 	}
 }
 
-// TestDamage proves that a process whose files were damaged says so in one line, by the name of the file where it is
-// known, ends with code 1, and serves nothing of them.
+// TestDamage checks that a process whose files are damaged ends with code 1, reports the damage in one line with the
+// file's name if it is known, and serves no damaged data.
 func TestDamage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and stops processes")
@@ -232,9 +231,9 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("no %s: %v", pattern, err)
 		}
 		if strings.HasPrefix(pattern, "MANIFEST-") {
-			names = names[len(names)-1:] // the one before is kept, and not read
+			names = names[len(names)-1:] // the one before is kept and not read
 		}
-		for _, n := range names { // the largest
+		for _, n := range names { // the largest file
 			if a, err := os.Stat(n); err == nil {
 				if b, err := os.Stat(name); err != nil || a.Size() > b.Size() {
 					name = n

@@ -16,9 +16,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestStop proves that a process which is told to stop while clients write ends by itself and with success, that no
-// write it acknowledged is lost, and that no client is told a lie meanwhile: it gets its answer, or its connection
-// ends.
+// TestStop checks that a process that is stopped while clients write ends by itself with success and loses no
+// acknowledged write. Each client must get a correct response, or its connection must end.
 func TestStop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and stops processes")
@@ -43,7 +42,7 @@ func TestStop(t *testing.T) {
 				}
 				_, err := conn.Query(fmt.Sprintf("INSERT INTO crash.s (w, i) VALUES (%d, %d)%s", w, i, condition))
 				if told := (*cqlwire.Error)(nil); errors.As(err, &told) {
-					t.Errorf("a client was told %v", told)
+					t.Errorf("a client got the error %v", told)
 				}
 				if err != nil {
 					return
@@ -52,11 +51,11 @@ func TestStop(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(300 * time.Millisecond) // so that all write
+	time.Sleep(300 * time.Millisecond) // so that all clients write
 	_, code := s.Stop(t)
 	wg.Wait()
 	if code != 0 || s.Stderr() != "" {
-		t.Errorf("it ended with code %d and said %q", code, s.Stderr())
+		t.Errorf("the process ended with code %d and output %q", code, s.Stderr())
 	}
 	s = process.Start(t, dir)
 	c = s.Dial(t)
@@ -68,12 +67,12 @@ func TestStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := acked[w].Load(); int64(r.RowCount) < n {
-			t.Errorf("client %d: %d rows of %d that were acknowledged", w, r.RowCount, n)
+			t.Errorf("client %d: got %d of %d acknowledged rows", w, r.RowCount, n)
 		}
 		total += acked[w].Load()
 	}
 	if total < 100 {
-		t.Errorf("only %d writes: the test proves nothing", total)
+		t.Errorf("only %d writes: the test checks nothing", total)
 	}
 	t.Logf("%d writes", total)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestIndexWhileBatching proves that an index made while LOGGED batches over two partitions are written through all
-// nodes has every row of theirs: a batch that was planned before the index was there may be applied after the table was
-// searched for rows.
+// TestIndexWhileBatching checks an index that is created while LOGGED batches across two partitions are written
+// through all nodes. It must contain all rows of the batches, although a batch that was planned before the index
+// existed may be applied after the build has scanned the table.
 func TestIndexWhileBatching(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)

@@ -18,13 +18,13 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// entry is a row that was written and acknowledged.
+// entry is an acknowledged row.
 type entry struct {
 	k        int
 	from, to time.Time
 }
 
-// prepared inserts with a statement that it prepares, and prepares again when it is told to, as drivers do.
+// prepared inserts rows with a prepared statement, and prepares it again when the server requests that, as drivers do.
 type prepared struct {
 	conn *rawclient.Conn
 	text string
@@ -59,7 +59,7 @@ type writers struct {
 	rows [][]entry
 }
 
-// write begins; refused reports whether an error is one that a writer may get.
+// write starts the writers. refused reports whether a writer may get an error.
 func write(t *testing.T, c *nodes.Cluster, table string, refused func(*cqlwire.Error) bool) *writers {
 	const lanes = 8
 	w := &writers{rows: make([][]entry, lanes)}
@@ -97,18 +97,18 @@ func (w *writers) end() {
 	w.wg.Wait()
 }
 
-// acknowledged waits until a number of rows were written after a moment, so that there is something to be seen.
+// acknowledged waits until a number of rows have been written after a given time, so that the test has data to check.
 func acknowledged(t *testing.T, conn *rawclient.Conn, table string, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); count(t, conn, "SELECT count(*) FROM "+table) < n; {
 		if t.Failed() || time.Now().After(deadline) {
-			t.Fatalf("no %d rows came into %s", n, table)
+			t.Fatalf("fewer than %d rows were written to %s", n, table)
 		}
 	}
 }
 
-// judge proves at every node, and at its own replica too, that rows acknowledged before the table was cleared are gone,
-// and that those sent after that are there.
+// judge checks on every node, and on its own replica, that rows acknowledged before the table was cleared are gone,
+// and that rows sent after that exist.
 func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over time.Time) {
 	t.Helper()
 	gone, there := map[int]bool{}, map[int]bool{}
@@ -122,7 +122,7 @@ func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over
 			}
 		}
 	}
-	t.Logf("%d rows are to be gone, %d to be there", len(gone), len(there))
+	t.Logf("%d rows must be gone, %d must exist", len(gone), len(there))
 	if len(gone) == 0 || len(there) == 0 {
 		t.Error("nothing was proved")
 	}
@@ -136,13 +136,13 @@ func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over
 			found := ints(r)
 			for k := range gone {
 				if found[k] {
-					t.Fatalf("node %d at %v: row %d is there, which was written before the table was cleared", i, level,
+					t.Fatalf("node %d at %v: row %d, written before the table was cleared, exists", i, level,
 						k)
 				}
 			}
-			for k := range there { // ONE may not see the last half second
+			for k := range there { // a read at ONE may miss the last half second
 				if !found[k] && level != dberr.One {
-					t.Fatalf("node %d at %v: row %d is missing, which was written after the table was cleared", i,
+					t.Fatalf("node %d at %v: row %d, written after the table was cleared, is missing", i,
 						level, k)
 				}
 			}
@@ -157,15 +157,15 @@ func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over
 		for k := range gone {
 			r, err := process.Query(conn, dberr.Quorum, fmt.Sprintf("SELECT k FROM %s WHERE v = %d", table, k))
 			if err != nil || len(ints(r)) > 0 {
-				t.Fatalf("node %d: the index finds row %d, which is gone: %v", i, k, err)
+				t.Fatalf("node %d: the index finds deleted row %d: %v", i, k, err)
 			}
 			break
 		}
 	}
 }
 
-// TestTruncateWhileWriting proves that TRUNCATE removes what was acknowledged before it and nothing that is written
-// after it, and that writers do not notice it.
+// TestTruncateWhileWriting checks that TRUNCATE removes all rows acknowledged before it and no rows written after it,
+// and that writers get no errors.
 func TestTruncateWhileWriting(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)
@@ -184,8 +184,8 @@ func TestTruncateWhileWriting(t *testing.T) {
 	judge(t, c, w, "ks.t", began, over)
 }
 
-// TestDropWhileWriting proves that a table which was dropped and made again has no old row, that it has all that was
-// written after it was made, and that writers hear of nothing but that there is no such table.
+// TestDropWhileWriting checks that a table that was dropped and created again has no old rows and all rows written
+// after its creation. Writers may only get the error that the table does not exist.
 func TestDropWhileWriting(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)
@@ -208,8 +208,8 @@ func TestDropWhileWriting(t *testing.T) {
 	nothingLeft(t, c)
 }
 
-// TestTruncatedEverywhere proves that when TRUNCATE has returned no node has a row of before, nor finds one by an
-// index, whatever the level.
+// TestTruncatedEverywhere checks that when TRUNCATE has returned, no node returns an old row at any consistency level,
+// with or without an index.
 func TestTruncatedEverywhere(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)
@@ -225,9 +225,9 @@ func TestTruncatedEverywhere(t *testing.T) {
 			b += fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, 1);\n", k)
 		}
 		process.Do(t, at, b+"APPLY BATCH")
-		for _, conn := range conns { // all replicas are awake, and fresh
+		for _, conn := range conns { // all replicas are active and fresh
 			if n := count(t, conn, "SELECT count(*) FROM ks.t"); n != 50 {
-				t.Fatalf("%d rows of 50 are there", n)
+				t.Fatalf("got %d rows, want 50", n)
 			}
 		}
 		process.Do(t, at, "TRUNCATE ks.t")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ddl proves that changes of the schema are right while others change it too, and while rows are written, from
-// all nodes of a cluster.
+// Package ddl checks that schema changes from all nodes of a cluster are correct while other clients change the schema
+// and write rows.
 package ddl
 
 import (
@@ -41,8 +41,8 @@ func count(t *testing.T, c *rawclient.Conn, text string) int {
 	return int(binary.BigEndian.Uint64(r.Cells[4:]))
 }
 
-// TestIndexesAtOnce proves that an index is whole when CREATE INDEX has returned, at every node, while other nodes make
-// other indexes.
+// TestIndexesAtOnce checks that an index is complete on every node when CREATE INDEX has returned, while other nodes
+// create other indexes.
 func TestIndexesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 4} {
@@ -71,8 +71,8 @@ func TestIndexesAtOnce(t *testing.T) {
 	}
 }
 
-// TestIndexWhileWriting proves that no row that was acknowledged is missing in an index that was made while rows were
-// written, changed and deleted through all nodes, and that what was changed or deleted is not found any more.
+// TestIndexWhileWriting checks that an index that was created while rows were written, changed, and deleted through
+// all nodes contains every acknowledged row and no old values.
 func TestIndexWhileWriting(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)
@@ -88,7 +88,7 @@ func TestIndexWhileWriting(t *testing.T) {
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	state := make([]map[int]int, lanes) // of each lane: k -> v of rows that are there
+	state := make([]map[int]int, lanes) // of each lane: k -> v of existing rows
 	ready := make(chan struct{}, lanes)
 	for lane, conn := range conns {
 		state[lane] = map[int]int{}
@@ -101,7 +101,7 @@ func TestIndexWhileWriting(t *testing.T) {
 				}
 				state[lane][k] = k % 7
 				var err error
-				switch old := k - lanes*(i%200); { // a row of before, perhaps from before the index
+				switch old := k - lanes*(i%200); { // an earlier row, perhaps from before the index
 				case i%5 == 1:
 					_, err = conn.Query(fmt.Sprintf("UPDATE ks.t SET v = 9 WHERE k = %d", old))
 					state[lane][old] = 9
@@ -122,7 +122,7 @@ func TestIndexWhileWriting(t *testing.T) {
 	for range lanes {
 		<-ready
 	}
-	// Each is built while rows come; those that stay are the last of their columns.
+	// Each index is built while rows are written. The last index of each column stays.
 	c.Do(1, "CREATE INDEX v1 ON ks.t (v)")
 	c.Do(2, "CREATE INDEX w1 ON ks.t (w)")
 	c.Do(3, "DROP INDEX ks.v1")
@@ -158,7 +158,7 @@ func ints(r *cqlwire.Result) map[int]bool {
 	return out
 }
 
-// compare reports what is missing and what is too many.
+// compare reports missing and unexpected rows.
 func compare(t *testing.T, where string, want, got map[int]bool) {
 	t.Helper()
 	missing, extra := 0, 0
@@ -173,6 +173,6 @@ func compare(t *testing.T, where string, want, got map[int]bool) {
 		}
 	}
 	if missing+extra > 0 {
-		t.Errorf("%s: of %d rows %d are missing, and %d are there that should not be", where, len(want), missing, extra)
+		t.Errorf("%s: of %d rows, %d are missing; %d rows are unexpected", where, len(want), missing, extra)
 	}
 }

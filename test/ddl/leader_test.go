@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// metaLeader is the node that leads the meta partition, -1 if none says so: it leads one partition more than there are
-// of tables.
+// metaLeader returns the node that leads the meta partition, or -1 if no node reports that. That node leads one
+// partition more than the number of table partitions.
 func metaLeader(c *nodes.Cluster) int {
 	for i := range c.Len() {
 		s := c.Status(i)
@@ -39,8 +39,8 @@ func metaLeader(c *nodes.Cluster) int {
 	return -1
 }
 
-// TestIndexThroughLoss proves that an index is whole though the node that leads the meta partition, which builds it, is
-// stopped in the middle, while rows are written through the others.
+// TestIndexThroughLoss checks that an index is complete although the node that leads the meta partition, and therefore
+// builds the index, is stopped in the middle. Rows are written through the other nodes in the meantime.
 func TestIndexThroughLoss(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -51,7 +51,7 @@ func TestIndexThroughLoss(t *testing.T) {
 	c.Do(0, keyspace, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	fill(t, c, rows, values)
 	leader := -1
-	poll.Until(t, "somebody leads the meta partition", func() bool {
+	poll.Until(t, "the meta partition has a leader", func() bool {
 		leader = metaLeader(c)
 		return leader >= 0
 	})
@@ -65,7 +65,7 @@ func TestIndexThroughLoss(t *testing.T) {
 				_, err := conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values))
 				var e *cqlwire.Error
 				if errors.As(err, &e) && e.Code == cqlwire.CodeWriteTimeout {
-					// the same again: it is in the index once
+					// Write the same row again: the index must contain it once.
 					_, err = conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values))
 				}
 				if err != nil {
@@ -83,7 +83,7 @@ func TestIndexThroughLoss(t *testing.T) {
 		made <- err
 	}()
 	probe := c.Dial((leader + 2) % c.Len())
-	for { // the index is known, and is being built
+	for { // the index is known and is being built
 		r, err := process.Query(probe, dberr.One,
 			"SELECT index_name FROM system_schema.indexes WHERE keyspace_name = 'ks'")
 		if err != nil {
@@ -94,7 +94,7 @@ func TestIndexThroughLoss(t *testing.T) {
 		}
 	}
 	_, err := process.Query(probe, dberr.Quorum, "SELECT count(*) FROM ks.t WHERE v = 3")
-	t.Logf("when the leader is stopped the index answers %v", err)
+	t.Logf("the index returns %v while the leader is stopped", err)
 	c.Stop(leader)
 	if err := <-made; err != nil {
 		t.Errorf("CREATE INDEX: %v", err)
@@ -116,13 +116,13 @@ func TestIndexThroughLoss(t *testing.T) {
 			found += count(t, conn, fmt.Sprintf("SELECT count(*) FROM ks.t WHERE v = %d", v))
 		}
 		if found != total {
-			t.Errorf("node %d finds %d of %d rows by the index", i, found, total)
+			t.Errorf("node %d finds %d of %d rows through the index", i, found, total)
 		}
 	}
-	t.Logf("%d rows were written meanwhile", total-rows)
+	t.Logf("%d rows were written in the meantime", total-rows)
 }
 
-// usable waits until the index answers.
+// usable waits until the index is usable.
 func usable(t *testing.T, conn *rawclient.Conn) {
 	t.Helper()
 	poll.UntilNone(t, "the index is built", poll.Limit, func() string {

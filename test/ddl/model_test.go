@@ -21,19 +21,18 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// op is a statement that a client sent, and what came of it.
+// op is a statement that a client sent, with its result.
 type op struct {
 	text     string
-	from, to time.Time // to is zero if there was no answer
-	// answer is the error, or what changed; open says that nobody knows whether the statement was carried out, now or
-	// later.
+	from, to time.Time // to is zero if there was no response
+	// answer is the error or the change. open is set if it is unknown whether the statement was executed or will be.
 	answer string
 	open   bool
 }
 
 func (o *op) String() string { return fmt.Sprintf("%s => %s", o.text, o.answer) }
 
-// memory is a schema that changes at once.
+// memory is a schema that changes immediately.
 type memory struct{ catalog *catalog.Catalog }
 
 // Apply implements ddl.Store.
@@ -53,7 +52,7 @@ func newWorld(s *schema.Schema) (*catalog.Catalog, *ddl.Executor) {
 		UUID: func() schema.UUID { return schema.UUID(uuid.New()) }})
 }
 
-// step carries a statement out on a schema and returns the next one with the answer.
+// step executes a statement on a schema and returns the next schema and the result.
 func step(t *testing.T, s *schema.Schema, text string) (*schema.Schema, string) {
 	t.Helper()
 	c, e := newWorld(s)
@@ -71,7 +70,7 @@ func step(t *testing.T, s *schema.Schema, text string) (*schema.Schema, string) 
 	return c.Snapshot(), fmt.Sprint(*r.Change)
 }
 
-// describe is the text of a schema.
+// describe returns the text of a schema.
 func describe(t *testing.T, s *schema.Schema, text string) string {
 	t.Helper()
 	_, e := newWorld(s)
@@ -91,25 +90,25 @@ func describe(t *testing.T, s *schema.Schema, text string) string {
 	return b.String()
 }
 
-// drawn matches what is drawn or read from the clock, and so is another in every world.
+// drawn matches values that are random or read from the clock, and therefore differ in every run.
 var drawn = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f-]{27}|USING TIMESTAMP \d+`)
 
-// changed reports whether the statement changed the schema, as its answer says.
+// changed reports whether the statement changed the schema according to its result.
 func (o *op) changed() bool { return strings.HasPrefix(o.answer, "{") }
 
-// search looks for an order of the statements that explains every answer and the schema in the end.
+// search looks for an order of the statements that explains every result and the final schema.
 type search struct {
 	t    *testing.T
 	ops  []*op
-	want string // DESCRIBE SCHEMA in the end
+	want string // the final DESCRIBE SCHEMA
 	seen map[string]bool
-	best int // how many statements were explained at most
+	best int // the maximum number of statements that were explained
 	last []string
 }
 
-// serial fails the test unless there is such an order, in which no statement comes after one that began when it was
-// over. Of two statements that changed nothing the later one may come first: it may not have seen a change that the
-// other has seen, as long as that change has not been answered.
+// serial fails the test unless such an order exists. In it, no statement may follow a statement that started after the
+// first one had ended. Two statements that changed nothing are exempt: the later one may precede the other, because it
+// may not have seen a concurrent change that the other has seen.
 func serial(t *testing.T, ops []*op, want string) {
 	t.Helper()
 	s := &search{t: t, ops: ops, want: want, seen: map[string]bool{}}
@@ -128,7 +127,7 @@ func serial(t *testing.T, ops []*op, want string) {
 func (s *search) from(done []bool, n int, now *schema.Schema) bool {
 	done = slices.Clone(done)
 	var wrong []string
-	for again := true; again; { // what changes nothing and is right here can only be in the way
+	for again := true; again; { // a statement that changes nothing and fits here need not be tried later
 		again, wrong = false, nil
 		for i, o := range s.ops {
 			if done[i] || o.changed() || o.open || !s.may(done, i) {
@@ -175,7 +174,7 @@ func (s *search) from(done []bool, n int, now *schema.Schema) bool {
 	return !left && describe(s.t, now, "DESCRIBE SCHEMA") == s.want
 }
 
-// may reports whether a statement may come next: whether all that had to come before are done.
+// may reports whether a statement may come next: whether all statements that must precede it are done.
 func (s *search) may(done []bool, i int) bool {
 	for j, o := range s.ops {
 		if !done[j] && j != i && !o.open && o.to.Before(s.ops[i].from) &&

@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// draw is a random change of a few objects that everybody changes.
+// draw returns a random change of a few objects that all clients change.
 func draw(r *rand.Rand) string {
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
 	ks := pick("a", "a", "b")
@@ -60,7 +60,7 @@ func draw(r *rand.Rand) string {
 	return "DROP INDEX " + exists + ks + "." + pick("i", "j")
 }
 
-// lane sends statements to a node, and to the next one if that is gone.
+// lane sends statements to a node, and to the next node if that node is down.
 type lane struct {
 	t     *testing.T
 	addrs []string
@@ -75,13 +75,13 @@ func (l *lane) close() {
 	}
 }
 
-// do sends a statement and says what came of it.
+// do sends a statement and returns it with its result.
 func (l *lane) do(text string) *op {
 	for tries := 0; l.conn == nil; tries++ {
 		var err error
 		if l.conn, err = rawclient.Dial(l.t.Context(), l.addrs[l.at], rawclient.Options{}); err != nil {
 			if l.at = (l.at + 1) % len(l.addrs); tries > 2*len(l.addrs) {
-				l.t.Errorf("no node can be reached: %v", err)
+				l.t.Errorf("no node is reachable: %v", err)
 				return nil
 			}
 		}
@@ -109,9 +109,9 @@ func (l *lane) do(text string) *op {
 	return o
 }
 
-// TestSerial proves that statements which change the same objects through all nodes at once are answered as if they had
-// come one after the other; that all nodes have the schema of that order in the end, one that was away meanwhile among
-// them; and that nothing is left of what was dropped.
+// TestSerial checks that concurrent statements through all nodes that change the same objects have the results of a
+// serial execution. At the end all nodes, including a node that was offline, must have the schema of that order, and
+// no data of dropped objects may be left.
 func TestSerial(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -166,7 +166,7 @@ func TestSerial(t *testing.T) {
 	}
 }
 
-// report logs how many statements changed something.
+// report logs the number of statements that changed something.
 func report(t *testing.T, ops []*op) {
 	var changed, nothing, open int
 	for _, o := range ops {
@@ -179,11 +179,11 @@ func report(t *testing.T, ops []*op) {
 			changed++
 		}
 	}
-	t.Logf("%d statements: %d changed something, %d nothing, of %d it is not known, the others are errors", len(ops),
+	t.Logf("%d statements: %d made a change, %d made no change, %d have an unknown outcome, the rest failed", len(ops),
 		changed, nothing, open)
 }
 
-// alike proves that all nodes have the same schema, and returns its text.
+// alike checks that all nodes have the same schema, and returns its text.
 func alike(t *testing.T, c *nodes.Cluster) string {
 	t.Helper()
 	first := map[string]string{}
@@ -223,10 +223,10 @@ func alike(t *testing.T, c *nodes.Cluster) string {
 	return texts
 }
 
-// agreed proves that a node soon shows of all others that they have a version of the schema.
+// agreed checks that a node soon reports a schema version for all other nodes.
 func agreed(t *testing.T, conn *rawclient.Conn, version string) {
 	t.Helper()
-	poll.Until(t, "the node says that all others have the schema", func() bool {
+	poll.Until(t, "the node reports the schema for all other nodes", func() bool {
 		r, err := process.Query(conn, dberr.One, "SELECT schema_version FROM system.peers_v2")
 		if err != nil {
 			t.Fatal(err)
@@ -253,7 +253,7 @@ func cells(r *cqlwire.Result) func(yield func([]byte) bool) {
 	}
 }
 
-// nothingLeft waits until every node runs the replicas of the tables that are there, and no others.
+// nothingLeft waits until every node runs exactly the replicas of the existing tables.
 func nothingLeft(t *testing.T, c *nodes.Cluster) {
 	t.Helper()
 	for i := range c.Len() {
@@ -271,7 +271,7 @@ func nothingLeft(t *testing.T, c *nodes.Cluster) {
 				}
 			}
 			for _, n := range s.Nodes {
-				if n.Replicas != want[n.ID]+1 { // that of the meta partition
+				if n.Replicas != want[n.ID]+1 { // the replica of the meta partition
 					why += fmt.Sprintf("node %s has %d replicas instead of %d; ", n.ID, n.Replicas, want[n.ID]+1)
 				}
 			}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deploy proves that what deploy/ gives to orchestrators and monitors names what is there: options of the
-// binary, pages of its HTTP port and metrics.
+// Package deploy checks that the files in deploy/ for orchestrators and monitoring name existing options of the
+// binary, pages of its HTTP port, and metrics.
 package deploy
 
 import (
@@ -26,7 +26,7 @@ const root = "../../deploy"
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// documents are the objects in all YAML files of a folder.
+// documents returns the objects in all YAML files of a folder.
 func documents(t *testing.T, folder string) (out []map[string]any) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, folder, "*.yaml"))
@@ -51,7 +51,7 @@ func documents(t *testing.T, folder string) (out []map[string]any) {
 	return out
 }
 
-// texts yields every string in a tree of YAML or JSON, keys among them.
+// texts yields every string in a tree of YAML or JSON, including keys.
 func texts(tree any, yield func(string)) {
 	switch v := tree.(type) {
 	case string:
@@ -68,8 +68,8 @@ func texts(tree any, yield func(string)) {
 	}
 }
 
-// TestOptions proves that every option and every variable that the manifests, the compose file, the image and the unit
-// give to a node is one of `ilion start`.
+// TestOptions checks that every option and every variable that the manifests, the compose file, the image, and the
+// unit pass to a node is an option of `ilion start`.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	help, err := process.Command(t, "start", "--help").Output()
@@ -83,7 +83,7 @@ func TestOptions(t *testing.T) {
 	look := func(text string) {
 		if m := option.FindStringSubmatch(text); m != nil {
 			if seen++; !strings.Contains(known, "--"+m[1]) {
-				t.Errorf("%q is no option of ilion start", m[0])
+				t.Errorf("%q is not an option of ilion start", m[0])
 			}
 		}
 		if variable.MatchString(text) {
@@ -112,11 +112,11 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	if seen < 20 {
-		t.Errorf("%d options seen: the test looks at the wrong places", seen)
+		t.Errorf("found only %d options: the test searches the wrong files", seen)
 	}
 }
 
-// TestProbes proves that the probes ask pages that are there, by ports that the container has.
+// TestProbes checks that the probes request existing pages through ports of the container.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	s := process.Start(t, t.TempDir())
@@ -160,18 +160,18 @@ func TestProbes(t *testing.T) {
 		}
 		return
 	}
-	t.Error("there is no StatefulSet")
+	t.Error("found no StatefulSet")
 }
 
 // ofCertificates is a metric that only nodes with certificates have.
 const ofCertificates = "ilion_certificate_expiry_timestamp_seconds"
 
-// TestMetrics proves that the alert rules and the dashboard name metrics that a node has.
+// TestMetrics checks that the alert rules and the dashboard name existing metrics.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	s := process.Start(t, t.TempDir(), "--internal", "127.0.0.1:0", "--bootstrap")
 	client := s.Dial(t)
-	process.Do(t, client, "SELECT key FROM system.local") // some metrics are there from the first request on
+	process.Do(t, client, "SELECT key FROM system.local") // some metrics exist only after the first request
 	client.Close()
 	answer, err := http.Get("http://" + s.HTTP + "/metrics")
 	if err != nil {
@@ -195,7 +195,7 @@ func TestMetrics(t *testing.T) {
 	look := func(text string) {
 		for _, m := range name.FindAllString(text, -1) {
 			if seen[m] = true; m != ofCertificates && !bytes.Contains(metrics, []byte("\n"+m)) {
-				t.Errorf("%s is no metric of a node", m)
+				t.Errorf("%s is not a metric of a node", m)
 			}
 		}
 	}
@@ -204,16 +204,16 @@ func TestMetrics(t *testing.T) {
 		texts(d, look)
 	}
 	if len(seen) < 20 {
-		t.Errorf("%d metrics seen: the test looks at the wrong places", len(seen))
+		t.Errorf("found only %d metrics: the test searches the wrong files", len(seen))
 	}
 }
 
-// TestCompletion proves that bash takes the script, and that it completes commands, options and their values.
+// TestCompletion checks that bash accepts the script, and that it completes commands, options, and their values.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("there is no bash")
+		t.Skip("bash is not installed")
 	}
 	script, err := process.Command(t, "completion", "bash").Output()
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 
 const clausesPage = root + "/docs/dev/clauses.md"
 
-// clauseTypes are the types of the syntax tree that hold clauses beside those that are statements.
+// clauseTypes lists the types of the syntax tree that hold clauses, in addition to the statements.
 var clauseTypes = []string{"Using", "RoleOptions", "TableOptions", "ColumnDef", "Ordering", "Selector", "IndexTarget",
 	"Let", "Step"}
 
-// operands are the fields, of all types or of one, that say what a statement is about, or only how it was written.
+// operands lists the fields, of all types or of one type, that hold the subject of a statement or only its notation.
 var operands = []string{"Added", "AlterRole.Options", "Args", "Body", "Column", "Columns", "Container",
 	"CreateRole.Options", "CreateTable.Options", "CreateView.Options", "Dropped", "Field", "Fields", "Grantee",
 	"HasArgs", "HasClass", "Identity", "Keyspace", "Name", "Procedure", "Resource", "Role", "Statements",
@@ -31,8 +31,8 @@ var (
 	clauseWord = regexp.MustCompile(`[A-Z]{2,}`)
 )
 
-// TestClauses proves that docs/dev/clauses.md names a test for each clause of CQL that the parser accepts, that the
-// tests exist, and that the files of statements have the clause.
+// TestClauses checks that docs/dev/clauses.md names a test for each clause of CQL that the parser accepts, that the
+// tests exist, and that the files of statements contain the clause.
 func TestClauses(t *testing.T) {
 	text, err := os.ReadFile(clausesPage)
 	if err != nil {
@@ -56,17 +56,17 @@ func TestClauses(t *testing.T) {
 	fields := clauseFields(t)
 	for _, f := range fields {
 		if !named[f] {
-			t.Errorf("%s is in no row of %s: name the test that shows the effect of the clause", f, clausesPage)
+			t.Errorf("%s is not in %s: add a row that names a test of the clause", f, clausesPage)
 		}
 	}
 	for f := range named {
 		if !slices.Contains(fields, f) {
-			t.Errorf("%s of %s is no clause of the parser", f, clausesPage)
+			t.Errorf("%s of %s is not a clause of the parser", f, clausesPage)
 		}
 	}
 }
 
-// checkTests checks that the tests of a row exist: each is a file, or a function of a folder.
+// checkTests checks that the tests of a row exist: each is a file or a function of a folder.
 func checkTests(t *testing.T, clauses, tests string) {
 	t.Helper()
 	refs := quotedText.FindAllStringSubmatch(tests, -1)
@@ -78,7 +78,7 @@ func checkTests(t *testing.T, clauses, tests string) {
 			i++
 			found = found || hasTest(t, refs[i][1], ref)
 			if !hasTest(t, refs[i][1], ref) {
-				t.Errorf("%s: there is no %s in %s", clauses, ref, refs[i][1])
+				t.Errorf("%s: %s does not exist in %s", clauses, ref, refs[i][1])
 			}
 		case strings.Contains(ref, "/"):
 			found = true
@@ -86,7 +86,7 @@ func checkTests(t *testing.T, clauses, tests string) {
 			if err != nil {
 				t.Errorf("%s: %v", clauses, err)
 			} else if !hasClause(strings.ToUpper(string(text)), clauses) {
-				t.Errorf("%s has none of %s", ref, clauses)
+				t.Errorf("%s contains none of the clauses %s", ref, clauses)
 			}
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs holds the test that the documents speak of what there is.
+// Package docs checks that the documentation names only files, packages, and symbols that exist.
 package docs
 
 import (
@@ -20,13 +20,14 @@ import (
 
 const root = "../.."
 
-// tree is what the documents may name.
+// tree holds the names that the documentation may use.
 type tree struct {
-	// paths are all files and folders, relative to the root; bases are their last elements.
+	// paths holds all files and folders, relative to the root. bases holds their last elements.
 	paths, bases map[string]bool
-	// packages are the folders of packages by package name.
+	// packages maps package names to folders.
 	packages map[string][]string
-	// symbols are "folder Name" and "folder Type.Member"; members are "Type.Member" of any package, types their types.
+	// symbols holds "folder Name" and "folder Type.Member". members holds "Type.Member" of any package, and types
+	// their types.
 	symbols, members, types map[string]bool
 }
 
@@ -109,7 +110,7 @@ func (a *tree) addMember(folder, typ, name string) {
 	a.symbols[folder+" "+typ+"."+name], a.members[typ+"."+name] = true, true
 }
 
-// receiver is the name of a method's type.
+// receiver returns the type name of a method's receiver.
 func receiver(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -134,7 +135,8 @@ var (
 	notSlug = regexp.MustCompile(`[^\w\- ]`)
 )
 
-// missing says why a piece of code names nothing that there is, or "". What is not of the forms above is not judged.
+// missing returns the reason why a code span names nothing that exists, or "". Code spans of other forms are not
+// checked.
 func (a *tree) missing(text string) string {
 	if m := symbol.FindStringSubmatch(text); m != nil {
 		folders, ours := a.packages[m[1]]
@@ -158,7 +160,7 @@ func (a *tree) missing(text string) string {
 		p := strings.TrimSuffix(text, "/")
 		first, _, _ := strings.Cut(p, "/")
 		if first == "." || strings.Contains(p, "NNNN") || !a.paths[first] && !a.paths["internal/"+first] {
-			return "" // a file of the user, a placeholder, or a module of others
+			return "" // a user's file, a placeholder, or a third-party module
 		}
 		if !a.paths[p] && !a.paths["internal/"+p] {
 			return "no such file or folder"
@@ -178,7 +180,7 @@ func documents(t *testing.T) []string {
 		out = append(out, found...)
 	}
 	if len(out) < 5 {
-		t.Fatalf("found only %v: the test looks at the wrong folder", out)
+		t.Fatalf("found only %v: the test searches the wrong folder", out)
 	}
 	return out
 }
@@ -192,7 +194,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// TestNamesExist proves that every file, package and symbol that a document names in backticks exists.
+// TestNamesExist checks that every file, package, and symbol that a document names in backticks exists.
 func TestNamesExist(t *testing.T) {
 	all := readTree(t)
 	for _, file := range documents(t) {
@@ -205,12 +207,12 @@ func TestNamesExist(t *testing.T) {
 	for _, wrong := range []string{"storage.Nothing", "storage.Store.Nothing", "Store.Nothing", "nothing.go",
 		"model/nothing", "test/nothing/x.txt"} {
 		if all.missing(wrong) == "" {
-			t.Errorf("the test would not miss %s", wrong)
+			t.Errorf("the test does not detect that %s is missing", wrong)
 		}
 	}
 }
 
-// TestLinksResolve proves that links between documents lead to a file, and to a heading of it.
+// TestLinksResolve checks that links between documents lead to existing files and headings.
 func TestLinksResolve(t *testing.T) {
 	for _, file := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(read(t, file), ""), -1) {
@@ -233,7 +235,7 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
-// anchors are the names under which the headings of a document can be linked.
+// anchors returns the link anchors of a document's headings.
 func anchors(text string) (out []string) {
 	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 		out = append(out, strings.ReplaceAll(notSlug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
@@ -241,8 +243,8 @@ func anchors(text string) (out []string) {
 	return out
 }
 
-// TestDecisionsAreNumbered proves that decisions are numbered from 1 on without gaps, each number once, as their file
-// and their heading have it.
+// TestDecisionsAreNumbered checks that decisions are numbered from 1 without gaps and duplicates, in their file names
+// and headings.
 func TestDecisionsAreNumbered(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "docs/rfcs/*.md"))
 	files = slices.DeleteFunc(files, func(f string) bool { return filepath.Base(f) == "README.md" })
@@ -252,7 +254,7 @@ func TestDecisionsAreNumbered(t *testing.T) {
 	for i, file := range files {
 		number := fmt.Sprintf("%04d", i+1)
 		if !strings.HasPrefix(filepath.Base(file), number+"-") {
-			t.Errorf("%s: %s is expected here", filepath.Base(file), number)
+			t.Errorf("%s: expected %s here", filepath.Base(file), number)
 		}
 		if first, _, _ := strings.Cut(read(t, file), "\n"); !strings.Contains(first, number) {
 			t.Errorf("%s: its heading is %q", filepath.Base(file), first)
@@ -260,8 +262,8 @@ func TestDecisionsAreNumbered(t *testing.T) {
 	}
 }
 
-// TestLayersAreDocumented proves that the first picture of ARCHITECTURE.md shows every layer, that its tables list
-// every package, and that neither names anything that does not exist.
+// TestLayersAreDocumented checks that the first diagram of ARCHITECTURE.md shows every layer, that its tables list
+// every package, and that they name only existing ones.
 func TestLayersAreDocumented(t *testing.T) {
 	text := read(t, filepath.Join(root, "ARCHITECTURE.md"))
 	all := readTree(t)
@@ -288,18 +290,18 @@ func TestLayersAreDocumented(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(text, -1) {
 		for _, name := range code.FindAllStringSubmatch(m[1], -1) {
 			if strings.Contains(name[1], "/") && !all.paths[name[1]] || slices.Contains(packages, name[1]) {
-				listed = append(listed, name[1]) // and not a folder such as internal/node
+				listed = append(listed, name[1]) // not a folder such as internal/node
 			}
 		}
 	}
 	for _, l := range layers {
 		if !slices.Contains(drawn, l) {
-			t.Errorf("the layer %s is not in the picture", l)
+			t.Errorf("the layer %s is not in the diagram", l)
 		}
 	}
 	for _, name := range drawn {
 		if !slices.Contains(layers, name) && !all.paths[name] {
-			t.Errorf("the picture shows %s, which does not exist", name)
+			t.Errorf("the diagram shows %s, which does not exist", name)
 		}
 	}
 	for _, p := range packages {
@@ -309,7 +311,7 @@ func TestLayersAreDocumented(t *testing.T) {
 	}
 	for _, p := range listed {
 		if !slices.Contains(packages, p) {
-			t.Errorf("a table lists %s, but there is no such package", p)
+			t.Errorf("a table lists %s, which does not exist", p)
 		}
 	}
 }
@@ -319,19 +321,18 @@ var (
 	proof   = regexp.MustCompile("`([a-z/]+)`|\\b(Test\\w+)|\\b([a-z]+\\.txtar)\\b")
 )
 
-// TestPromisesHaveTests proves that each promise of the pages about security and consistency names a test that there
-// is.
+// TestPromisesHaveTests checks that each guarantee on the pages about security and consistency names an existing test.
 func TestPromisesHaveTests(t *testing.T) {
 	all := readTree(t)
 	all.havePromisesTests(t, "docs/security.md", "| against | promise | test |\n|---|---|---|\n", 10)
 	all.havePromisesTests(t, "docs/consistency.md", "| Guarantee | Test |\n|---|---|\n", 7)
 }
 
-// havePromisesTests looks at the table of a page that has this head, and at least so many rows.
+// havePromisesTests checks the table of a page that has this header and at least the given number of rows.
 func (a *tree) havePromisesTests(t *testing.T, page, head string, least int) {
 	_, table, found := strings.Cut(read(t, filepath.Join(root, page)), head)
 	if !found {
-		t.Fatal("there is no table of promises in", page)
+		t.Fatal("found no table of guarantees in", page)
 	}
 	rows := promise.FindAllStringSubmatch(table, -1)
 	if len(rows) < least {
@@ -345,9 +346,9 @@ func (a *tree) havePromisesTests(t *testing.T, page, head string, least int) {
 				folder = m[1]
 				continue
 			case m[2] != "" && !a.symbols[folder+" "+m[2]] && !a.symbols["internal/"+folder+" "+m[2]]:
-				t.Errorf("%s: there is no %s in %s", row[0], m[2], folder)
+				t.Errorf("%s: %s does not exist in %s", row[0], m[2], folder)
 			case m[3] != "" && !a.bases[m[3]]:
-				t.Errorf("%s: there is no %s", row[0], m[3])
+				t.Errorf("%s: %s does not exist", row[0], m[3])
 			}
 			tests++
 		}

@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// TestSite proves that the documents make a site, with no link that leads nowhere, and that what a reader searches in
-// is part of it. `make site` installs what it takes.
+// TestSite checks that the documentation builds into a site without broken links and with a search index. `make site`
+// installs the tools.
 func TestSite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
 	folder := filepath.Join(root, "deploy/site")
 	if _, err := os.Stat(filepath.Join(folder, "node_modules/vitepress")); err != nil {
-		t.Skip("the generator is not there: make site installs it")
+		t.Skip("the site generator is not installed: run make site")
 	}
 	out := filepath.Join(t.TempDir(), "site")
 	cmd := exec.CommandContext(t.Context(), "node", "build.mjs", out)
@@ -35,6 +35,6 @@ func TestSite(t *testing.T) {
 	}
 	index, err := filepath.Glob(filepath.Join(out, "assets/chunks/@localSearchIndexroot.*.js"))
 	if err != nil || len(index) != 1 {
-		t.Errorf("%d indexes for the search, %v", len(index), err)
+		t.Errorf("found %d search indexes, want 1: %v", len(index), err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// said are the texts of the program: every constant string in its code, and of those the ones with which an overloaded
-// node refuses.
+// said holds the texts of the program: every constant string in its code, and separately the texts with which an
+// overloaded node rejects requests.
 type said struct{ all, refusals []string }
 
 func readTexts(t *testing.T) (out said) {
@@ -61,7 +61,7 @@ func (s *said) read(f *ast.File) {
 	})
 }
 
-// constant is a string that stands in the code, in one piece or several; empty for any other expression.
+// constant returns a string constant in the code, in one piece or several, or "" for any other expression.
 func constant(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -76,7 +76,7 @@ func constant(e ast.Expr) string {
 	return ""
 }
 
-// says reports whether one text of the program has all pieces of another, in their order.
+// says reports whether a text of the program contains all pieces of another text, in order.
 func (s *said) says(text string) bool {
 next:
 	for _, have := range s.all {
@@ -94,8 +94,8 @@ next:
 
 var firstCell = regexp.MustCompile("(?m)^\\| (`.*?`) \\| .* \\| .* \\|$")
 
-// TestTroubleshooting proves that the program says every text that docs/troubleshooting.md explains, and that the page
-// has every one with which an overloaded node refuses.
+// TestTroubleshooting checks that the program contains every text that docs/troubleshooting.md explains, and that the
+// page explains every text with which an overloaded node rejects requests.
 func TestTroubleshooting(t *testing.T) {
 	page := read(t, filepath.Join(root, "docs/troubleshooting.md"))
 	texts := readTexts(t)
@@ -112,10 +112,10 @@ func TestTroubleshooting(t *testing.T) {
 		t.Errorf("only %d texts are explained", explained)
 	}
 	if texts.says("another process uses ... nothing") || texts.says("an error that there is not") {
-		t.Error("the test would not miss a text that is gone")
+		t.Error("the test does not detect that a text is missing")
 	}
 	if len(texts.refusals) < 10 {
-		t.Errorf("found only %d refusals", len(texts.refusals))
+		t.Errorf("found only %d rejection texts", len(texts.refusals))
 	}
 	for _, text := range texts.refusals {
 		if !strings.Contains(page, "`"+strings.TrimSpace(text)) {

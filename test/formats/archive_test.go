@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// pack writes a directory into a file.
+// pack writes a directory to a file.
 func pack(file, dir string) error {
 	f, err := os.Create(file)
 	if err != nil {
@@ -41,7 +41,7 @@ func pack(file, dir string) error {
 	return errors.Join(err, w.Close(), z.Close(), f.Close())
 }
 
-// unpack makes a directory of a file.
+// unpack creates a directory from a file.
 func unpack(file, dir string) error {
 	f, err := os.Open(file)
 	if err != nil {

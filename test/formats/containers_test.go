@@ -17,10 +17,10 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// containers is where the directory of a node with containers is, which feature level 3 brought.
+// containers is the directory of a node with containers, which feature level 3 introduced.
 var containers = filepath.Join(present, "containers", "alone")
 
-// runREST starts a node on a directory, hands f a client of its containers, and stops it.
+// runREST starts a node on a directory, calls f with a client of its containers, and stops the node.
 func runREST(t *testing.T, dir string, f func(c *restclient.Client)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -39,7 +39,7 @@ func runREST(t *testing.T, dir string, f func(c *restclient.Client)) {
 	}
 }
 
-// asked is a request of a fixture: the headers are a key, as JSON, and others as name=value.
+// asked is a request of a fixture. The headers are a key, as JSON, and other headers as name=value.
 type asked struct{ method, path, key, headers, body string }
 
 func (a asked) ask(t *testing.T, c *restclient.Client) (status int, answer string) {
@@ -69,8 +69,9 @@ const (
 	batch      = "x-ms-cosmos-is-batch-request=true x-ms-cosmos-batch-atomic=true"
 )
 
-// made makes the data of the fixture: a container with each kind of policy and of script, one with a hierarchical key,
-// and items that were made, replaced, patched and deleted, alone, in a batch and by a procedure.
+// made creates the data of the fixture: a container with each kind of policy and script, a container with a
+// hierarchical key, and items that were created, replaced, patched, and deleted, singly, in a batch, and by a
+// procedure.
 var made = []asked{
 	{"POST", "dbs", "", "", `{"id":"shop"}`},
 	{"POST", "dbs/shop/colls", "", "", `{"id":"food","partitionKey":{"paths":["/group"],"kind":"Hash","version":2},
@@ -105,7 +106,8 @@ var made = []asked{
 	{"POST", tree + "/docs", `["t",null]`, "", `{"id":"y","tenant":"t","user":null}`},
 }
 
-// wanted are asked of the data; their answers are in the fixture. Of what is refused the status alone is.
+// wanted holds the requests whose responses are in the fixture. For a rejected request, the fixture contains only the
+// status.
 var wanted = []asked{
 	{"GET", "dbs/shop", "", "", ""}, {"GET", food, "", "", ""}, {"GET", tree, "", "", ""},
 	{"GET", food + "/sprocs", "", "", ""}, {"GET", food + "/triggers", "", "", ""}, {"GET", food + "/udfs", "", "", ""},
@@ -122,7 +124,7 @@ var wanted = []asked{
 	{"PUT", food + "/docs/a", `["fruit"]`, `If-Match="0"`, `{"id":"a","group":"fruit","name":"other"}`},
 }
 
-// told asks what is wanted and writes down what is answered.
+// told sends the requests in wanted and returns the responses as text.
 func told(t *testing.T, c *restclient.Client) string {
 	t.Helper()
 	var out strings.Builder
@@ -136,7 +138,7 @@ func told(t *testing.T, c *restclient.Client) string {
 	return out.String()
 }
 
-// TestRewriteContainers writes the fixture of containers, if it is asked to.
+// TestRewriteContainers writes the fixture of containers if the flag -rewrite is set.
 func TestRewriteContainers(t *testing.T) {
 	if !*rewrite {
 		t.Skip("without -rewrite")
@@ -161,8 +163,8 @@ func TestRewriteContainers(t *testing.T) {
 	}
 }
 
-// TestContainers: this build opens a directory with containers, finds definitions, scripts and items as they were made,
-// runs the scripts, holds the unique keys, writes, and finds it all again.
+// TestContainers checks that this build opens a directory with containers and finds the definitions, scripts, and
+// items. It must run the scripts, enforce the unique keys, write, and find everything again.
 func TestContainers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if err := unpack(containers+".tar.gz", dir); err != nil {

@@ -13,16 +13,16 @@ import (
 	"testing"
 )
 
-// TestFixturesStay proves that fixtures are only added to. Each line of testdata/digests.txt has a SHA-256, a size and
-// a file: the first bytes of the file, so many, still have that digest. A line is never changed or removed; a file that
-// grows, or is new, gets another one.
+// TestFixturesStay checks that fixtures are only extended. Each line of testdata/digests.txt has a SHA-256, a size,
+// and a file: the first bytes of the file, up to that size, must have that digest. A line is never changed or removed;
+// a file that grows or is new gets another line.
 func TestFixturesStay(t *testing.T) {
 	const digests = "digests.txt"
 	list, err := os.ReadFile(filepath.Join("testdata", digests))
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := map[string]int{} // how much of a file is listed
+	whole := map[string]int{} // the number of bytes of a file that are listed
 	for line := range strings.Lines(string(list)) {
 		var sum, name string
 		var size int
@@ -31,11 +31,11 @@ func TestFixturesStay(t *testing.T) {
 		}
 		data, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
 		if err != nil || len(data) < size {
-			t.Errorf("%s has %d bytes, %d were written once: %v", name, len(data), size, err)
+			t.Errorf("%s has %d bytes, its digest covers %d: %v", name, len(data), size, err)
 			continue
 		}
 		if is := sha256.Sum256(data[:size]); hex.EncodeToString(is[:]) != sum {
-			t.Errorf("%s is not what was written once: restore it, and add a fixture beside it", name)
+			t.Errorf("%s has changed: restore it and add a new fixture", name)
 		}
 		whole[name] = max(whole[name], size)
 	}

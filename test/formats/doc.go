@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package formats keeps data directories and encoded records of every format that was ever in a release, and tests that
-// this build opens all of them (RFC 0006). A format's fixture is written once, by the build that brings it:
+// Package formats stores data directories and encoded records of every released format, and checks that this build
+// opens all of them (RFC 0006). The build that introduces a format writes its fixture once:
 //
 //	go test ./test/formats -rewrite
 //
-// and not touched any more when a release has it.
+// After a release, the fixture must not be changed.
 package formats

@@ -24,12 +24,12 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the fixture of the present format anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the fixture of the present format")
 
 // present is the folder of the format that this build writes.
 var present = filepath.Join("testdata", fmt.Sprintf("v%d", storage.FormatVersion))
 
-// options are those of a node on a directory. A member of a cluster is its only one.
+// options returns the options of a node on a directory. A member is the only node of its cluster.
 func options(dir string, member bool) node.Options {
 	o := node.Options{UserFunctions: true, Data: dir, CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 2}
 	o.Memory.Budget = 256 << 20
@@ -39,7 +39,7 @@ func options(dir string, member bool) node.Options {
 	return o
 }
 
-// run starts a node on a directory, hands f a client, and stops it.
+// run starts a node on a directory, calls f with a client, and stops the node.
 func run(t *testing.T, dir string, member bool, f func(c *rawclient.Conn)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -58,7 +58,7 @@ func run(t *testing.T, dir string, member bool, f func(c *rawclient.Conn)) {
 	}
 }
 
-// statements makes the data of a fixture: each kind of column, of deletion and of record is in it. Times to live are 20
+// statements creates the data of a fixture, with each kind of column, deletion, and record. Times to live are 20
 // years.
 var statements = strings.Split(strings.TrimSpace(script), ";\n")
 
@@ -108,7 +108,7 @@ CREATE TABLE ks.dropped (k int PRIMARY KEY);
 DROP TABLE ks.dropped
 `
 
-// questions are asked of the data; their answers are in the fixture.
+// questions holds the statements whose results are in the fixture.
 var questions = []string{
 	"SELECT JSON * FROM ks.all_types WHERE k = 1", "SELECT JSON * FROM ks.all_types WHERE k = 2",
 	"SELECT JSON * FROM ks.rows WHERE p = 'one'", "SELECT JSON * FROM ks.rows WHERE p = 'deleted'",
@@ -121,7 +121,7 @@ var questions = []string{
 	"SELECT JSON type_name, field_names, field_types FROM system_schema.types WHERE keyspace_name = 'ks'",
 }
 
-// answers asks questions and writes down what is answered, a line a row.
+// answers runs questions and returns the results as text, one line per row.
 func answers(t *testing.T, c *rawclient.Conn, questions []string) string {
 	t.Helper()
 	var out strings.Builder
@@ -141,7 +141,7 @@ func answers(t *testing.T, c *rawclient.Conn, questions []string) string {
 	return out.String()
 }
 
-// TestRewrite writes the fixture of the present format, if it is asked to.
+// TestRewrite writes the fixture of the present format if the flag -rewrite is set.
 func TestRewrite(t *testing.T) {
 	if !*rewrite {
 		t.Skip("without -rewrite")
@@ -171,9 +171,9 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// TestDirectories: this build opens the directories of all formats, of a node that stands alone and of a member of a
-// cluster, finds in them what was written, writes, and finds it all again; so it does once the feature level is raised
-// to its own.
+// TestDirectories checks that this build opens the directories of all formats, of a standalone node and of a member of
+// a cluster. It must find the data, write, and find everything again, also after the feature level has been raised to
+// its own level.
 func TestDirectories(t *testing.T) {
 	packed, err := filepath.Glob(filepath.Join("testdata", "*", "*.tar.gz"))
 	if err != nil || len(packed) < 2 {
@@ -208,7 +208,7 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// TestNewerDirectories: what a later build has raised or written is refused by name, not as damage, and left as it is.
+// TestNewerDirectories checks that data of a later build is rejected as such, not as damage, and is not changed.
 func TestNewerDirectories(t *testing.T) {
 	edit := func(from, to string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {

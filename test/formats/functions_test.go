@@ -11,13 +11,13 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// functions is where the directory of a node with user-defined functions, aggregates and masks is, which feature level
-// 5 brought.
+// functions is the directory of a node with user-defined functions, aggregates, and masks, which feature level 5
+// introduced.
 var functions = filepath.Join(present, "functions", "alone")
 
-// functionStatements make each kind of function: of both languages, with overloads, with and without null arguments,
-// of collections, types and vectors, one that was replaced and one that was dropped; aggregates with and without a
-// final function; and columns with masks.
+// functionStatements create each kind of function: in both languages, with overloads, with and without null arguments,
+// of collections, types, and vectors, a replaced function, and a dropped function. They also create aggregates with
+// and without a final function, and columns with masks.
 var functionStatements = strings.Split(strings.TrimSpace(`
 CREATE KEYSPACE fn WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
 CREATE TYPE fn.point (x int, y int);
@@ -45,7 +45,7 @@ INSERT INTO fn.t (k, v, x, l, p, e, m) VALUES (1, 3, 'ab', ['a', 'bcd'], {x: 1, 
 INSERT INTO fn.t (k) VALUES (2)
 `), ";\n")
 
-// functionQuestions are asked of the data; their answers are in the fixture.
+// functionQuestions holds the statements whose results are in the fixture.
 var functionQuestions = []string{
 	"SELECT JSON fn.twice(v), fn.twice(x), fn.\"Sum\"(p), fn.longest(l), fn.first(e) FROM fn.t WHERE k = 1",
 	"SELECT JSON fn.twice(v), fn.twice(x) FROM fn.t WHERE k = 2",
@@ -56,8 +56,8 @@ var functionQuestions = []string{
 	"SELECT JSON table_name, column_name, type FROM system_schema.columns WHERE keyspace_name = 'fn'",
 }
 
-// TestFunctions: this build opens the directories of builds that had user-defined functions, aggregates and masks, and
-// finds and calls them as they were.
+// TestFunctions checks that this build opens the directories of builds with user-defined functions, aggregates, and
+// masks, and finds and calls them unchanged.
 func TestFunctions(t *testing.T) {
 	if *rewrite {
 		writeFunctions(t)
@@ -76,7 +76,7 @@ func TestFunctions(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			if _, err := c.Query("DROP FUNCTION fn.half"); err == nil {
-				t.Error("a function that an aggregate needs was dropped")
+				t.Error("a function that an aggregate uses was dropped")
 			}
 		})
 	}

@@ -18,14 +18,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// indexed are items of TestIndexForm.
+// indexed holds the items of TestIndexForm.
 var indexed = []string{
 	`{"id":"1","k":"k","n":1.5,"s":"text","b":true,"z":null,"o":{"a b":[1,"x",{"y":-2}]},"e":"\u0000\u0001"}`,
 	`{"id":"2","n":-0,"s":"` + strings.Repeat("long ", 30) + `","o":{}}`,
 	`{"id":"3","many":[` + strings.Repeat("1,", 1000) + `1]}`,
 }
 
-// indexForm writes down the keys of the entries that items have in the index of a container.
+// indexForm returns the keys of the items' entries in the index of a container as text.
 func indexForm(t *testing.T) string {
 	t.Helper()
 	d, bad := container.ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
@@ -66,8 +66,8 @@ func indexForm(t *testing.T) string {
 	return out.String()
 }
 
-// TestIndexForm proves that the entries of indexes of items are what earlier builds of this format have written: what
-// is read by them would find nothing otherwise.
+// TestIndexForm checks that index entries of items equal the entries that earlier builds of this format have written.
+// Otherwise reads of the existing entries would find nothing.
 func TestIndexForm(t *testing.T) {
 	file := filepath.Join(present, "index.txt")
 	got := indexForm(t)
@@ -81,6 +81,6 @@ func TestIndexForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(want) != got {
-		t.Errorf("the entries of the index have another form now:\n%s\nwant\n%s", got, want)
+		t.Errorf("the format of index entries has changed:\n%s\nwant\n%s", got, want)
 	}
 }

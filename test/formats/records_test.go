@@ -31,7 +31,7 @@ type record struct {
 	bytes []byte
 }
 
-// records are one of each that this build writes, with all its parts.
+// records returns one record of each kind that this build writes, with all its parts.
 func records() []record {
 	m := command.Mutation{
 		Table: 1024, Token: -5, Key: []byte("key"), SchemaVersion: 3, Epoch: 2, Timestamp: 77, Retried: true, Known: 20,
@@ -140,7 +140,7 @@ func records() []record {
 	if err == nil {
 		s, err = split(s, 2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
 	}
-	if err == nil { // and one that is under way
+	if err == nil { // and one that is in progress
 		s, err = s.BeginSplit(1, topology.Position{Ring: 7}, topology.ByOperator, time.UnixMilli(1e12))
 	}
 	if err != nil {
@@ -254,7 +254,7 @@ func (r record) again() ([]byte, error) {
 		}
 		return v.Append(nil), nil
 	}
-	return nil, fmt.Errorf("no record is a %q", r.kind)
+	return nil, fmt.Errorf("no record is of kind %q", r.kind)
 }
 
 func recordsText() string {
@@ -265,8 +265,8 @@ func recordsText() string {
 	return out.String()
 }
 
-// TestRecords: this build reads the records of all formats, and writes those of the present one as they were written
-// before.
+// TestRecords checks that this build reads the records of all formats, and writes records of the present format
+// unchanged.
 func TestRecords(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "records.txt"))
 	if err != nil || len(files) == 0 {
@@ -279,7 +279,7 @@ func TestRecords(t *testing.T) {
 		}
 		isPresent := filepath.Dir(file) == present
 		if isPresent && string(text) != recordsText() {
-			t.Errorf("%s: records are written in another way now:\n%s", file, recordsText())
+			t.Errorf("%s: the format of records has changed:\n%s", file, recordsText())
 		}
 		for line := range strings.Lines(string(text)) {
 			kind, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -295,7 +295,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// split cuts a partition in two, as its log does it.
+// split splits a partition in two, as its log does.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
 	s, err := s.BeginSplit(id, at, topology.ByOperator, time.UnixMilli(1e12))
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestAlterWhileWriting proves that prepared statements go on to write and read what they say while other columns of
-// the table are added, dropped and added again with the same type, through all nodes and over both versions of the
-// protocol: no acknowledged write is lost, no value stands in another column, and the only errors are those that the
-// driver deals with.
+// TestAlterWhileWriting checks that prepared statements keep writing and reading the right columns while other columns
+// of the table are added, dropped, and added again with the same type. The changes go through all nodes and both
+// protocol versions. No acknowledged write may be lost, no value may appear in another column, and only errors that
+// the driver handles may occur.
 func TestAlterWhileWriting(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -89,7 +89,7 @@ func TestAlterWhileWriting(t *testing.T) {
 			for lane, end := range last {
 				for k := lane; k <= end && end > 0; k += lanes {
 					if !rows[k] {
-						t.Errorf("row %d was acknowledged and is not there", k)
+						t.Errorf("acknowledged row %d is missing", k)
 					}
 				}
 			}
@@ -109,14 +109,14 @@ func write(s *gocql.Session, table string, k int) error {
 	return b.Exec()
 }
 
-// readBack reads a row by all its columns, whichever there are: their number changes under the statement.
+// readBack reads all columns of a row. The number of columns changes while the statement is in use.
 func readBack(s *gocql.Session, table string, k int) error {
 	row := map[string]any{}
 	if err := s.Query("SELECT * FROM "+table+" WHERE k = ?", k).Consistency(gocql.Quorum).MapScan(row); err != nil {
 		return err
 	}
 	if row["k"] != k || row["m"] != fmt.Sprint("m", k) || row["z"] != -k {
-		return fmt.Errorf("it is read as %v", row)
+		return fmt.Errorf("read %v", row)
 	}
 	for _, column := range []string{"a", "n"} {
 		if v, ok := row[column]; ok && v != 0 && v != "" {

@@ -18,11 +18,11 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// apart gives every node an address of its own with one port for all: the driver does not look at the ports that nodes
-// say they have.
+// apart gives every node a separate address with the same port, because the driver ignores the ports in the nodes'
+// metadata.
 func apart(t *testing.T) func(i int, o *node.Options) {
 	if runtime.GOOS != "linux" {
-		t.Skip("needs 127.0.0.2 and on")
+		t.Skip("needs addresses from 127.0.0.2 on")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,8 +35,8 @@ func apart(t *testing.T) func(i int, o *node.Options) {
 	return func(i int, o *node.Options) { o.CQL = fmt.Sprintf("127.0.0.%d:%d", i+1, port) }
 }
 
-// TestDriverOnCluster proves that what works with one node works with four and with six, of which the driver is told
-// one and finds the others.
+// TestDriverOnCluster checks that everything that works with one node works with four and with six nodes. The driver
+// gets the address of one node and discovers the others.
 func TestDriverOnCluster(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -67,7 +67,7 @@ func TestDriverOnCluster(t *testing.T) {
 	}
 }
 
-// everybody proves that the driver's requests reach every node.
+// everybody checks that the driver's requests reach every node.
 func everybody(t *testing.T, s *gocql.Session, n int) {
 	seen := map[gocql.UUID]bool{}
 	for range 20 * n {
@@ -78,13 +78,13 @@ func everybody(t *testing.T, s *gocql.Session, n int) {
 		seen[id] = true
 	}
 	if len(seen) != n {
-		t.Errorf("the driver asked %d of %d nodes", len(seen), n)
+		t.Errorf("the driver used %d of %d nodes", len(seen), n)
 	}
 }
 
-// scanPages reads ks.t page by page and returns how many rows came, which have to be numbered. A page is asked for
-// again while the driver's connections end: how many of its own repetitions are lost so depends on the machine. An
-// error that a node answers is one. It gives up between pages when it is to stop.
+// scanPages reads ks.t page by page and returns the number of rows, which must be numbered. It repeats a page while
+// the driver's connections end, because the number of the driver's own retries that fail this way depends on the
+// machine. Error responses of nodes are returned. It stops between pages when stop returns true.
 func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 	var state []byte
 	for {
@@ -95,7 +95,7 @@ func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 				break
 			}
 			if got != page {
-				return next, fmt.Errorf("row %d came where %d was to come", got, page)
+				return next, fmt.Errorf("got row %d, want row %d", got, page)
 			}
 			page = got + 1
 		}
@@ -116,9 +116,8 @@ func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 	}
 }
 
-// TestPagingThroughRestarts proves that pages go on where they were while every node in turn is stopped, so that
-// leaders move, and started again, and that the driver uses the nodes that came back, with the statement it prepared
-// before.
+// TestPagingThroughRestarts checks that paging resumes at the same position while every node in turn is stopped, so
+// that leaders move, and restarted. The driver must use the restarted nodes with its existing prepared statement.
 func TestPagingThroughRestarts(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -153,7 +152,7 @@ func TestPagingThroughRestarts(t *testing.T) {
 		n := 0
 		for ; !done.Load(); n++ {
 			if next, err := scanPages(s, done.Load); err != nil || next != rows && !done.Load() {
-				t.Errorf("%d rows of %d came: %v", next, rows, err)
+				t.Errorf("got %d rows, want %d: %v", next, rows, err)
 				break
 			}
 		}

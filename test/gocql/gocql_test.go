@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gocql runs the Go driver that applications use against a node in this process. The Python and Node.js drivers
-// and cqlsh are in test/compat.
+// Package gocql runs the Go driver that applications use against a node in this process. The Python and Node.js
+// drivers and cqlsh are tested in test/compat.
 package gocql
 
 import (
@@ -46,8 +46,8 @@ func exec(t *testing.T, s *gocql.Session, stmt string, args ...any) {
 	}
 }
 
-// TestDriver proves what an application does first, over both protocol versions the driver speaks and over a table of
-// 16 physical partitions: schema, prepared writes, paging, tokens, batches, conditions, types, errors.
+// TestDriver checks the first steps of an application with both protocol versions of the driver and a table of 16
+// physical partitions: schema, prepared writes, paging, tokens, batches, conditions, types, and errors.
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: 16})
@@ -74,8 +74,8 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// paging proves that 10,000 rows written with prepared statements come back in order, page by page, and a scan of all
-// partitions finds every row once.
+// paging checks that 10,000 rows written with prepared statements are returned in order, page by page, and that a scan
+// of all partitions returns every row once.
 func paging(t *testing.T, s *gocql.Session, ks string) {
 	const rows = 10_000
 	insert := "INSERT INTO " + ks + ".wide (p, c, v, tags, m, l) VALUES (?, ?, ?, ?, ?, ?)"
@@ -123,7 +123,7 @@ func paging(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// tokens proves that the server's tokens are those of the ring that token-aware drivers compute.
+// tokens checks that the server's tokens equal the tokens that token-aware drivers compute.
 func tokens(t *testing.T, s *gocql.Session, ks string) {
 	for _, p := range []string{"theo", "Beef Products", "é", "0123456789abcdefg\u00ff"} {
 		exec(t, s, "INSERT INTO "+ks+".wide (p, c) VALUES (?, 1)", p)
@@ -137,8 +137,8 @@ func tokens(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// askedByForks proves that what ScyllaDB's fork of the driver asks for each table when it reads the metadata of a
-// keyspace has an answer, of no rows. The fork is not in the module proxy: this is its statement.
+// askedByForks checks that the statement by which ScyllaDB's fork of the driver reads the metadata of each table
+// succeeds with no rows. The fork is not in the module proxy.
 func askedByForks(t *testing.T, s *gocql.Session, ks string) {
 	iter := s.Query("SELECT * FROM system_schema.scylla_tables WHERE keyspace_name = ? AND table_name = ?", ks,
 		"wide").Iter()
@@ -150,7 +150,7 @@ func askedByForks(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// schemaEvents proves that another session's metadata follows DDL.
+// schemaEvents checks that another session's metadata follows DDL.
 func schemaEvents(t *testing.T, s, other *gocql.Session, ks string) {
 	if _, err := other.KeyspaceMetadata(ks); err != nil {
 		t.Fatal(err)
@@ -212,8 +212,8 @@ func conditions(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// alter proves that sessions that have prepared SELECT * see new columns, whichever of them prepares it again after
-// ALTER TABLE.
+// alter checks that sessions that have prepared SELECT * see new columns, whichever session prepares the statement
+// again after ALTER TABLE.
 func alter(t *testing.T, s, other *gocql.Session, ks string) {
 	exec(t, s, "CREATE TABLE "+ks+".grows (k int PRIMARY KEY, m text)")
 	exec(t, s, "INSERT INTO "+ks+".grows (k, m) VALUES (1, 'm')")

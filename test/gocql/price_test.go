@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/nodes"
 )
 
-// connectTo connects to one node alone.
+// connectTo connects to one node only.
 func connectTo(t *testing.T, addr string) *gocql.Session {
 	t.Helper()
 	host, _, err := net.SplitHostPort(addr)
@@ -35,9 +35,9 @@ func connectTo(t *testing.T, addr string) *gocql.Session {
 	return s
 }
 
-// TestPricesOnCluster proves that on each of four nodes, of which one leads and the others ask it, EXPLAIN names the
-// price that the statement then has, a ceiling below it refuses the statement with nothing done, and one that is equal
-// does not.
+// TestPricesOnCluster checks on each of four nodes, one of which is the leader, that EXPLAIN reports the cost that the
+// statement then has. A charge limit below that cost must reject the statement without an effect, and a charge limit
+// equal to it must not.
 func TestPricesOnCluster(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -87,15 +87,15 @@ func TestPricesOnCluster(t *testing.T) {
 			}
 			var refused gocql.RequestError
 			if _, err := within(want - 0.001); !errors.As(err, &refused) || refused.Code() != gocql.ErrCodeInvalid {
-				t.Errorf("node %d: %s for less than %v: %v", i, stmt, want, err)
+				t.Errorf("node %d: %s with a charge limit below %v: %v", i, stmt, want, err)
 			}
 			if ru, err := within(want); err != nil || math.Abs(ru-want) > 1e-9 {
-				t.Errorf("node %d: %s costs %v, %v was expected: %v", i, stmt, ru, want, err)
+				t.Errorf("node %d: %s costs %v, EXPLAIN reports %v: %v", i, stmt, ru, want, err)
 			}
 		}
 	}
 	var n int
 	if err := first.Query("SELECT n FROM prices.counters WHERE k = 3").Scan(&n); err != nil || n != 5 {
-		t.Errorf("the counter was refused four times and added to four times, and is %d: %v", n, err)
+		t.Errorf("the counter was rejected four times and incremented four times, but is %d: %v", n, err)
 	}
 }

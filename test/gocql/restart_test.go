@@ -19,15 +19,15 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-var restarts = flag.Int("gocql.restarts", 3, "how often TestRestartsUnderLoad restarts a node")
+var restarts = flag.Int("gocql.restarts", 3, "number of restarts of TestRestartsUnderLoad")
 
-// TestRestartsUnderLoad proves that nodes can be stopped in order and started again under a load of reads, writes,
-// conditions and counters from a driver with its default policies, which repeats nothing.
+// TestRestartsUnderLoad checks that nodes can be stopped in order and restarted under a load of reads, writes,
+// conditions, and counters from a driver with its default policies, which never retries.
 //
-// CQL has no message that announces the end of a connection: what a client sends after the server has closed one, and
-// before it knows, is lost, and the busier the machine the later it knows. So requests may fail with the end of their
-// connection; the test fails if there are more of them than workers at each restart, or if a node answers with an
-// error.
+// CQL has no message that announces the end of a connection. A request that a client sends after the server has closed
+// the connection is lost, and the busier the machine, the later the client notices. Requests may therefore fail with
+// the end of their connection. The test fails if more requests fail per restart than there are workers, or if a node
+// returns an error.
 func TestRestartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -61,17 +61,17 @@ func TestRestartsUnderLoad(t *testing.T) {
 	}
 	l.done.Store(true)
 	l.wg.Wait()
-	t.Logf("%d restarts in %v, %d requests, %d lost with their connections", *restarts,
+	t.Logf("%d restarts in %v, %d requests, %d failed with their connections", *restarts,
 		time.Since(began).Round(time.Second), l.requests.Load(), l.lost.Load())
 	if l.lost.Load() > int64(restartWorkers**restarts) {
-		t.Errorf("%d requests were lost in %d restarts", l.lost.Load(), *restarts)
+		t.Errorf("%d requests failed in %d restarts", l.lost.Load(), *restarts)
 	}
 }
 
-// restartWorkers is how many requests are made at a time.
+// restartWorkers is the number of concurrent requests.
 const restartWorkers = 8
 
-// restartLoad is what workers ask while nodes are restarted.
+// restartLoad runs the requests while nodes are restarted.
 type restartLoad struct {
 	t              *testing.T
 	s              *gocql.Session
@@ -81,13 +81,13 @@ type restartLoad struct {
 	phase          atomic.Value // of the restart
 }
 
-// await returns when so many more requests were made.
+// await returns after the given number of further requests.
 func (l *restartLoad) await(more int64) {
 	want := l.requests.Load() + more
 	poll.Until(l.t, "the load", func() bool { return l.requests.Load() >= want || l.t.Failed() })
 }
 
-// run asks in turn for a write, a read, a condition and a counter.
+// run makes a write, a read, a conditional write, and a counter update in turn.
 func (l *restartLoad) run(worker int) {
 	for i := 0; !l.done.Load(); i++ {
 		k := 1000*worker + i/4%100

@@ -19,18 +19,18 @@ import (
 )
 
 var (
-	crossing   = flag.Bool("crossing", false, "have TestDriversStayOnTarget merge partitions across tokens of the ring, too")
-	targetTime = flag.Duration("target", 3*time.Second, "how long each driver of TestDriversStayOnTarget works")
-	python     = flag.String("python", "", "a Python with cassandra-driver, for the tests with drivers")
-	java       = flag.String("java", "", "a class path with java-driver-core, for the tests with drivers")
+	crossing   = flag.Bool("crossing", false, "also merge partitions across tokens of the ring in TestDriversStayOnTarget")
+	targetTime = flag.Duration("target", 3*time.Second, "duration of each driver's work in TestDriversStayOnTarget")
+	python     = flag.String("python", "", "Python interpreter with cassandra-driver for the driver tests")
+	java       = flag.String("java", "", "class path with java-driver-core for the driver tests")
 )
 
-// targetTables is how many tables there are. On six nodes each begins with six partitions.
+// targetTables is the number of tables. On six nodes, each starts with six partitions.
 const targetTables = 10
 
-// TestDriversStayOnTarget proves that of the requests of drivers that are aware of tokens, nine in ten come to a node
-// that has a replica: on six nodes, while about 64 partitions of ten tables split, merge and move all the time. Which
-// nodes those are the drivers compute from system.peers.
+// TestDriversStayOnTarget checks that nine in ten requests of token-aware drivers reach a node with a replica, on six
+// nodes, while about 64 partitions of ten tables continuously split, merge, and move. The drivers compute the replicas
+// from system.peers.
 func TestDriversStayOnTarget(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -44,7 +44,7 @@ func TestDriversStayOnTarget(t *testing.T) {
 	}
 	c.Settle()
 	stirrer := stir.New(t, 1, c.Webs()...)
-	// A partition that crosses a token of the ring is in part where drivers do not expect it.
+	// Drivers expect a part of a partition that crosses a token of the ring on other nodes.
 	stirrer.Siblings = !*crossing
 	var stirring sync.WaitGroup
 	stop := make(chan struct{})
@@ -96,8 +96,8 @@ func TestDriversStayOnTarget(t *testing.T) {
 	other("java", *java, "java", "-cp", *java, "../compat/java/OnTarget.java")
 }
 
-// onTarget has a driver work, and wants nine in ten of the partitions that were asked to have a replica where the
-// request came to.
+// onTarget runs a driver. It requires that nine in ten of the requested partitions have a replica on the node that
+// received the request.
 func onTarget(t *testing.T, c *nodes.Cluster, work func()) {
 	t.Helper()
 	touched, astray := asked(t, c)
@@ -107,11 +107,11 @@ func onTarget(t *testing.T, c *nodes.Cluster, work func()) {
 	t.Logf("%.0f partitions were asked, %.0f of them from a node without a replica: %.2f %% on target, "+
 		"%.0f a second", touched, astray, 100*(1-astray/touched), touched/targetTime.Seconds())
 	if astray > touched/10 {
-		t.Error("fewer than nine in ten were on target")
+		t.Error("fewer than nine in ten requests reached a replica")
 	}
 }
 
-// asked sums counters over the nodes.
+// asked returns the sums of counters over the nodes.
 func asked(t *testing.T, c *nodes.Cluster) (touched, astray float64) {
 	t.Helper()
 	for _, web := range c.Webs() {

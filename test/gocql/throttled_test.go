@@ -20,9 +20,9 @@ import (
 	"github.com/ilion-db/ilion"
 )
 
-// backOff is a retry policy that finds the time to wait in a refusal as two published ones for Azure Cosmos DB do: that
-// for gocql by the marks of the status code 429 and in the second part between commas, that for the Java driver in any
-// such part that is one name and one value.
+// backOff is a retry policy that reads the wait time from a throttling error in the same way as two published policies
+// for Azure Cosmos DB. The policy for gocql looks for the status code 429 and reads the second comma-separated part.
+// The policy for the Java driver reads any part that consists of one name and one value.
 type backOff struct {
 	mu     sync.Mutex
 	waited []time.Duration
@@ -74,13 +74,13 @@ func chargeOf(payload map[string][]byte) float64 {
 
 const (
 	throttledWrites = 20
-	// kb100 is a value with which a row of throttled.t has 100 KB and costs 50 request units.
+	// kb100 is the size of a value with which a row of throttled.t has 100 KB and costs 50 request units.
 	kb100 = 100<<10 - 21
 )
 
-// TestDriversAreThrottled proves that programs on a table of 400 request units a second are told what each write costs,
-// are refused when they write faster than that, wait for as long as they are told, and succeed, with retry policies as
-// those published for Azure Cosmos DB: twenty writes of 50 request units each, which take more than a second.
+// TestDriversAreThrottled checks programs on a table with 400 request units per second. They must receive the cost of
+// each write, be throttled when they write faster, wait for the requested time, and succeed with retry policies like
+// the ones published for Azure Cosmos DB. Twenty writes of 50 request units each take more than a second.
 func TestDriversAreThrottled(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{})
@@ -98,7 +98,8 @@ func TestDriversAreThrottled(t *testing.T) {
 		table("gocql")
 		policy := &backOff{}
 		began := time.Now()
-		// On a machine that takes long for a write the next is due anyway: then it takes a few more until one waits.
+		// On a slow machine the next write may already be within the limit; then more writes are needed until one
+		// waits.
 		writes := int64(0)
 		for ; writes < throttledWrites || len(policy.waited) == 0 && writes < 50*throttledWrites; writes++ {
 			it := s.Query("INSERT INTO throttled.gocql (k, v) VALUES (?, ?)", writes, make([]byte, kb100)).
@@ -111,9 +112,9 @@ func TestDriversAreThrottled(t *testing.T) {
 		took := time.Since(began)
 		t.Logf("%d writes of 50 RU at 400 RU/s took %v, with %d waits: %v", writes, took, len(policy.waited),
 			policy.waited)
-		// It begins with what is due in a second, and the last one leaves a debt.
+		// The table starts with the units of one second, and the last write leaves a debt.
 		if len(policy.waited) == 0 || len(policy.failed) > 0 || took < time.Second {
-			t.Errorf("texts that are not understood: %q", policy.failed)
+			t.Errorf("error texts that the policy cannot parse: %q", policy.failed)
 		}
 	})
 	host, port, err := net.SplitHostPort(db.CQLAddr().String())
@@ -145,14 +146,14 @@ func TestDriversAreThrottled(t *testing.T) {
 	}
 }
 
-// priceOf executes a statement and says what it has cost.
+// priceOf executes a statement and returns its cost.
 func priceOf(s *gocql.Session, stmt string, args ...any) (ru float64, err error) {
 	it := s.Query(stmt, args...).CustomPayload(map[string][]byte{"RequestCharge": {1}}).Iter()
 	ru = chargeOf(it.GetCustomPayload())
 	return ru, it.Close()
 }
 
-// shop starts a database with the table shop.orders, and connects to it.
+// shop starts a database with the table shop.orders and connects to it.
 func shop(t *testing.T, orders string) (addr string, s *gocql.Session) {
 	t.Helper()
 	db, err := ilion.Start(t.Context(), ilion.Options{})
@@ -167,8 +168,8 @@ func shop(t *testing.T, orders string) (addr string, s *gocql.Session) {
 	return addr, s
 }
 
-// TestQueryPrice is the test of an application, as docs/request-units.md recommends it: the list of a customer's orders
-// costs at most 12 request units.
+// TestQueryPrice is an application test in the form that docs/request-units.md recommends. It checks that the list of
+// a customer's orders costs at most 12 request units.
 func TestQueryPrice(t *testing.T) {
 	_, s := shop(t, "(customer int, at int, items text, PRIMARY KEY (customer, at))")
 	for i := range 500 {
@@ -178,10 +179,10 @@ func TestQueryPrice(t *testing.T) {
 	const list = "SELECT at, items FROM shop.orders WHERE customer = ? ORDER BY at DESC LIMIT 50"
 	ru, err := priceOf(s, list, 7)
 	if err != nil || !(ru > 0 && ru <= 12) {
-		t.Errorf("the list of orders costs %.2f RU, 12 are allowed; %v", ru, err)
+		t.Errorf("the list of orders costs %.2f RU, limit 12 RU; %v", ru, err)
 	}
 
-	// Before anything is read, EXPLAIN says the same, and a ceiling holds.
+	// EXPLAIN reports the same cost without reading, and a charge limit applies.
 	row := map[string]any{}
 	explained := "EXPLAIN " + strings.Replace(list, "?", "7", 1) // gocql binds values to SELECT and the like only
 	if err := s.Query(explained).MapScan(row); err != nil || row["min_ru"] != ru || row["max_ru"] != ru ||
@@ -200,6 +201,6 @@ func TestQueryPrice(t *testing.T) {
 	}
 	var refused gocql.RequestError
 	if err := allow(ru - 0.01); !errors.As(err, &refused) || refused.Code() != gocql.ErrCodeInvalid {
-		t.Errorf("a ceiling below the price: %v", err)
+		t.Errorf("charge limit below the cost: %v", err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/nodes"
 )
 
-// transfer moves an amount between two accounts of an owner, if there is enough, and counts that. The driver prepares
-// only what ends with the word batch.
+// transfer moves an amount between two accounts of an owner if the balance is sufficient, and counts the transfer. The
+// driver only prepares statements that end with the word batch.
 const transfer = `BEGIN TRANSACTION
   LET source = (SELECT balance FROM tx.accounts WHERE owner = ? AND name = ?);
   SELECT source.balance, source.balance - ? AS left_over;
@@ -28,8 +28,9 @@ const transfer = `BEGIN TRANSACTION
 COMMIT TRANSACTION -- batch
 `
 
-// TestTransactions proves that prepared transactions with markers of clients that race over four nodes keep the sum of
-// the balances of each owner and are carried out once each, while readers see only whole ones.
+// TestTransactions checks prepared transactions with markers of clients that compete on four nodes. The transactions
+// must preserve the sum of each owner's balances and be applied once each, and readers must see only complete
+// transactions.
 func TestTransactions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts four nodes")
@@ -70,7 +71,7 @@ func TestTransactions(t *testing.T) {
 		readers.Go(func() {
 			for o := 0; ; o = (o + 1) % owners {
 				if total, _ := sum(s, o); total != accounts*opened {
-					t.Errorf("owner %d has %d, opened with %d", o, total, accounts*opened)
+					t.Errorf("owner %d has %d, want %d", o, total, accounts*opened)
 				}
 				select {
 				case <-stop:
@@ -107,11 +108,11 @@ func TestTransactions(t *testing.T) {
 	readers.Wait()
 	for o := range owners {
 		if total, count := sum(admin, o); total != accounts*opened || count != done[o].Load() {
-			t.Errorf("owner %d has %d and counts %d transfers, clients %d", o, total, count, done[o].Load())
+			t.Errorf("owner %d has %d and counts %d transfers, clients count %d", o, total, count, done[o].Load())
 		}
 	}
 	err := admin.Query(transfer, 0, "a0", int64(1), int64(1), int64(1), 0, "a0", int64(1), 0, "a1", 1).Exec()
 	if err == nil || !strings.Contains(err.Error(), "both owner = 0 and owner = 1") {
-		t.Errorf("a transaction that leaves its owner: %v", err)
+		t.Errorf("transaction across owners: %v", err)
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestUsersAreShown proves that a user is shown with what it asked, what that cost, and what was refused as too much;
-// where nobody logs in the address is the user.
+// TestUsersAreShown checks that users are listed with their requests, the cost of these requests, and their throttled
+// requests. Without logins, the address is the user.
 func TestUsersAreShown(t *testing.T) {
 	addr, s := shop(t, "(customer int PRIMARY KEY, items text) WITH throughput = 400")
 	written, refused := 0, 0
 	write := func() {
 		const insert = "INSERT INTO shop.orders (customer, items) VALUES (?, ?)"
-		// Nearly 50 RU each: there is no machine that cannot do that more often than eight times a second.
+		// Each write costs nearly 50 RU. Every machine can make more than eight of them per second.
 		err := s.Query(insert, written, strings.Repeat("x", kb100)).Exec()
 		switch {
 		case err == nil:
@@ -31,8 +31,8 @@ func TestUsersAreShown(t *testing.T) {
 		write()
 	}
 	host, _, _ := strings.Cut(addr, ":")
-	poll.Until(t, "the user is shown", func() bool {
-		write() // what is a second is that of the last ten
+	poll.Until(t, "the user is listed", func() bool {
+		write() // the rate per second is an average over the last ten seconds
 		var user string
 		var units, perSecond float64
 		var requests, throttled int

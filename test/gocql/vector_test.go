@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion"
 )
 
-// TestVectors proves that the driver writes and reads vectors of elements of a fixed width and of any length, inside
-// each other and in collections, as values and as a clustering key, over both versions of the protocol.
+// TestVectors checks that the driver writes and reads vectors with elements of fixed and variable length, nested and
+// in collections, as values and as a clustering key, with both protocol versions.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{})

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestCapacity proves that the tables of docs/capacity.md come of the price list, and of the figures that
-// docs/benchmarks/performance.md has measured.
+// TestCapacity checks that the tables of docs/capacity.md follow from the price list and from the measurements in
+// docs/benchmarks/performance.md.
 func TestCapacity(t *testing.T) {
 	page, err := os.ReadFile("../../docs/capacity.md")
 	if err != nil {
@@ -59,16 +59,16 @@ func TestCapacity(t *testing.T) {
 		}
 	}
 	if rows != 12 {
-		t.Errorf("%d rows were computed", rows)
+		t.Errorf("checked only %d rows", rows)
 	}
 }
 
-// figure is a number of a page.
+// figure returns a number from a page.
 func figure(t *testing.T, page, pattern string) float64 {
 	t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(page)
 	if m == nil {
-		t.Fatalf("no figure for %s", pattern)
+		t.Fatalf("found no figure for %s", pattern)
 	}
 	v, err := strconv.ParseFloat(m[1], 64)
 	if err != nil {

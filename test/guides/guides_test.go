@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guides holds the test that the guides in docs/ do what they show.
+// Package guides checks that the examples of the guides in docs/ have the results that the guides show.
 //
-// Every block of a guide that is marked as cql is carried out by the shell, in the order of the page, on a node of its
-// own. What the block behind it shows, if that is marked as nothing, is what the shell has written; -rewrite puts it
-// there.
+// The shell executes every block of a guide that is marked as cql, in the order of the page, on a separate node. The
+// next block, if it has no mark, must equal the output of the shell; -rewrite replaces it with the actual output.
 package guides
 
 import (
@@ -20,18 +19,18 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/shell"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write into the guides what the shell writes")
+var rewrite = flag.Bool("rewrite", false, "write the output of the shell to the guides")
 
-// guides are the pages, and how many blocks each has at least.
+// guides maps the pages to their minimum number of blocks.
 var guides = map[string]int{
 	"data-modeling.md": 8, "consistency.md": 1, "capacity.md": 2, "migrate-from-cassandra.md": 1,
 	"migrate-from-cosmos-db.md": 3, "vectors.md": 5, "views.md": 1,
 }
 
-// example is a block of CQL, with the block that shows what came of it, if there is one.
+// example matches a block of CQL, with the block that shows its result, if there is one.
 var example = regexp.MustCompile("(?s)```cql\n(.*?)```\n(\n```\n(.*?)```\n)?")
 
-// TestGuides proves that the statements of the guides do what the guides show.
+// TestGuides checks that the statements of the guides have the results that the guides show.
 func TestGuides(t *testing.T) {
 	for page, least := range guides {
 		t.Run(page, func(t *testing.T) {
@@ -47,7 +46,7 @@ func TestGuides(t *testing.T) {
 			defer db.Close()
 			blocks := example.FindAllStringSubmatchIndex(string(text), -1)
 			if len(blocks) < least {
-				t.Fatalf("%d blocks, at least %d are expected", len(blocks), least)
+				t.Fatalf("found %d blocks, want at least %d", len(blocks), least)
 			}
 			var out strings.Builder
 			s, err := shell.New(t.Context(), shell.Options{Addr: db.CQLAddr().String(), Consistency: dberr.One,
@@ -56,7 +55,7 @@ func TestGuides(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			var is strings.Builder // the page as it has to be
+			var is strings.Builder // the corrected page
 			end := 0
 			for _, b := range blocks {
 				out.Reset()
@@ -87,7 +86,8 @@ func TestGuides(t *testing.T) {
 	}
 }
 
-// block is what the shell wrote as a page shows it: without blank lines around it and blanks at the ends of lines.
+// block returns the output of the shell in the form of a page: without blank lines around it and without trailing
+// spaces.
 func block(text string) string {
 	lines := strings.Split(strings.Trim(text, "\n"), "\n")
 	for i := range lines {

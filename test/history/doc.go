@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history judges what the clients of a store did and saw: whether their transactions were serializable, in the
-// order of time, and if not, which anomaly it is, and whether snapshot isolation would have allowed it.
+// Package history checks the requests and results of a store's clients: whether their transactions were serializable
+// in the order of time. If not, it determines the anomaly, and whether snapshot isolation would have allowed it.
 //
-// It is Adya's graph of dependencies. Its nodes are transactions; one depends on another if it overwrote or read what
-// that one wrote, or read what that one overwrote, or began when that one had ended. Each version of an item is written
-// once, and who writes it says what it was written over, as far as that is known: so the order of versions is given
-// and not guessed, and a cycle is a proof. What is not known is left out, which hides cycles and never makes one.
+// It uses Adya's dependency graph. The nodes of the graph are transactions. A transaction depends on another one if it
+// overwrote or read a version that the other wrote, if it overwrote a version that the other read, or if it started
+// after the other had ended. Each version of an item is written once, and its writer reports the version that it
+// replaced, as far as that is known. The order of versions is therefore known rather than guessed, and a cycle is a
+// proof. Unknown dependencies are omitted, which can hide cycles but never create one.
 //
-// Start at Check.
+// Start reading at Check.
 package history

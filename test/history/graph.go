@@ -8,18 +8,18 @@ import (
 	"sort"
 )
 
-// kind is why one transaction depends on another, or some of the reasons.
+// kind is a set of reasons why one transaction depends on another.
 type kind uint8
 
 const (
-	ww kind = 1 << iota // it overwrote what the other one wrote
-	wr                  // it read what the other one wrote
-	rw                  // it overwrote what the other one read
-	rt                  // it began when the other one had ended
+	ww kind = 1 << iota // it overwrote a version that the other wrote
+	wr                  // it read a version that the other wrote
+	rw                  // it overwrote a version that the other read
+	rt                  // it started after the other had ended
 )
 
-// edge leads to a transaction that depends on another. Nodes behind those of the transactions are moments, at each of
-// which one has ended.
+// edge leads to a dependent transaction. The nodes after the transactions are moments, at each of which one
+// transaction has ended.
 type edge struct {
 	from, to int
 	kind     kind
@@ -37,7 +37,7 @@ func (g *graph) add(from, to int, k kind, item string) {
 	}
 }
 
-// build makes the graph. It returns a verdict for what is wrong without a cycle.
+// build builds the graph. It returns a verdict for faults that need no cycle.
 func (g *graph) build() *Verdict {
 	n := len(g.txns)
 	g.out = make([][]edge, n, 2*n)
@@ -79,15 +79,15 @@ func (g *graph) build() *Verdict {
 			}
 		}
 	}
-	for i := range g.out { // what was added by the order of a map
+	for i := range g.out { // map iteration has added the edges in random order
 		slices.SortFunc(g.out[i], func(a, b edge) int { return a.to - b.to })
 	}
 	g.addTime()
 	return nil
 }
 
-// addTime makes a moment of each end, one after the other: from a transaction to the moment of its end, and from the
-// last moment before a transaction began to that.
+// addTime adds a moment for the end of each transaction, in order. Edges lead from a transaction to the moment of its
+// end, and to each transaction from the last moment before it started.
 func (g *graph) addTime() {
 	var ended []int
 	for i := range g.txns {
@@ -112,7 +112,7 @@ func (g *graph) addTime() {
 	}
 }
 
-// cycle is a short cycle of edges of some kinds, beginning with a transaction; nil if there is none.
+// cycle returns a short cycle of edges of some kinds that begins with a transaction, or nil.
 func (g *graph) cycle(kinds kind) []edge {
 	for _, part := range g.components(kinds) {
 		in := map[int]bool{}
@@ -134,8 +134,8 @@ func (g *graph) cycle(kinds kind) []edge {
 	return nil
 }
 
-// skew is a cycle that snapshot isolation does not allow, with a dependency on what was overwritten: one such, or, with
-// many, several of which none follows another.
+// skew returns a cycle with a dependency of kind rw that snapshot isolation does not allow. The cycle has one such
+// edge or, with many, several that are never adjacent.
 func (g *graph) skew(many bool) []edge {
 	kinds := ww | wr
 	if many {
@@ -160,12 +160,12 @@ func (g *graph) skew(many bool) []edge {
 	return nil
 }
 
-// path is a shortest way of edges of some kinds; nil if there is none. apart has no edge of the kind rw follow another
-// one, nor be the first or the last.
+// path returns a shortest path with edges of some kinds, or nil. With apart, edges of kind rw are not adjacent and are
+// neither the first nor the last edge.
 func (g *graph) path(from, to int, kinds kind, apart bool) []edge {
 	type state struct {
 		node int
-		rw   bool // the last edge was one
+		rw   bool // the last edge was of kind rw
 	}
 	begin := state{from, apart}
 	came := map[state]edge{}
@@ -193,7 +193,7 @@ func (g *graph) path(from, to int, kinds kind, apart bool) []edge {
 	return nil
 }
 
-// components are the sets of more than one node that reach each other by edges of some kinds (Tarjan).
+// components returns the strongly connected components with more than one node, for edges of some kinds (Tarjan).
 func (g *graph) components(kinds kind) (out [][]int) {
 	const unseen = 0
 	index, low, on := make([]int, len(g.out)), make([]int, len(g.out)), make([]bool, len(g.out))

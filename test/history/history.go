@@ -8,41 +8,41 @@ import (
 	"strings"
 )
 
-// Version is a version of an item. The empty value is that an item was not there before anybody wrote it.
+// Version is a version of an item. The empty value is the state before the first write.
 type Version struct{ Item, Value string }
 
-// Write is a version that was written. Over is the value that it took the place of, if that is Known.
+// Write is a version that was written. Over is the value that it replaced, if Known is set.
 type Write struct {
 	Version
 	Over  string
 	Known bool
 }
 
-// Never is the end of a transaction whose outcome is not known.
+// Never is the end of a transaction whose outcome is unknown.
 const Never = math.MaxInt64
 
-// Txn is a transaction: what it read, of others, and what it wrote, the last version of each item. Where its outcome is
-// not known it is in the history if somebody has seen that it was carried out.
+// Txn is a transaction: the versions that it read from other transactions, and the last version of each item that it
+// wrote. A transaction with an unknown outcome is in the history if its effect has been seen.
 type Txn struct {
 	Name string
-	// Begin and End are when it was asked for and answered, by one clock.
+	// Begin and End are the times of the request and the response, by one clock.
 	Begin, End int64
 	Reads      []Version
 	Writes     []Write
 }
 
-// Verdict is why a history is not serializable in the order of time.
+// Verdict is the reason why a history is not serializable in the order of time.
 type Verdict struct {
 	// Anomaly is its name.
 	Anomaly string
-	// Snapshot says that snapshot isolation does not allow it either, Timeless that it needs no clock to see it:
-	// without it the transactions are serializable, but not in the order of time.
+	// Snapshot is set if snapshot isolation does not allow the history, either. Timeless is set if the anomaly does
+	// not depend on time; otherwise the transactions are serializable, but not in the order of time.
 	Snapshot, Timeless bool
-	// Cycle are the transactions, each with what the next one depends on it by.
+	// Cycle lists the transactions, each with the dependency of the next transaction.
 	Cycle []string
 }
 
-// String is one line.
+// String returns the verdict on one line.
 func (v *Verdict) String() string {
 	not := "serializable in the order of time"
 	switch {
@@ -54,8 +54,8 @@ func (v *Verdict) String() string {
 	return fmt.Sprintf("%s, which is not %s: %s", v.Anomaly, not, strings.Join(v.Cycle, " "))
 }
 
-// Check returns nil for a history that is serializable in the order of time, as far as its writes say what they were
-// written over.
+// Check returns nil for a history that is serializable in the order of time, as far as its writes report the versions
+// that they replaced.
 func Check(txns []Txn) *Verdict {
 	g := &graph{txns: txns}
 	if v := g.build(); v != nil {
@@ -110,7 +110,7 @@ func (g *graph) verdict(anomaly string, cycle []edge, snapshot bool) *Verdict {
 	return v
 }
 
-// oneItem reports whether a cycle is about one item: an update was lost.
+// oneItem reports whether a cycle concerns one item, which means that an update was lost.
 func (g *graph) oneItem(cycle []edge) bool {
 	for _, e := range cycle {
 		if e.item != cycle[0].item {

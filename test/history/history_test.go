@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// parse reads a history: a transaction a line, as "name begin end: r x=1 w x=2/1 w y=3", where 2/1 is 2 written over 1,
-// x= is an item that was not there, and an end of - is an outcome that is not known.
+// parse reads a history with one transaction per line, as "name begin end: r x=1 w x=2/1 w y=3". 2/1 is the value 2
+// written over 1, x= is an item that did not exist, and an end of - is an unknown outcome.
 func parse(t *testing.T, text string) (out []Txn) {
 	t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -40,7 +40,7 @@ func parse(t *testing.T, text string) (out []Txn) {
 	return out
 }
 
-// TestVerdicts proves that each anomaly is found and called by its name, and what is none is not.
+// TestVerdicts checks that each anomaly is found and named correctly, and that valid histories are accepted.
 func TestVerdicts(t *testing.T) {
 	for _, c := range []struct{ name, history, want string }{
 		{"one after the other", "a 1 2: r x= w x=1/\nb 3 4: r x=1 w x=2/1\nc 5 6: r x=2", ""},
@@ -79,9 +79,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestSerialHistories proves that what a store does that carries out one transaction after the other is never called
-// anything else, and that of a store that reads from a snapshot, and refuses only what writes the same item, nothing
-// but write skew is.
+// TestSerialHistories checks that histories of a serial store are always accepted. Histories of a store that reads
+// from a snapshot and rejects only conflicting writes must only be reported for write skew.
 func TestSerialHistories(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -98,7 +97,7 @@ func TestSerialHistories(t *testing.T) {
 	}
 }
 
-// TestSkewIsFound proves that write skew is seen in histories of a store that allows it.
+// TestSkewIsFound checks that write skew is found in histories of a store that allows it.
 func TestSkewIsFound(t *testing.T) {
 	found := 0
 	for seed := range uint64(4) {
@@ -111,8 +110,8 @@ func TestSkewIsFound(t *testing.T) {
 	}
 }
 
-// random is a history of a store with few items, in which several transactions are under way at once. With snapshots a
-// transaction reads what was there when it began, and is given up if an item that it writes has changed since.
+// random returns a history of a store with few items and concurrent transactions. With snapshots, a transaction reads
+// the state at its start, and is aborted if an item that it writes has changed since.
 func random(rng *rand.Rand, n int, snapshots bool) (out []Txn) {
 	items := []string{"x", "y", "z"}
 	now := map[string]string{}

@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// columns is how wide prose in comments may be, a tab counting as four.
+// columns is the maximum width of prose in comments. A tab counts as four columns.
 const columns = 120
 
-// TestCommentsFit proves that comments are read without scrolling. Drawings, tables and code in comments, which are
-// indented, may be as wide as what they show, and so may words that cannot be cut.
+// TestCommentsFit checks that comments can be read without scrolling. Indented drawings, tables, and code in comments
+// may be wider, and so may words that cannot be broken.
 func TestCommentsFit(t *testing.T) {
 	eachFile(t, func(path string, source []byte) {
 		for i, line := range strings.Split(string(source), "\n") {
@@ -24,7 +24,7 @@ func TestCommentsFit(t *testing.T) {
 				continue
 			}
 			if n := width(line); n > columns {
-				t.Errorf("%s:%d: the comment is %d columns wide, at most %d are", path, i+1, n, columns)
+				t.Errorf("%s:%d: the comment is %d columns wide, the limit is %d", path, i+1, n, columns)
 			}
 		}
 	})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package house holds the architecture test: which package may import which, in one table.
+// Package house contains the architecture test: one table defines which package may import which.
 package house
 
 import (
@@ -16,8 +16,8 @@ import (
 
 const module = "github.com/ilion-db/ilion/"
 
-// wings lists the wings from the top of the house to the ground. A package imports packages of its own wing (as far as
-// sameWing allows) and of wings below; never a wing above, and route and control never each other.
+// wings lists the layers from the top down. A package may import packages of its own layer (if sameWing allows it) and
+// of lower layers, but never of a higher layer. route and control must not import each other.
 var wings = [][]string{
 	{"cmd/ilion"},
 	{"root", "internal/tool"},
@@ -29,8 +29,8 @@ var wings = [][]string{
 	{"internal/model"},
 }
 
-// sameWing lists, for wings whose packages have floors of their own, what each package may import of its neighbours.
-// A package of these wings that is not listed may import none.
+// sameWing lists, for packages of layers with sublayers, the packages of the same layer that each may import. A
+// package of these layers that is not listed may import none.
 var sameWing = map[string]string{
 	"internal/server/cql":          "internal/server/cqlwire internal/server/admission",
 	"internal/tool/bench":          "internal/tool/rawclient",
@@ -141,8 +141,8 @@ var sameWing = map[string]string{
 	"internal/tool/rawclient":    "",
 }
 
-// modelLibraries are the only packages outside the standard library that the model may import: leaves for numbers and
-// ids, the compression of model/archive, and the boot clock of model/sched.
+// modelLibraries lists the only packages outside the standard library that the model may import: libraries for numbers
+// and IDs, the compression of model/archive, and the boot clock of model/sched.
 var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid", "golang.org/x/sys/unix",
 	"golang.org/x/sys/cpu", "github.com/klauspost/compress/zstd"}
 
@@ -157,7 +157,7 @@ func wingOf(pkg string) int {
 	return -1
 }
 
-// imports returns package -> imported paths of all non-test files of the module.
+// imports returns the imported paths of all non-test files of the module by package.
 func imports(t *testing.T, root string) map[string]map[string]bool {
 	t.Helper()
 	out := map[string]map[string]bool{}
@@ -195,11 +195,11 @@ func imports(t *testing.T, root string) map[string]map[string]bool {
 	return out
 }
 
-// TestImportsPointDownwards proves that every import of the product is one the table above allows.
+// TestImportsPointDownwards checks that the table above allows every import of the product.
 func TestImportsPointDownwards(t *testing.T) {
 	all := imports(t, "../..")
 	if len(all) < 10 {
-		t.Fatalf("found only %d packages: the test looks at the wrong folder", len(all))
+		t.Fatalf("found only %d packages: the test searches the wrong folder", len(all))
 	}
 	pkgs := make([]string, 0, len(all))
 	for p := range all {
@@ -212,7 +212,7 @@ func TestImportsPointDownwards(t *testing.T) {
 		}
 		from := wingOf(pkg)
 		if from < 0 {
-			t.Errorf("%s stands in no wing of the house", pkg)
+			t.Errorf("%s is not in any layer", pkg)
 			continue
 		}
 		for imp := range all[pkg] {
@@ -223,7 +223,7 @@ func TestImportsPointDownwards(t *testing.T) {
 	}
 }
 
-// judge returns why pkg of wing from must not import imp, or "".
+// judge returns the reason why pkg of layer from must not import imp, or "".
 func judge(pkg string, from int, imp string) string {
 	if imp+"/" == module {
 		imp = module + "root"
@@ -236,23 +236,23 @@ func judge(pkg string, from int, imp string) string {
 					return ""
 				}
 			}
-			return "the model imports only the standard library and the leaves in modelLibraries"
+			return "the model may import only the standard library and the packages in modelLibraries"
 		}
 		return ""
 	}
 	to := wingOf(own)
 	switch {
 	case to < 0:
-		return "it stands in no wing of the house"
+		return "it is not in any layer"
 	case to < from:
-		return "an import must not climb"
+		return "a package must not import a higher layer"
 	case to == from:
 		for _, ok := range strings.Fields(sameWing[pkg]) {
 			if ok == own {
 				return ""
 			}
 		}
-		return "neighbours in a wing import each other only as sameWing says"
+		return "sameWing does not allow this import within the layer"
 	}
 	return ""
 }

@@ -10,11 +10,10 @@ import (
 	"testing"
 )
 
-// law is a numbered invariant where a package comment states it, such as (RG6).
+// law matches a numbered invariant in a package comment, such as (RG6).
 var law = regexp.MustCompile(`\(([A-Z]{1,2})[0-9]{1,2}\)`)
 
-// TestLawsAreNumberedOnce proves that the number of a law names one law: no two packages number theirs with the same
-// letters.
+// TestLawsAreNumberedOnce checks that the number of an invariant is unique: no two packages use the same letters.
 func TestLawsAreNumberedOnce(t *testing.T) {
 	packages := map[string]string{"I": "ARCHITECTURE.md"}
 	eachFile(t, func(path string, source []byte) {
@@ -25,12 +24,12 @@ func TestLawsAreNumberedOnce(t *testing.T) {
 		for _, m := range law.FindAllStringSubmatch(file.Doc.Text(), -1) {
 			here := filepath.Dir(path)
 			if there, ok := packages[m[1]]; ok && there != here {
-				t.Errorf("%s and %s both number their laws %s", there, here, m[1])
+				t.Errorf("%s and %s both number their invariants %s", there, here, m[1])
 			}
 			packages[m[1]] = here
 		}
 	})
 	if len(packages) < 20 {
-		t.Errorf("only %d packages state laws: the pattern finds too few", len(packages))
+		t.Errorf("found only %d packages with invariants: check the pattern", len(packages))
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// literalMin is the width from which a literal may make its line too wide: texts of errors are searched for, and
-// recorded bytes are compared, so both are kept whole.
+// literalMin is the width from which a literal may make its line too wide. Error texts are searched for and recorded
+// bytes are compared, so both must stay in one piece.
 const literalMin = 60
 
-// literalColumns is how wide a line with such a literal may be.
+// literalColumns is the maximum width of a line with such a literal.
 const literalColumns = 140
 
-// TestCodeFits proves that code is read without scrolling: a line has at most 120 columns, and at most literalColumns
-// with a long literal in it.
+// TestCodeFits checks that code can be read without scrolling: a line has at most 120 columns, or literalColumns with
+// a long literal.
 func TestCodeFits(t *testing.T) {
 	eachFile(t, func(path string, source []byte) {
 		whole := literals(source)
@@ -31,13 +31,13 @@ func TestCodeFits(t *testing.T) {
 				limit = literalColumns
 			}
 			if n := width(line); n > limit {
-				t.Errorf("%s:%d: the line is %d columns wide, at most %d are", path, i+1, n, limit)
+				t.Errorf("%s:%d: the line is %d columns wide, the limit is %d", path, i+1, n, limit)
 			}
 		}
 	})
 }
 
-// literals returns the lines, counted from 1, on which a literal of at least literalMin columns lies, or a part of one.
+// literals returns the lines, counted from 1, that contain a literal of at least literalMin columns, or a part of one.
 func literals(source []byte) map[int]bool {
 	files := token.NewFileSet()
 	file := files.AddFile("", files.Base(), len(source))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package linear lets many clients read and write a few registers over CQL, kills the server meanwhile if asked, and
-// has porcupine search for an order of all operations that explains every answer. There is none if a read saw what was
-// lost later, or two IF clauses won.
+// Package linear lets many clients read and write a few registers through CQL, and kills the server in the meantime if
+// requested. Porcupine then searches for an order of all operations that explains every response. No such order exists
+// if a read returned a value that was lost later, or if two IF clauses succeeded.
 package linear
 
 import (
@@ -27,15 +27,15 @@ import (
 )
 
 var (
-	rounds  = flag.Int("rounds", 3, "how often the process is killed")
-	seconds = flag.Float64("seconds", 0.5, "how long the clients work in a round")
-	clients = flag.Int("clients", 32, "how many clients there are")
+	rounds  = flag.Int("rounds", 3, "number of kills of the process")
+	seconds = flag.Float64("seconds", 0.5, "duration of a round")
+	clients = flag.Int("clients", 32, "number of clients")
 	levels  = []dberr.Consistency{dberr.Quorum, dberr.Serial, dberr.One}
 )
 
 const (
 	keys = 8
-	// checkTime bounds the search for an order.
+	// checkTime is the timeout of the search for an order.
 	checkTime = 2 * time.Minute
 )
 
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	process.Main(m)
 }
 
-// action is what a client asks of a register.
+// action is an operation of a client on a register.
 type action uint8
 
 const (
@@ -63,7 +63,7 @@ type input struct {
 	from, to int
 }
 
-// output is the answer; unknown if the connection broke before it came.
+// output is the response. It is unknown if the connection broke before the response.
 type output struct {
 	unknown bool
 	applied bool // of swap and create
@@ -84,8 +84,9 @@ func (in input) String() string {
 	return fmt.Sprintf("create %d", in.to)
 }
 
-// registers is the specification: a register holds one value, and every operation takes effect at one moment between
-// its call and its return, or, if its outcome is unknown, at one moment before the process ended or never.
+// registers is the specification: a register holds one value, and every operation takes effect at one point between
+// its call and its return. An operation with an unknown outcome takes effect at one point before the process ended, or
+// never.
 var registers = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{absent} },
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
@@ -143,7 +144,7 @@ func (h *history) add(op porcupine.Operation) {
 	h.ops = append(h.ops, op)
 }
 
-// end gives operations of unknown outcome the moment at which their process was gone.
+// end sets the end of operations with an unknown outcome to the time at which their process had ended.
 func (h *history) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,7 +156,7 @@ func (h *history) end() {
 	}
 }
 
-// client works until its connection breaks or until is reached.
+// client makes requests until its connection breaks or until is reached.
 func (h *history) client(t *testing.T, c *rawclient.Conn, id int, until time.Time) {
 	defer c.Close()
 	rng := rand.New(rand.NewPCG(uint64(id), uint64(h.values.Load())))
@@ -199,7 +200,7 @@ func (h *history) client(t *testing.T, c *rawclient.Conn, id int, until time.Tim
 	}
 }
 
-// perform runs an operation. The level matters for reads.
+// perform runs an operation. The level applies to reads.
 func perform(c *rawclient.Conn, in input, level dberr.Consistency) (output, error) {
 	if in.do != get {
 		level = dberr.Quorum
@@ -240,8 +241,8 @@ func perform(c *rawclient.Conn, in input, level dberr.Consistency) (output, erro
 	return out, nil
 }
 
-// TestKill proves that single-key operations of a node in batch mode are linearizable, whatever the consistency level
-// of the reads, over kills at any moment.
+// TestKill checks that single-key operations of a node in batch mode are linearizable, at any consistency level of the
+// reads, across kills at any time.
 func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and kills processes")
@@ -263,7 +264,7 @@ func TestKill(t *testing.T) {
 			}
 			wg.Go(func() { h.client(t, conn, id, until.Add(time.Minute)) })
 		}
-		time.Sleep(time.Until(until)) // how far the clients get is what varies
+		time.Sleep(time.Until(until)) // varies the progress of the clients
 		s.Kill()
 		wg.Wait()
 		h.end()
@@ -285,13 +286,13 @@ func (h *history) check(t *testing.T) {
 	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, checkTime); result {
 	case porcupine.Illegal:
 		path := filepath.Join(t.ArtifactDir(), "history.html")
-		t.Errorf("no order explains the %d answers: see %s (%v)", len(h.ops), path,
+		t.Errorf("no order explains the %d results: see %s (%v)", len(h.ops), path,
 			porcupine.VisualizePath(model, info, path))
 	case porcupine.Unknown:
 		t.Errorf("no order found in %s", checkTime)
 	}
 	if len(h.ops) < 100 {
-		t.Errorf("only %d operations: the test proves nothing", len(h.ops))
+		t.Errorf("only %d operations: the test checks nothing", len(h.ops))
 	}
 	t.Logf("%d operations, checked in %s", len(h.ops), time.Since(began))
 }

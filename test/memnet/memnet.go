@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memnet is a network in memory, for tests of code that speaks over connections: delays, cuts and losses are
-// asked for, and virtual time holds for it. Start at Network.
+// Package memnet is an in-memory network for tests of code that uses connections. Tests can inject delays, cuts, and
+// losses, and the network works with virtual time. Start reading at Network.
 package memnet
 
 import (
@@ -15,10 +15,11 @@ import (
 	"time"
 )
 
-// Network is a network in memory, for tests and simulations: named hosts, streams between them, and what can happen to
-// those. It has no randomness and no goroutines, and lives inside testing/synctest.
+// Network is an in-memory network for tests and simulations. It consists of named hosts, the streams between them, and
+// faults of these streams. It has no randomness and no goroutines, and runs inside testing/synctest.
 //
-// Everything holds for a directed pair of hosts: the bytes that one sends to the other, whichever of them dialled.
+// All settings apply to a directed pair of hosts: to the bytes that one host sends to the other, whichever host opened
+// the connection.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
@@ -30,7 +31,7 @@ type way struct {
 	mu    sync.Mutex
 	cut   bool
 	delay time.Duration
-	// changed is closed when cut is lifted.
+	// changed is closed when cut is removed.
 	changed chan struct{}
 	conns   map[*conn]struct{}
 }
@@ -51,8 +52,8 @@ func (n *Network) way(from, to string) *way {
 	return w
 }
 
-// Cut swallows silently what from sends to to, also the wish to connect, until it is lifted; then what was sent
-// arrives, as TCP repeats it.
+// Cut silently drops all data and connection attempts from one host to another until the cut is removed. The data then
+// arrives, as with TCP retransmission.
 func (n *Network) Cut(from, to string, cut bool) {
 	w := n.way(from, to)
 	w.mu.Lock()
@@ -64,7 +65,7 @@ func (n *Network) Cut(from, to string, cut bool) {
 	w.cut = cut
 }
 
-// Delay makes what from sends to to from now on arrive later.
+// Delay delays all data that from sends to to from now on.
 func (n *Network) Delay(from, to string, d time.Duration) {
 	w := n.way(from, to)
 	w.mu.Lock()
@@ -72,7 +73,7 @@ func (n *Network) Delay(from, to string, d time.Duration) {
 	w.delay = d
 }
 
-// Drop breaks the connections that from dialled to to: both ends see a reset, and what was under way is lost.
+// Drop breaks the connections that from opened to to: both ends see a reset, and data in flight is lost.
 func (n *Network) Drop(from, to string) {
 	w := n.way(from, to)
 	w.mu.Lock()
@@ -88,14 +89,14 @@ func (n *Network) Drop(from, to string) {
 	}
 }
 
-// state returns whether a direction is cut, its delay, and what is closed when the cut is lifted.
+// state returns whether a direction is cut, its delay, and the channel that is closed when the cut is removed.
 func (w *way) state() (cut bool, delay time.Duration, changed chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cut, w.delay, w.changed
 }
 
-// pass waits until a message came through; for connecting.
+// pass waits until a message has passed. It is used for connecting.
 func (w *way) pass(ctx context.Context) error {
 	for {
 		cut, delay, changed := w.state()
@@ -117,7 +118,7 @@ func (w *way) pass(ctx context.Context) error {
 	}
 }
 
-// Listen lets a host be dialled. Dialling a host that does not listen is refused.
+// Listen makes a host reachable. Connections to a host that does not listen are refused.
 func (n *Network) Listen(host string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,7 +130,7 @@ func (n *Network) Listen(host string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dialler returns what dials for a host.
+// Dialler returns a function that opens connections from a host.
 func (n *Network) Dialler(from string) func(ctx context.Context, to string) (net.Conn, error) {
 	return func(ctx context.Context, to string) (net.Conn, error) {
 		there, back := n.way(from, to), n.way(to, from)
@@ -195,7 +196,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close refuses further diallers and resets those that were not accepted.
+// Close refuses new connections and resets connections that were not accepted.
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		l.n.mu.Lock()
@@ -226,7 +227,7 @@ func (c *conn) Write(b []byte) (int, error) { return c.out.write(b) }
 func (c *conn) LocalAddr() net.Addr         { return c.local }
 func (c *conn) RemoteAddr() net.Addr        { return c.remote }
 
-// Close ends both directions; the other end reads what is under way, then io.EOF.
+// Close closes both directions. The other end reads the data in flight, then io.EOF.
 func (c *conn) Close() error {
 	c.out.close(false)
 	c.in.close(true)
@@ -263,7 +264,7 @@ type flow struct {
 	mu       sync.Mutex
 	segments []segment
 	bytes    int
-	// ended: the writer closed; gone: the reader did; err breaks both.
+	// ended is set when the writer has closed, and gone when the reader has closed. err breaks both ends.
 	ended, gone     bool
 	err             error
 	readBy, writeBy time.Time
@@ -271,13 +272,13 @@ type flow struct {
 	changed chan struct{}
 }
 
-// segment is what one write sent.
+// segment is the data of one write.
 type segment struct {
 	data []byte
 	due  time.Time
 }
 
-// flowBytes is what a connection holds between its ends.
+// flowBytes is the buffer size of a connection.
 const flowBytes = 256 << 10
 
 func newFlow(w *way) *flow { return &flow{way: w, changed: make(chan struct{})} }
@@ -315,8 +316,8 @@ func (f *flow) reset() {
 	f.signal()
 }
 
-// until waits for a change, for the cut to be lifted, or for one of the times, whichever comes first. It is called with
-// mu and returns with it.
+// until waits for a change, for the removal of the cut, or for one of the times, whichever comes first. The caller
+// must hold mu, and holds it again on return.
 func (f *flow) until(lifted chan struct{}, times ...time.Time) {
 	changed := f.changed
 	var at time.Time

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration imports from a live server by processes that are killed: of Ilion by default, of a real Cassandra
-// with -source.
+// Package migration imports from a live server with processes that are killed: from Ilion by default, and from a real
+// Cassandra with -source.
 package migration
 
 import (
@@ -33,12 +33,13 @@ import (
 var (
 	source = flag.String("source", "", "HOST:PORT of an Apache Cassandra to import from; its keyspaces uprofile and "+
 		"live are dropped (default: a node of Ilion)")
-	rows = flag.Int("rows", 800, "rows of the largest table")
+	rows = flag.Int("rows", 800, "number of rows of the largest table")
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// schema are tables that pages about partitioned tables have, one with cells of every kind, and one that counts.
+// schema holds tables that are common in articles about partitioned tables, a table with cells of every kind, and a
+// table of counters.
 var schema = []string{
 	"CREATE KEYSPACE uprofile WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 	"CREATE KEYSPACE live WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -58,7 +59,7 @@ var schema = []string{
 	"CREATE INDEX by_w ON live.big (w)",
 }
 
-// tables are those that are compared, with what is read of them.
+// tables maps the tables to compare to the columns that are read.
 var tables = map[string]string{
 	"uprofile.user": "user, id, message, writetime(message)", "uprofile.person": "firstname, lastname, id, message",
 	"live.magazine_name":      "id, name, writetime(name), publicationfrequency",
@@ -70,7 +71,7 @@ var tables = map[string]string{
 
 const perPartition = 50
 
-// statement is a random one.
+// statement returns a random statement.
 func statement(r *rand.Rand) string {
 	n := r.IntN
 	big := n(*rows)
@@ -161,7 +162,7 @@ func (i *importer) start(args ...string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, &out
 }
 
-// run has it end well.
+// run runs the import, which must succeed.
 func (i *importer) run(args ...string) {
 	i.t.Helper()
 	cmd, out := i.start(args...)
@@ -171,20 +172,20 @@ func (i *importer) run(args ...string) {
 	i.t.Logf("%v:\n%s", args, out)
 }
 
-// kill kills it when a time has passed, or when the checkpoint says that some ranges are done.
+// kill kills the import after a time, or when the checkpoint reports a number of completed ranges.
 func (i *importer) kill(ranges int, after time.Duration, args ...string) {
 	i.t.Helper()
 	cmd, _ := i.start(args...)
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // it was killed
 		close(ended)
 	}()
 	select {
 	case <-ended:
 	case <-time.After(after):
 	}
-	poll.UntilNone(i.t, "it is under way", 10*time.Minute, func() string {
+	poll.UntilNone(i.t, "the import is in progress", 10*time.Minute, func() string {
 		if ranges == 0 || i.done() >= ranges || cmd.ProcessState != nil {
 			return ""
 		}
@@ -192,10 +193,10 @@ func (i *importer) kill(ranges int, after time.Duration, args ...string) {
 	})
 	_ = cmd.Process.Kill() // it may have ended
 	<-ended
-	i.t.Logf("%v: killed with %d ranges done", args, i.done())
+	i.t.Logf("%v: killed after %d completed ranges", args, i.done())
 }
 
-// done is how many ranges the pass under way has done by the checkpoint.
+// done returns the number of ranges that the current pass has completed according to the checkpoint.
 func (i *importer) done() (n int) {
 	var state struct {
 		Pass   int
@@ -220,9 +221,9 @@ func (i *importer) done() (n int) {
 	return n
 }
 
-// TestLive imports from a server while it is written to, deleted from and given rows that end. The import is killed
-// while it makes the schema, copies, follows and verifies. When the writers have stopped it has to find both sides
-// equal by itself; whether they are is then found out in another way.
+// TestLive imports from a server while clients write rows, delete rows, and write rows that expire. The import is
+// killed while it creates the schema, copies, follows, and verifies. After the writers have stopped, it must find both
+// sides equal; the test then compares them independently.
 func TestLive(t *testing.T) {
 	from := *source
 	if from == "" {
@@ -277,16 +278,16 @@ func TestLive(t *testing.T) {
 	imp.kill(16, 0, "--follow", "--pause", "100ms")
 	stop()
 	writers.Wait()
-	t.Logf("%v statements were carried out meanwhile", written)
+	t.Logf("%v statements were executed in the meantime", written)
 	imp.run("--follow", "--until-equal", "--pause", "1s")
 	imp.kill(16, 0, "verify")
 	imp.run("verify")
 	for table, columns := range tables {
-		// Cells that end do so on both sides, but not at the same instant.
-		poll.UntilNone(t, "both sides are the same", 2*time.Minute, func() string {
+		// Cells expire on both sides, but not at the same instant.
+		poll.UntilNone(t, "both sides are equal", 2*time.Minute, func() string {
 			want, n := sum(t, from, table, columns)
 			if got, m := sum(t, to, table, columns); got != want || n != m {
-				return fmt.Sprintf("table %s: %d rows in the source, %d here, and they differ", table, n, m)
+				return fmt.Sprintf("table %s: %d rows in the source, %d in the target, with differences", table, n, m)
 			}
 			t.Logf("%s: %d rows", table, n)
 			return ""
@@ -294,7 +295,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// sum is that of the hashes of the rows of a table as text would show them.
+// sum returns the sum of the hashes of a table's rows in text form.
 func sum(t *testing.T, addr, table, columns string) (total uint64, n int) {
 	r := &bulk.Reader{Client: bulk.Client{Consistency: dberr.LocalQuorum, Retries: 5}, Addr: addr}
 	defer r.Close()

@@ -24,7 +24,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// doorTargets are what strangers reach: statements about roles, the HTTP door, the handshake of nodes.
+// doorTargets returns the targets that untrusted clients can reach: statements about roles, the HTTP endpoints, and
+// the handshake of nodes.
 func doorTargets() []target {
 	return []target{
 		{"statements about roles", roleTexts(), executeRoles},
@@ -33,7 +34,7 @@ func doorTargets() []target {
 	}
 }
 
-// fuzz is a target as a native one.
+// fuzz runs a target as a native fuzz target.
 func fuzz(f *testing.F, name string) {
 	for _, tg := range doorTargets() {
 		if tg.name != name {
@@ -51,15 +52,15 @@ func fuzz(f *testing.F, name string) {
 	}
 }
 
-// FuzzRoles proves that no statements about roles panic, give rights to a role that has none, or lead to a state that
-// its records do not hold.
+// FuzzRoles checks that statements about roles do not panic, do not give permissions to a role without permissions,
+// and do not lead to a state that differs from its records.
 func FuzzRoles(f *testing.F) { fuzz(f, "statements about roles") }
 
-// FuzzHTTP proves that no request gives an order, or sees what takes a permission, without that permission.
+// FuzzHTTP checks that no request can send an order, or read protected data, without the required permission.
 func FuzzHTTP(f *testing.F) { fuzz(f, "HTTP requests") }
 
-// FuzzJoin proves that nobody passes the handshake of nodes, on either side, without having proven the secret, and that
-// who has not hears nothing of the cluster.
+// FuzzJoin checks that a peer that has not proven the secret cannot complete the handshake of nodes on either side,
+// and receives no information about the cluster.
 func FuzzJoin(f *testing.F) { fuzz(f, "the join handshake") }
 
 func roleTexts() (out [][]byte) {
@@ -85,21 +86,21 @@ func roleTexts() (out [][]byte) {
 	return out
 }
 
-// roleWorld is a store of roles in which one of them acts.
+// roleWorld is a store of roles in which one role acts.
 type roleWorld struct {
 	state  *access.State
 	schema *schema.Schema
 	*roles.Executor
 }
 
-// newRoleWorld returns one that begins with the state of startRoles.
+// newRoleWorld returns a world with the state s.
 func newRoleWorld(s *access.State) *roleWorld {
 	w := &roleWorld{state: s, schema: schema.New()}
 	w.Executor = roles.New(w)
 	return w
 }
 
-// startRoles is the state that each input begins with.
+// startRoles returns the initial state for each input.
 func startRoles() *access.State {
 	return (&access.State{}).WithRole(&access.Role{Name: "boss", Login: true, Superuser: true}).
 		WithRole(&access.Role{Name: "low", Login: true}).WithGroup(&access.Group{Name: "office"}).
@@ -118,7 +119,7 @@ func (w *roleWorld) ApplyRoles(_ context.Context, c access.Change, actor string)
 	return warnings, err
 }
 
-// ask has a role execute a statement. It returns what is wrong with the error, if there is one.
+// ask executes a statement as a role. It returns a description of a wrong error, or "".
 func (w *roleWorld) ask(who, text string, tree parser.Statement) string {
 	_, _, err := w.Execute(context.Background(), &roles.Request{Statement: tree, Text: text,
 		Subject: w.state.Resolve(who, false), State: w.state, Schema: w.schema})
@@ -128,8 +129,8 @@ func (w *roleWorld) ask(who, text string, tree parser.Statement) string {
 	return ""
 }
 
-// executeRoles has low, which may nothing, and boss, who may everything, execute the statements, each in a world of
-// its own.
+// executeRoles executes the statements as low, which has no permissions, and as boss, which has all permissions, each
+// in a separate world.
 func executeRoles() func([]byte) string {
 	start := startRoles()
 	low, boss := newRoleWorld(start), newRoleWorld(start)
@@ -147,14 +148,14 @@ func executeRoles() func([]byte) string {
 		for key := range access.Changed(start, low.state) {
 			r := low.state.Role("low")
 			if key != "role/low" || r == nil || r.Superuser || len(r.Grants)+len(r.MemberOf) > 0 {
-				return "a role without rights changed " + key
+				return "a role without permissions changed " + key
 			}
 		}
 		return kept(boss.state, start)
 	}
 }
 
-// plain reports whether a statement has no password that would have to be hashed, which takes longer than all else.
+// plain reports whether a statement has no password that must be hashed. Hashing takes longer than everything else.
 func plain(tree parser.Statement) bool {
 	switch s := tree.(type) {
 	case *parser.CreateRole:
@@ -165,15 +166,15 @@ func plain(tree parser.Statement) bool {
 	return true
 }
 
-// kept reports what is wrong with the records of a state: whoever follow them has to have the same.
+// kept compares a state with its records, from which all followers must derive the same state.
 func kept(s, from *access.State) string {
 	changed, records := access.Changed(from, s), s.Records()
 	followed, err := from.WithRecords(changed)
 	if err != nil {
-		return "its changes cannot be followed: " + err.Error()
+		return "its changes cannot be applied: " + err.Error()
 	}
 	if !reflect.DeepEqual(followed.Records(), records) {
-		return "whoever follow the changes has another state"
+		return "applying the changes results in another state"
 	}
 	return ""
 }
@@ -200,7 +201,7 @@ func httpRequests() (out [][]byte) {
 	return out
 }
 
-// serveHTTP serves requests: the first byte of an input says where it comes from.
+// serveHTTP serves requests. The first byte of an input determines their origin.
 func serveHTTP() func([]byte) string {
 	looks := map[access.Resource]access.Permissions{{Kind: access.AllMBeans}: access.Of(access.Select)}
 	state := startRoles().WithRole(&access.Role{Name: "low", Login: true, Grants: looks})
@@ -237,9 +238,9 @@ func serveHTTP() func([]byte) string {
 		case done != "" && (name != "boss" || password != "right" || r.Method != http.MethodPost):
 			return fmt.Sprintf("%q by %s of %q", done, r.Method, name)
 		case done != "" && (site == "cross-site" || site == "same-site"):
-			return done + " because of another site's page"
+			return done + " because of a page of another site"
 		case seen != "" && (password != "right" || name != "boss" && name != "low"):
-			return fmt.Sprintf("%q is shown to %q", seen, name)
+			return fmt.Sprintf("%q is disclosed to %q", seen, name)
 		case w.Code >= 500 && w.Code != http.StatusNotImplemented:
 			return fmt.Sprintf("answered with %d", w.Code)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// The parts of the handshake, as docs in package transport lay them out.
+// The parts of the handshake, as documented in package transport.
 const (
 	introLength = 5 + 2 + 16 + 32
 	proofLength = sha256.Size
@@ -31,7 +31,7 @@ var (
 	stranger    = transport.NodeID{0x57}
 )
 
-// handshakes are what a stranger sends: how it proves itself, its intro, its hello.
+// handshakes returns the messages that a stranger sends: its proof, its intro, and its hello.
 func handshakes() (out [][]byte) {
 	for _, class := range []transport.Class{'a', transport.Raft, transport.Command, transport.Snapshot} {
 		for honest := range byte(4) {
@@ -43,7 +43,7 @@ func handshakes() (out [][]byte) {
 	return append(out, append([]byte{2}, helloOf('a')...))
 }
 
-// helloOf is a hello of the stranger.
+// helloOf returns a hello of the stranger.
 func helloOf(class transport.Class) []byte {
 	body := append([]byte{0}, joinCluster[:]...)
 	body = append(append(body, stranger[:]...), acceptor[:]...)
@@ -56,17 +56,17 @@ func helloOf(class transport.Class) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sealed is a hello with its checksum.
+// sealed returns a hello with its checksum.
 func sealed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// strangerConn is a connection at whose other end a stranger answers.
+// strangerConn is a connection whose other end is a stranger.
 type strangerConn struct {
-	net.Conn // nil: only what is defined here is used
+	net.Conn // nil: only the methods below are used
 	in       []byte
 	heard    bytes.Buffer
-	// next is called with all that was heard when more is to be read than there is.
+	// next is called with all data received so far when the reader needs more data.
 	next func(heard []byte) []byte
 	done chan struct{}
 }
@@ -111,7 +111,7 @@ func (c *strangerConn) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
 }
 
-// door is a listener whose connections are handed in.
+// door is a listener that receives its connections from the test.
 type door chan net.Conn
 
 // Accept implements net.Listener.
@@ -128,7 +128,7 @@ func (d door) Close() error { return nil }
 // Addr implements net.Listener.
 func (d door) Addr() net.Addr { return &net.TCPAddr{} }
 
-// prove is what a side proves with.
+// prove returns the proof of a side.
 func prove(side string, dialler, acceptor []byte) []byte {
 	h := hmac.New(sha256.New, joinSecret)
 	h.Write([]byte(side + "\x01"))
@@ -138,8 +138,8 @@ func prove(side string, dialler, acceptor []byte) []byte {
 	return h.Sum(nil)
 }
 
-// shakeHands has a stranger connect to a node, and a node that wants to join ask a stranger. The lowest bit of the
-// first byte of an input says whether the stranger knows the secret, the next one whether its hello gets the right
+// shakeHands connects a stranger to a node, and lets a node that wants to join contact a stranger. The lowest bit of
+// an input's first byte determines whether the stranger knows the secret, the next bit whether its hello has the right
 // checksum.
 func shakeHands() func([]byte) string {
 	accepted := 0
@@ -186,16 +186,16 @@ func shakeHands() func([]byte) string {
 		in <- c
 		<-c.done
 		if !honest && accepted != before {
-			return "somebody was accepted without the secret"
+			return "a peer without the secret was accepted"
 		}
 		if !honest && bytes.Contains(c.heard.Bytes(), joinCluster[:]) {
-			return "a stranger was told the cluster"
+			return "cluster information was disclosed to a stranger"
 		}
 		return askStranger(intro, rest, honest)
 	}
 }
 
-// askStranger has a node that wants to join ask the stranger.
+// askStranger lets a node that wants to join contact the stranger.
 func askStranger(intro, rest []byte, honest bool) string {
 	c := &strangerConn{in: bytes.Clone(intro), done: make(chan struct{})}
 	c.next = func(heard []byte) []byte {
@@ -209,9 +209,9 @@ func askStranger(intro, rest []byte, honest bool) string {
 	}, nil, joinSecret, "stranger:1")
 	switch {
 	case err == nil && !honest:
-		return "a node without the secret was believed"
+		return "a node without the secret was trusted"
 	case err == nil && (cluster == transport.ClusterID{} || string(peer.Node[:]) != string(intro[7:23])):
-		return "another node was believed than proved the secret"
+		return "a different node than the one that proved the secret was trusted"
 	}
 	return ""
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mutate feeds every decoder with mutated valid inputs, millions a second: volume, where the native fuzz
-// targets beside the decoders have depth. It looks for panics, for results that do not survive another round, and for
-// decoders that read what is not there.
+// Package mutate feeds mutated valid inputs to every decoder, millions per second. It provides volume, while the
+// native fuzz targets in the decoders' packages provide depth. It checks for panics, results that do not survive
+// another round trip, and decoders that read beyond their input.
 package mutate
 
 import (
@@ -27,15 +27,15 @@ import (
 )
 
 var (
-	executions = flag.Int("executions", 20_000, "mutated inputs for each decoder")
+	executions = flag.Int("executions", 20_000, "number of mutated inputs for each decoder")
 	seed       = flag.Uint64("seed", 1, "seed of the mutations")
 )
 
-// target is a decoder. run returns why its outcome is wrong, "" if it is not.
+// target is a decoder. run returns the reason why its outcome is wrong, or "".
 type target struct {
 	name  string
 	seeds [][]byte
-	run   func() func(b []byte) string // makes one for a goroutine: decoders reuse memory
+	run   func() func(b []byte) string // returns the function for one goroutine, because decoders reuse memory
 }
 
 var version byte = cqlwire.V5
@@ -209,7 +209,7 @@ func targets() []target {
 					return "a decoded mutation does not encode: " + err.Error()
 				}
 				if b2 = command.AppendMutation(b2[:0], &m2); !bytes.Equal(b1, b2) {
-					return "a mutation changes from round to round"
+					return "a mutation changes in a round trip"
 				}
 				return ""
 			}
@@ -260,7 +260,7 @@ func (m *mutator) next(seeds [][]byte) []byte {
 	return m.buf
 }
 
-// TestMutations proves that no decoder panics or contradicts itself on -executions mutated inputs each.
+// TestMutations checks that no decoder panics or contradicts itself on -executions mutated inputs each.
 func TestMutations(t *testing.T) {
 	for _, tg := range slices.Concat(targets(), nodeTargets(), doorTargets()) {
 		t.Run(tg.name, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// attempt turns a panic into a finding.
+// attempt turns a panic into a failure text.
 func attempt(run func([]byte) string, b []byte) (why string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -292,14 +292,15 @@ func attempt(run func([]byte) string, b []byte) (why string) {
 	return run(b)
 }
 
-// What a decoder may take, in bytes: memoryBase, and memoryFactor for each byte of its input. A structure is larger
-// than the bytes it was read from, and what is encoded again counts as well.
+// Limits for a decoder's memory in bytes: memoryBase, plus memoryFactor for each byte of its input. A structure is
+// larger than its encoding, and the memory for encoding it again counts as well.
 const (
 	memoryBase   = 1 << 20
 	memoryFactor = 1024
 )
 
-// TestMemory proves that what decoders allocate is in proportion to their input, whatever lengths it claims.
+// TestMemory checks that the memory that decoders allocate is proportional to their input, regardless of the lengths
+// that the input claims.
 func TestMemory(t *testing.T) {
 	for _, tg := range slices.Concat(targets(), nodeTargets(), doorTargets()) {
 		t.Run(tg.name, func(t *testing.T) {
@@ -313,7 +314,7 @@ func TestMemory(t *testing.T) {
 					t.Fatalf("%s\ninput %x", why, b)
 				}
 				if took := allocated() - before; took > memoryBase+memoryFactor*uint64(len(b)) {
-					t.Fatalf("%d bytes were allocated for %d\ninput %x", took, len(b), b)
+					t.Fatalf("%d bytes were allocated for an input of %d bytes\ninput %x", took, len(b), b)
 				}
 			}
 		})

@@ -29,7 +29,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/remote"
 )
 
-// nodeTargets are the decoders of what nodes tell each other, and of what a cluster keeps on its disks.
+// nodeTargets returns the decoders of the nodes' messages and of the cluster data on disk.
 func nodeTargets() []target {
 	return []target{
 		{"log entries", entries(), decodeEntries},
@@ -39,7 +39,7 @@ func nodeTargets() []target {
 				r := bytes.NewReader(b)
 				if _, err := raftgroup.ReadHead(raftgroup.NodeID{1}, r); err == nil &&
 					len(b)-r.Len() != 4+int(binary.LittleEndian.Uint32(b)) {
-					return "a head takes more or less than it says"
+					return "a header's size differs from its length field"
 				}
 				_, rest, err := raftgroup.DecodeMembers(b)
 				if err == nil && len(rest) > len(b) {
@@ -103,7 +103,7 @@ func decodeEntries() func([]byte) string {
 			return "a decoded entry does not encode: " + err.Error()
 		}
 		if b2 = command.AppendEntry(b2[:0], &again); !bytes.Equal(b1, b2) {
-			return "an entry changes from round to round"
+			return "an entry changes in a round trip"
 		}
 		return ""
 	}
@@ -185,7 +185,7 @@ func peerRequests() (out [][]byte) {
 		append([]byte{peers.KindFirst + 9}, "subject\x00question"...))
 }
 
-// node answers requests of others, and nothing is ever wrong.
+// node answers requests of other nodes and always succeeds.
 type node struct{ peers.Host }
 
 func (node) Describe(topology.NodeID) peers.Report { return peers.Report{Started: time.Unix(5, 0)} }
@@ -204,7 +204,7 @@ func (node) Admit(context.Context, peers.JoinRequest) (peers.JoinResponse, error
 	return peers.JoinResponse{Replica: 1}, nil
 }
 
-// reply counts answers.
+// reply counts responses.
 type reply struct{ n, bytes int }
 
 func (r *reply) End(b []byte) error { r.n++; r.bytes += len(b); return nil }
@@ -213,12 +213,12 @@ func (r *reply) Fail(err error)     { r.n++; r.bytes += len(err.Error()) }
 func servePeers() func([]byte) string {
 	return func(b []byte) string {
 		if len(b) == 0 || b[0] < peers.KindFirst {
-			return "" // others serve these
+			return "" // other handlers serve these
 		}
 		var r reply
 		peers.Serve(context.Background(), node{}, topology.NodeID{1}, b, &r)
 		if r.n != 1 || r.bytes > 4096+8*len(b) {
-			return fmt.Sprintf("%d answers of %d bytes", r.n, r.bytes)
+			return fmt.Sprintf("%d responses with %d bytes", r.n, r.bytes)
 		}
 		return ""
 	}
@@ -253,13 +253,13 @@ func decodeNodes() func([]byte) string {
 		}
 		again, err := meta.DecodeNode(topology.NodeID{1}, n.Append(nil))
 		if err != nil || !bytes.Equal(n.Append(nil), again.Append(nil)) {
-			return fmt.Sprintf("a node changes from round to round (%v)", err)
+			return fmt.Sprintf("a node changes in a round trip (%v)", err)
 		}
 		return ""
 	}
 }
 
-// aMap has two tables and the meta partition.
+// aMap returns a map with two tables and the meta partition.
 func aMap() *topology.Snapshot {
 	place := []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}, {4}}}}
 	m := topology.New()
@@ -287,7 +287,7 @@ func decodeMap() func([]byte) string {
 	m := aMap()
 	header := m.AppendHeader(nil)
 	return func(b []byte) string {
-		// Of a part only the part is checked: the rest is a map already.
+		// Only the part is checked; the rest is a valid map.
 		_, _ = topology.Assemble(m, b, nil)
 		for _, id := range []topology.PartitionID{1, 99, topology.MetaPartition} {
 			_, _ = topology.Assemble(m, header, map[topology.PartitionID][]byte{id: b})
@@ -297,16 +297,16 @@ func decodeMap() func([]byte) string {
 			return ""
 		}
 		if err := s.Validate(); err != nil {
-			return "an invalid map was read: " + err.Error()
+			return "an invalid map was decoded: " + err.Error()
 		}
 		if again, err := topology.Decode(s.Append(nil)); err != nil || !bytes.Equal(again.Append(nil), s.Append(nil)) {
-			return fmt.Sprintf("a map changes from round to round (%v)", err)
+			return fmt.Sprintf("a map changes in a round trip (%v)", err)
 		}
 		return ""
 	}
 }
 
-// clusterRecords is all records of a cluster in one piece: key and value, each with its length before it.
+// clusterRecords returns all records of a cluster in one piece: keys and values, each with its length before it.
 func clusterRecords() (out []byte) {
 	s := meta.Empty()
 	for i := range 4 {
@@ -378,7 +378,7 @@ func decodeReplicas() func([]byte) string {
 			return ""
 		}
 		if again, err := keys.DecodeMeta(m.Append(nil)); err != nil || !bytes.Equal(again.Append(nil), m.Append(nil)) {
-			return fmt.Sprintf("a meta changes from round to round (%v)", err)
+			return fmt.Sprintf("a meta changes in a round trip (%v)", err)
 		}
 		return ""
 	}

@@ -22,7 +22,7 @@ type piece struct {
 	count, mean int64
 }
 
-// pieces reads what a node tells of table ks.t.
+// pieces reads a node's estimates of table ks.t.
 func pieces(t *testing.T, conn *rawclient.Conn, table string) (out []piece) {
 	t.Helper()
 	columns := "range_start, range_end, partitions_count, mean_partition_size"
@@ -60,30 +60,30 @@ func pieces(t *testing.T, conn *rawclient.Conn, table string) (out []piece) {
 	return out
 }
 
-// untold says what is wrong with pieces that are to be the ring with so many partitions, or "".
+// untold describes the faults of pieces that must cover the ring with the given number of partitions, or returns "".
 func untold(all []piece, partitions int64) string {
 	slices.SortFunc(all, func(a, b piece) int { return a.start.Compare(b.start) })
 	at, sum := token.Min, int64(0)
 	for i, p := range all {
 		switch {
 		case p.start != at:
-			return fmt.Sprintf("a piece begins at %s, the one before ends at %s", p.start, at)
+			return fmt.Sprintf("a range begins at %s, the previous range ends at %s", p.start, at)
 		case p.end == token.Min && i < len(all)-1:
-			return fmt.Sprintf("the piece that begins at %s is not the last and ends with the ring", p.start)
+			return fmt.Sprintf("the range that begins at %s ends with the ring, but is not the last", p.start)
 		case p.count > 0 && (p.mean < 100 || p.mean > 300):
-			return fmt.Sprintf("partitions of 120 bytes are said to have %d", p.mean)
+			return fmt.Sprintf("partitions of 120 bytes are estimated at %d bytes", p.mean)
 		}
 		at, sum = p.end, sum+p.count
 	}
 	if len(all) == 0 || at != token.Min || sum != partitions {
-		return fmt.Sprintf("%d pieces end at %s and have %d partitions, want %d", len(all), at, sum, partitions)
+		return fmt.Sprintf("%d ranges end at %s and have %d partitions, want %d", len(all), at, sum, partitions)
 	}
 	return ""
 }
 
-// TestSizeEstimatesCoverTheRing proves that a reader that cuts its work by the size estimates of all nodes reads every
-// row once, and knows how many partitions there are and how large: with fewer nodes than a replica set has, and with
-// more.
+// TestSizeEstimatesCoverTheRing checks that a reader that divides its work by the size estimates of all nodes reads
+// every row once, and gets the number and size of the partitions. It runs with fewer and with more nodes than a
+// replica set has.
 func TestSizeEstimatesCoverTheRing(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -104,7 +104,7 @@ func TestSizeEstimatesCoverTheRing(t *testing.T) {
 			}
 		}
 		for _, table := range []string{"size_estimates", "table_estimates"} {
-			// A replica may be a moment behind the quorum that has acknowledged.
+			// A replica may lag behind the quorum that has acknowledged.
 			poll.UntilNone(t, fmt.Sprintf("%s of %d nodes", table, n), poll.Limit, func() string {
 				kinds := map[string][]piece{}
 				for _, conn := range conns {

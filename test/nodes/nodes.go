@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodes runs the nodes of a cluster inside the process of a test: they talk to each other over loopback and
-// keep their data in memory, or in directories where a node has to come back with what it had.
+// Package nodes runs the nodes of a cluster inside the process of a test. They communicate over loopback and keep
+// their data in memory, or in directories if a node must restart with its data.
 //
-// It promises that a cluster that it returns is settled: every node knows every other, every replica set has as many
-// voters as it is to have, and a leader. It knows the nodes by what they show to everybody (CQL and /status), not by
-// their insides. Start at Start. Processes that are killed are the business of test/cluster.
+// A cluster that it returns is settled: every node knows every other node, and every replica set has a leader and its
+// number of voters. The package uses only the public interfaces of the nodes (CQL and /status). Start reading at
+// Start. For processes that are killed, use test/cluster.
 package nodes
 
 import (
@@ -27,37 +27,38 @@ import (
 )
 
 const (
-	// settleTime bounds how long a cluster may take until it is settled.
+	// settleTime is the maximum time until a cluster is settled.
 	settleTime = 2 * time.Minute
-	// memoryEach bounds the memory of a node: many share a machine with the test.
+	// memoryEach is the memory limit of a node, because many nodes share a machine with the test.
 	memoryEach = 256 << 20
-	// replicas are those of a set in a cluster that has the nodes for them, smallSet those in one of three.
+	// replicas is the size of a replica set in a cluster with enough nodes, smallSet the size in a cluster of three.
 	replicas, smallSet = 4, 3
 )
 
-// Options say what cluster is wanted. The zero value is one of four nodes in memory.
+// Options describes a cluster. The zero value describes a cluster of four nodes in memory.
 type Options struct {
-	// Nodes is how many there are; 4 if 0.
+	// Nodes is the number of nodes; 0 means 4.
 	Nodes int
-	// Dir, if set, is where the nodes keep their data, a directory each. A node in memory cannot be started again.
+	// Dir, if set, is the directory of the nodes' data directories. A node in memory cannot be restarted.
 	Dir string
-	// Change, if set, alters the options of node i before it starts.
+	// Change, if set, changes the options of node i before it starts.
 	Change func(i int, o *node.Options)
 }
 
-// Cluster is a running cluster. Its methods may be called by one goroutine at a time, unless they say otherwise.
+// Cluster is a running cluster. Its methods are not safe for concurrent use unless noted otherwise.
 type Cluster struct {
 	t     testing.TB
 	o     Options
 	nodes []*node.Node // nil: stopped
-	// what a node listened on, so that it comes back there; and who can be joined
+	// The addresses of the nodes, which they use again after a restart. Other nodes can join through the internal
+	// addresses.
 	cql, internal []string
-	secret        string // the file that they join with
+	secret        string // the file with the join secret
 	http          *http.Client
 }
 
-// Start starts a cluster and returns when it is settled. The end of the test stops it, and fails the test if a node
-// does not stop cleanly.
+// Start starts a cluster and returns when it is settled. The cluster stops at the end of the test, which fails if a
+// node does not stop cleanly.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	if o.Nodes == 0 {
@@ -68,7 +69,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	t.Cleanup(c.close)
 	c.secret = filepath.Join(t.TempDir(), "join-secret")
 	c.start(0)
-	// The others join at once: whoever takes them in puts them in order.
+	// The other nodes join concurrently; the node that admits them puts them in order.
 	var wg sync.WaitGroup
 	for i := 1; i < o.Nodes; i++ {
 		wg.Go(func() { c.start(i) })
@@ -81,7 +82,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// start starts node i: for the first time, or again.
+// start starts node i, for the first time or again.
 func (c *Cluster) start(i int) {
 	o := node.Options{
 		UserFunctions: true,
@@ -101,7 +102,7 @@ func (c *Cluster) start(i int) {
 	if c.o.Change != nil {
 		c.o.Change(i, &o)
 	}
-	o.Auth.AnonymousEndpoints = []string{"metrics", "status"} // the cluster looks at them, and belongs to no role
+	o.Auth.AnonymousEndpoints = []string{"metrics", "status"} // the cluster reads them and has no role
 	ctx, cancel := context.WithTimeout(c.t.Context(), settleTime)
 	defer cancel()
 	n, err := node.Start(ctx, o)
@@ -135,7 +136,7 @@ func (c *Cluster) Stop(i int) {
 	}
 }
 
-// Restart starts node i, which was stopped, where it was. It needs Options.Dir.
+// Restart starts node i, which was stopped, at its old addresses. It needs Options.Dir.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
 	if c.start(i); c.t.Failed() {
@@ -144,7 +145,7 @@ func (c *Cluster) Restart(i int) {
 }
 
 func (c *Cluster) close() {
-	// The others first: the one that founded the cluster is nobody special, but somebody has to be last.
+	// Stop the founder last. It has no special role, but some node must be last.
 	for i := len(c.nodes) - 1; i >= 0; i-- {
 		if c.nodes[i] != nil {
 			c.Stop(i)
@@ -153,16 +154,16 @@ func (c *Cluster) close() {
 	c.http.CloseIdleConnections()
 }
 
-// Len is how many nodes the cluster has, those that are stopped among them.
+// Len returns the number of nodes, including stopped nodes.
 func (c *Cluster) Len() int { return len(c.nodes) }
 
-// CQL is the address of node i for clients, Addrs are all of them.
+// CQL returns the client address of node i.
 func (c *Cluster) CQL(i int) string { return c.cql[i] }
 
-// Addrs lists the addresses of all nodes for clients.
+// Addrs returns the client addresses of all nodes.
 func (c *Cluster) Addrs() []string { return append([]string(nil), c.cql...) }
 
-// Webs lists the HTTP addresses of the nodes that run. They take orders, from the machine itself.
+// Webs returns the HTTP addresses of the running nodes. They accept orders from the same machine.
 func (c *Cluster) Webs() []string {
 	var out []string
 	for _, n := range c.nodes {
@@ -173,7 +174,7 @@ func (c *Cluster) Webs() []string {
 	return out
 }
 
-// Dial connects a client to node i. The end of the test closes the connection.
+// Dial connects a client to node i. The connection is closed at the end of the test.
 func (c *Cluster) Dial(i int) *rawclient.Conn {
 	c.t.Helper()
 	conn, err := rawclient.Dial(c.t.Context(), c.cql[i], rawclient.Options{})
@@ -184,7 +185,7 @@ func (c *Cluster) Dial(i int) *rawclient.Conn {
 	return conn
 }
 
-// Do runs statements at node i, which must succeed.
+// Do runs statements on node i, which must succeed.
 func (c *Cluster) Do(i int, statements ...string) {
 	c.t.Helper()
 	conn, err := rawclient.Dial(c.t.Context(), c.cql[i], rawclient.Options{})
@@ -203,7 +204,7 @@ func (c *Cluster) Do(i int, statements ...string) {
 	}
 }
 
-// Status is what node i shows of itself and the cluster. It may be called at any time, by any goroutine.
+// Status returns the status of the cluster according to node i. It is safe for concurrent use.
 func (c *Cluster) Status(i int) *admin.Status {
 	c.t.Helper()
 	s, err := c.status(i)

@@ -4,7 +4,8 @@ package nodes
 
 import "testing"
 
-// TestSettled proves that what Start returns is a cluster: what one node was told, every other answers at once.
+// TestSettled checks that Start returns a working cluster: data written through one node is immediately available
+// through every other node.
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	c := Start(t, Options{})
@@ -16,8 +17,8 @@ func TestSettled(t *testing.T) {
 	c.Settle()
 }
 
-// TestCut proves that tables of more nodes than a set has replicas are cut, so that every node has some of each, and
-// that others are not.
+// TestCut checks that tables are divided if the cluster has more nodes than a replica set, so that every node has some
+// partitions of each table, and that other tables are not divided.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	c := Start(t, Options{Nodes: 6})

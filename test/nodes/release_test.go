@@ -13,9 +13,10 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestTwoReleases proves what docs/operations.md says of a rolling upgrade over the change of the default from 4.0 to
-// 5.0: while there are nodes of both settings each answers by its own and says so, of itself and of its peers, they
-// agree on the schema whichever of them changed it, and conditions and batches of each are seen by the others.
+// TestTwoReleases checks the statements of docs/operations.md about a rolling upgrade from the default release 4.0 to
+// 5.0. While nodes have different settings, each node uses its own release and reports it for itself and for its
+// peers. The nodes agree on the schema whichever node changes it, and conditional writes and batches of each node are
+// visible on the others.
 func TestTwoReleases(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -46,7 +47,7 @@ func TestTwoReleases(t *testing.T) {
 			local := first(i, "SELECT schema_version FROM system.local")
 			if other := first(i, "SELECT schema_version FROM system.peers_v2"); other != local ||
 				local != first(0, "SELECT schema_version FROM system.local") {
-				return fmt.Sprintf("node %d has version %x, and of a peer %x", i, local, other)
+				return fmt.Sprintf("node %d has version %x, and version %x for a peer", i, local, other)
 			}
 		}
 		return ""
@@ -54,7 +55,7 @@ func TestTwoReleases(t *testing.T) {
 	for i, want := range []string{"4.0.11", "5.0.0", "4.0.11"} {
 		for _, table := range []string{"local", "peers_v2"} {
 			if got := first(i, "SELECT release_version FROM system."+table); got != want {
-				t.Errorf("node %d says %s in system.%s, want %s", i, got, table, want)
+				t.Errorf("node %d has %s in system.%s, want %s", i, got, table, want)
 			}
 		}
 		_, err := conns[i].Query("SELECT dateOf(now()) FROM system.local")

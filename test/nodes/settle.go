@@ -10,13 +10,13 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// Settle waits until the cluster is settled, as far as its running nodes are concerned.
+// Settle waits until the running nodes of the cluster are settled.
 func (c *Cluster) Settle() {
 	c.t.Helper()
 	poll.UntilNone(c.t, "the cluster settles", settleTime, c.unsettled)
 }
 
-// unsettled says why the cluster is not settled, "" if it is.
+// unsettled returns the reason why the cluster is not settled, or "".
 func (c *Cluster) unsettled() string {
 	want := 1
 	switch {
@@ -48,7 +48,7 @@ func (c *Cluster) unsettled() string {
 	return ""
 }
 
-// look says what a node sees that is not settled.
+// look returns a part of a node's status that is not settled, or "".
 func (c *Cluster) look(s *admin.Status, want int) string {
 	up, led := 0, 0
 	for _, n := range s.Nodes {
@@ -67,9 +67,9 @@ func (c *Cluster) look(s *admin.Status, want int) string {
 		return fmt.Sprintf("%d of %d nodes are up", up, running)
 	}
 	if running < len(c.nodes) {
-		return "" // the sets lack members, which nobody is to replace yet
+		return "" // the sets lack members that must not be replaced yet
 	}
-	sets := 1 // that of the meta partition
+	sets := 1 // the meta partition
 	for _, t := range s.Tables {
 		for _, p := range t.Partitions {
 			sets++

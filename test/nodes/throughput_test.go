@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestPartitionsByThroughput proves that a table of a cluster is cut for its throughput and not where the ring of nodes
-// is, and that a throughput which is raised has its partitions split, though the table has not a row.
+// TestPartitionsByThroughput checks that a table of a cluster is divided according to its throughput and not according
+// to the ring of nodes, and that raising the throughput splits its partitions although the table is empty.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -30,7 +30,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 		return nil
 	}
 	if n := len(partitions()); n != 2 {
-		t.Errorf("made with %d partitions, want 2", n)
+		t.Errorf("created with %d partitions, want 2", n)
 	}
 	c.Do(1, "ALTER TABLE ks.t WITH cosmosdb_provisioned_throughput = 50000")
 	poll.UntilNone(t, "five partitions", poll.Limit, func() string {

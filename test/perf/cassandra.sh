@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Starts an Apache Cassandra from Maven Central on loopback, to be measured beside Ilion by the same tool:
-#   test/perf/cassandra.sh DIR [PORT]   prints the process id when it serves; needs mvn and a Java 17
+# Starts an Apache Cassandra from Maven Central on loopback, to compare it with Ilion using the same tool:
+#   test/perf/cassandra.sh DIR [PORT]   prints the process ID when Cassandra serves requests; needs mvn and Java 17
 set -euo pipefail
 dir=$(mkdir -p "$1" && cd "$1" && pwd)
 port=${2:-19142}
 version=5.0.5
 java=${JAVA17:-$(ls -d /usr/lib/jvm/java-17-openjdk-*/bin/java 2>/dev/null | head -n 1)}
-[ -x "$java" ] || { echo "no Java 17: set JAVA17 to its java" >&2; exit 1; }
+[ -x "$java" ] || { echo "Java 17 not found: set JAVA17 to the path of its java binary" >&2; exit 1; }
 if [ ! -d "$dir/lib" ]; then
   cat >"$dir/pom.xml" <<POM
 <project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>

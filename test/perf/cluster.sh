@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# The figures of a cluster of four in docs/benchmarks/performance.md: test/perf/cluster.sh [CELL...]
+# Measures the figures of a cluster of four nodes in docs/benchmarks/performance.md: test/perf/cluster.sh [CELL...]
 #
-# Four nodes share this machine's processors with the load generator: requests per second say little beside the CPU time per request, summed
-# over the four processes. Cells:
+# Four nodes share this machine's processors with the load generator. The relevant result is therefore the CPU time per request, summed over the four
+# processes, rather than the number of requests per second. Cells:
 #
-#   write128 write1k     128 B and 1 KB rows, one physical partition, 128 in flight, at the node that leads it, then at one that does not
-#   read                 QUORUM at the leader, LOCAL_ONE at a follower, QUORUM at a follower, which is a hop; not compacted, then compacted
-#   partitions           128 B rows in 256 physical partitions, 512 in flight, at any node
-#   split                1 GB in one partition that is split again and again under a mixed load: how long a split takes, and the latencies of
-#                        a measurement without one and of the next with one; not among the default cells
-#   large                GB (default 30) in one partition of a node that stands alone, of which ZEROS percent (default 75) are zeros, so that they take
-#                        a quarter on disk: how long a split takes from the order to the end; with NODES=4 in a cluster; not among the default cells
-#   merge                a partition of 20,000 rows that is split and merged again, MERGES times (default 12), under 500 mixed requests a second: the
-#                        pauses, by the history; not among the default cells
-#   alone                write128, write1k and read on one node that stands alone, with batch commits, for the ratio
+#   write128 write1k     128 B and 1 KB rows, one physical partition, 128 requests in flight, on its leader, then on another node
+#   read                 QUORUM on the leader, LOCAL_ONE on a follower, QUORUM on a follower, which adds a hop; uncompacted, then compacted
+#   partitions           128 B rows in 256 physical partitions, 512 requests in flight, on any node
+#   split                1 GB in one partition that is split repeatedly under a mixed load: the duration of a split, and the latencies of a
+#                        measurement without a split and of the next one with a split; not a default cell
+#   large                GB gigabytes (default 30) in one partition of a standalone node; ZEROS percent (default 75) of the data are zeros, so that
+#                        it takes a quarter on disk: the duration of a split from the order to the end; NODES=4 uses a cluster; not a default cell
+#   merge                a partition of 20,000 rows that is split and merged MERGES times (default 12) under 500 mixed requests per second: the
+#                        pauses according to the history; not a default cell
+#   alone                write128, write1k, and read on a standalone node with batch commits, for comparison
 #
-# DURATION (default 5s) is the length of each measurement, ROUNDS (default 3) how often each is taken; medians are printed. BASE and ILION are
-# those of nodes.sh.
+# DURATION (default 5s) is the length of each measurement, ROUNDS (default 3) the number of repetitions. The script prints medians. nodes.sh describes
+# BASE and ILION.
 set -euo pipefail
 . "$(dirname "$0")/nodes.sh"
 cells=${*:-write128 write1k read partitions alone}
@@ -44,7 +44,7 @@ P
 one=(--connections 4 --inflight 32)
 small=(--row-size 125) large=(--row-size 1000)
 
-table() { # makes the table of the benchmark, and keeps its rows apart from those measured
+table() { # creates the benchmark table; its rows are not part of the measurement
   bench 1 write "${one[@]}" "${small[@]}" --keys 1000 --warmup 0s --duration 200ms >/dev/null
 }
 writes() { # label, sizes...

@@ -1,16 +1,16 @@
-# Nodes to be measured, for the scripts beside it: source this after `set -euo pipefail`.
+# Starts the nodes for the benchmark scripts in this folder. Source this file after `set -euo pipefail`.
 #
-# Nodes run on 127.BASE.0.1 and following of this machine (BASE is 9; elsewhere than on Linux these addresses have to be made first), CQL at
-# port 9042, with all they write in $work, which is removed in the end. ILION names a program other than the one built here, to compare; the
-# load generator is always the one built here. $config is their configuration (CONFIG is another one, for a program that does not know the keys
-# below; CONFIG= is none), $pin what each is started with (a command and arguments).
+# Nodes listen on 127.BASE.0.1 and following addresses of this machine (BASE is 9 by default), CQL on port 9042. Except on Linux, these addresses
+# must be created first. Nodes store their data in $work, which is removed at the end. ILION names a binary to measure instead of the one built
+# here; the load generator is always built here. $config is the configuration file. CONFIG replaces its content, for a binary that does not know the
+# keys below; an empty CONFIG omits it. $pin is the command with arguments that starts each node.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$(mktemp -d)
 base=127.${BASE:-9}.0
 CGO_ENABLED=${CGO_ENABLED:-0} go build -o "$work/ilion" ./cmd/ilion
 ilion=${ILION:-$work/ilion}
 config=$work/config.yaml
-printf "${CONFIG-splits:\n  request_units_per_second: -1\n}" >"$config" # partitions stay as a cell has them
+printf "${CONFIG-splits:\n  request_units_per_second: -1\n}" >"$config" # no automatic splits
 export ILION_START_JOIN_SECRET_FILE=$work/join-secret
 pin=(env)
 pids=()
@@ -49,7 +49,7 @@ s = json.load(sys.stdin)
 of = {n["id"]: n["cql"].split(":")[0].split(".")[-1] for n in s["nodes"]}
 print(next(of[t["physical_partitions"][0]["leader"]] for t in s["tables"] if t["name"] == "ilion_bench.rows"))'; }
 compact() { for i in $(seq ${#pids[@]}); do post "$work/n$i/data" "$base.$i:8080" /compact; done; }
-post() { # data directory, address, path: programs from before the socket take orders at the address
+post() { # data directory, address, path: older binaries without a socket accept orders at the address
   curl -fsS --unix-socket "$1/admin.sock" -X POST "http://localhost$3" >/dev/null 2>&1 || curl -fsS -X POST "http://$2$3" >/dev/null
 }
 bench() { # node, arguments of bench...
@@ -57,4 +57,4 @@ bench() { # node, arguments of bench...
   "${at[@]}" "$work/ilion" bench "$@" --addr "$base.$i:9042" --server-pid "$(IFS=,; echo "${pids[*]}")" --json 2>>"$work/progress" ||
     { tail -n 5 "$work/progress" "$work"/n*/log >&2; return 1; }
 }
-at=(env) # what the load generator is started with
+at=(env) # the command that starts the load generator

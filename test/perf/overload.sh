@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Overload, for docs/benchmarks/overload.md: test/perf/overload.sh [CELL...]
+# Measures overload for docs/benchmarks/overload.md: test/perf/overload.sh [CELL...]
 #
-# Servers are pinned to processor 0, the load generator to processor 1. Each cell measures by turns what the machine does at best, a closed loop
-# of 16 connections with 64 requests in flight each, and an open loop that asks for TIMES (default 3) as much, with up to INFLIGHT (default 4096)
-# requests under way on each of 16 connections: how much is answered well, how late, how many are refused, and what memory is taken. Each open loop
-# is compared with the mean of the closed ones before and after it, as a store that is filled becomes slower. Then medians are printed.
+# Servers are pinned to processor 0, the load generator to processor 1. Each cell alternates between two loads. The closed loop measures the maximum
+# throughput with 16 connections and 64 requests in flight each. The open loop requests TIMES (default 3) that throughput, with up to INFLIGHT
+# (default 4096) requests in flight on each of 16 connections. The script measures the goodput, the latency, the number of rejections, and the memory.
+# Each open loop is compared with the mean of the closed loops before and after it, because a store becomes slower as it fills. The script prints
+# medians.
 #
-# Cells: read write mixed (one node that stands alone), cread cwrite cmixed (four nodes, LOCAL_QUORUM, at the leader), oread owrite omixed (the same
-# at a node that leads nothing). Default: all. CONNECTIONS has the open loop use so many connections instead of 16.
-# DURATION (default 5s) is the length of each measurement, ROUNDS (default 3) how often each is taken, BUDGET (default 1GiB) the memory budget of a
-# node. BASE and ILION are those of nodes.sh.
+# Cells: read write mixed (a standalone node), cread cwrite cmixed (four nodes, LOCAL_QUORUM, on the leader), oread owrite omixed (the same on a node
+# that leads nothing). Default: all. CONNECTIONS sets the number of connections of the open loop (default 16).
+# DURATION (default 5s) is the length of each measurement, ROUNDS (default 3) the number of repetitions, and BUDGET (default 1GiB) the memory budget
+# of a node. nodes.sh describes BASE and ILION.
 set -euo pipefail
 . "$(dirname "$0")/nodes.sh"
 cells=${*:-read write mixed cread cwrite cmixed oread owrite omixed}

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The performance table of docs/benchmarks/performance.md: test/perf/run.sh [CELL...]
+# Measures the performance table of docs/benchmarks/performance.md: test/perf/run.sh [CELL...]
 #
-# The server is pinned to processor 0, the load generator to processor 1; the figure that counts is the server's CPU time per request.
-# Cells: read read256 fresh write batch scan update condition lookup indexed viewed. Default: all of them. With CASSANDRA=DIR an Apache Cassandra is put there from
-# Maven Central and measured by the same tool in the same run (all but read256, fresh and batch).
-# DURATION (default 10s) is the length of each measurement, ROUNDS (default 1) how often each is taken. BASE and ILION are those of nodes.sh.
+# The server is pinned to processor 0, the load generator to processor 1. The relevant result is the server's CPU time per request.
+# Cells: read read256 fresh write batch scan update condition lookup indexed viewed. Default: all. With CASSANDRA=DIR, an Apache Cassandra is
+# installed there from Maven Central and measured with the same tool in the same run (all cells except read256, fresh, and batch).
+# DURATION (default 10s) is the length of each measurement, ROUNDS (default 1) the number of repetitions. nodes.sh describes BASE and ILION.
 set -euo pipefail
 . "$(dirname "$0")/nodes.sh"
 cells=${*:-read read256 fresh write batch scan update condition lookup indexed viewed}

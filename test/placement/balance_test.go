@@ -16,9 +16,10 @@ import (
 
 var long = flag.Bool("long", false, "1,000 nodes and 100,000 partitions instead of 60 and 3,000")
 
-// TestBalance plays what happens to a cluster: tables of different sizes, growth, the hours of a day, nodes that come,
-// leave, and differ in size, and a zone that fails. It reports each phase, and asserts that balance comes to rest with
-// no node far beyond its tolerance, that few bytes move beyond what must, and that next to nothing goes to and fro.
+// TestBalance simulates the life of a cluster: tables of different sizes, growth, daily load changes, nodes that join,
+// leave, and differ in size, and the failure of a zone. It reports each phase. It checks that balancing comes to rest
+// with no node far beyond its tolerance, that few more bytes move than necessary, and that almost no replica moves
+// back and forth.
 func TestBalance(t *testing.T) {
 	nodes, partitions := 60, 3000
 	if *long {
@@ -32,9 +33,9 @@ func TestBalance(t *testing.T) {
 		t.Helper()
 		p := w.phase
 		if !p.rested {
-			t.Errorf("%s: no rest after %v", p.name, p.took)
+			t.Errorf("%s: balancing does not come to rest after %v", p.name, p.took)
 		}
-		// A partition of the short form is a tenth of a node's share and more.
+		// In the short form, a partition is a tenth of a node's share or more.
 		if most := 1 + placement.Tolerance + 0.05; p.bytesOver > most && *long || p.bytesOver > most+0.2 {
 			t.Errorf("%s: a node has %.2f of its share", p.name, p.bytesOver)
 		}
@@ -42,10 +43,10 @@ func TestBalance(t *testing.T) {
 			t.Errorf("%s: a node has %.2f of its share", p.name, p.bytesLow)
 		}
 		if p.bytes > factor*p.least+float64(p.moves)*0.1*gib+1 && p.bytes > factor*p.least+0.02*w.total() {
-			t.Errorf("%s: %.2f TB were moved, %.2f have to be", p.name, p.bytes/1e12, p.least/1e12)
+			t.Errorf("%s: moved %.2f TB, the minimum is %.2f TB", p.name, p.bytes/1e12, p.least/1e12)
 		}
 		if p.returned > 1+p.moves/10 {
-			t.Errorf("%s: %d of %d moves lead back", p.name, p.returned, p.moves)
+			t.Errorf("%s: %d of %d moves are reversals", p.name, p.returned, p.moves)
 		}
 	}
 	const days = 20 * 24 * time.Hour
@@ -69,7 +70,7 @@ func TestBalance(t *testing.T) {
 		})
 	})
 	if p := w.phase; p.returned > p.moves/10+1 {
-		t.Errorf("%s: %d of %d moves lead back", p.name, p.returned, p.moves)
+		t.Errorf("%s: %d of %d moves are reversals", p.name, p.returned, p.moves)
 	}
 	w.view.Sizes = grown
 	w.run("the day is over", days, nil)
@@ -90,7 +91,7 @@ func TestBalance(t *testing.T) {
 	check(3)
 	for i := range nodes / 50 {
 		if n := w.state.Nodes[7*i].ID; placement.Holds(w.state, n) > 0 {
-			t.Errorf("node %x has left and is not empty", n[:2])
+			t.Errorf("node %x was decommissioned but is not empty", n[:2])
 		}
 		w.turn(w.state.Nodes[7*i].ID, meta.Left)
 	}
@@ -103,14 +104,14 @@ func TestBalance(t *testing.T) {
 	check(3)
 }
 
-// total is all bytes of the cluster.
+// total returns all bytes of the cluster.
 func (w *world) total() float64 {
 	all, _, _ := w.shares(w.held())
 	return all.Bytes
 }
 
-// BenchmarkSchedule is what a decision costs with 1,000 nodes and 100,000 partitions of which a third is to move: from
-// scratch, and by somebody who has decided about the same state before.
+// BenchmarkSchedule measures a decision with 1,000 nodes and 100,000 partitions, a third of which must move: without
+// prior state, and by a planner that has already decided about the same state.
 func BenchmarkSchedule(b *testing.B) {
 	w := newWorld(b, 1, 1000, 5, 100_000)
 	b.Run("scratch", func(b *testing.B) {

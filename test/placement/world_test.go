@@ -19,7 +19,8 @@ import (
 
 const (
 	region = "dc1"
-	// tick is the virtual time between two decisions, stream the bytes a second of a replica that moves.
+	// tick is the virtual time between two decisions. stream is the transfer rate of a moving replica in bytes per
+	// second.
 	tick   = 15 * time.Second
 	stream = 80e6
 	gib    = 1 << 30
@@ -31,18 +32,18 @@ type world struct {
 	rng   *rand.Rand
 	state *meta.State
 	view  placement.View
-	ring  bool // decide by the ring alone, as if no size were known
+	ring  bool // decide by the ring only, as if no size were known
 	parts []topology.PartitionID
 	base  map[topology.PartitionID]placement.Size
-	// flights are when the moves of partitions end.
+	// flights holds the times at which the moves of partitions end.
 	flights map[topology.PartitionID]time.Time
-	left    map[[2]uint64]bool // partition and node that it has left in this phase
+	left    map[[2]uint64]bool // a partition and a node that it has left in this phase
 	phase   phase
-	// planner decides.
+	// planner makes the decisions.
 	planner placement.Planner
 }
 
-// phase is what is reported of a part of a run.
+// phase is the report of one phase of a run.
 type phase struct {
 	name        string
 	took        time.Duration
@@ -53,10 +54,10 @@ type phase struct {
 	bytes       float64
 	least       float64
 	returned    int
-	bytesOver   float64 // of the fullest node, of its fair share
-	bytesLow    float64 // of the emptiest
+	bytesOver   float64 // of the fullest node, relative to its fair share
+	bytesLow    float64 // of the emptiest node
 	loadOver    float64
-	leadersOver float64 // of the load that nodes lead, of an equal share
+	leadersOver float64 // of the load that nodes lead, relative to an equal share
 	rested      bool
 }
 
@@ -77,7 +78,7 @@ func newWorld(t testing.TB, seed uint64, nodes, zones, partitions int) *world {
 		m, err := w.state.Topology.CutTable(t.ID, placement.Place(w.state, &w.view, region, t))
 		w.must(err)
 		w.state = w.state.WithTopology(m)
-		skew := math.Exp(w.rng.NormFloat64()) // tables differ, and partitions of a table less so
+		skew := math.Exp(w.rng.NormFloat64()) // tables differ, and partitions of a table differ less
 		for _, p := range m.Partitions(t.ID) {
 			w.parts = append(w.parts, p.ID)
 			w.base[p.ID] = placement.Size{
@@ -106,14 +107,14 @@ func (w *world) join(zone string, capacity uint64) topology.NodeID {
 	return id
 }
 
-// turn changes what a node is meant to be.
+// turn changes the intended state of a node.
 func (w *world) turn(id topology.NodeID, to meta.NodeState) {
 	n := *w.state.Node(id)
 	n.State = to
 	w.state = w.state.WithNode(&n)
 }
 
-// size makes all partitions grow or shrink from what they were at first.
+// size makes all partitions grow or shrink relative to their initial size.
 func (w *world) size(f func(topology.PartitionID, placement.Size) placement.Size) {
 	sizes := make(map[topology.PartitionID]placement.Size, len(w.parts))
 	for _, id := range w.parts {
@@ -122,7 +123,7 @@ func (w *world) size(f func(topology.PartitionID, placement.Size) placement.Size
 	w.view.Sizes = sizes
 }
 
-// decide calls Schedule and begins what it says.
+// decide calls Schedule and starts the moves that it returns.
 func (w *world) decide() int {
 	view := w.view
 	if w.ring {
@@ -162,7 +163,7 @@ func (w *world) decide() int {
 	return len(actions)
 }
 
-// land ends the moves whose time has come.
+// land ends the moves that are due.
 func (w *world) land() {
 	var done []topology.PartitionID
 	for id, at := range w.flights {
@@ -189,7 +190,7 @@ func (w *world) land() {
 	}
 }
 
-// run lets time pass until nothing is to be done any more, or for a time.
+// run advances time until there is nothing left to do, or for a given time.
 func (w *world) run(name string, most time.Duration, each func()) {
 	w.phase, w.left = phase{name: name, least: w.least()}, map[[2]uint64]bool{}
 	began := w.view.Now
@@ -212,7 +213,7 @@ func (w *world) run(name string, most time.Duration, each func()) {
 	w.t.Log(w.phase)
 }
 
-// held is what each node has.
+// held returns the replicas' total size on each node.
 func (w *world) held() map[topology.NodeID]placement.Size {
 	has := map[topology.NodeID]placement.Size{}
 	for p := range w.state.Topology.All() {
@@ -230,7 +231,7 @@ func (w *world) stays(n *meta.Node) bool {
 	return n.State == meta.Up && !(down && w.view.Now.Sub(since) >= placement.DefaultRebuildDelay)
 }
 
-// shares returns what all replicas take, and the capacity of the nodes that stay.
+// shares returns the total size of all replicas and the capacity of the nodes that stay.
 func (w *world) shares(has map[topology.NodeID]placement.Size) (all placement.Size, capacity float64, nodes int) {
 	for _, h := range has {
 		all.Bytes += h.Bytes
@@ -245,8 +246,8 @@ func (w *world) shares(has map[topology.NodeID]placement.Size) (all placement.Si
 	return all, capacity, nodes
 }
 
-// least is how many bytes have to move at least, so that no node has more than its fair share and the tolerance, nor
-// less than the mark below which it is filled.
+// least returns the minimum number of bytes that must move so that no node has more than its fair share plus the
+// tolerance, or less than the threshold below which it is filled.
 func (w *world) least() float64 {
 	has := w.held()
 	all, capacity, _ := w.shares(has)
@@ -290,7 +291,7 @@ func (w *world) measure() {
 	w.must(w.state.Topology.Validate())
 }
 
-// String is a line of the report.
+// String returns a line of the report.
 func (p phase) String() string {
 	rest := p.took.Round(time.Minute).String()
 	if !p.rested {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plot draws measurements over time as SVG: lines on a logarithmic scale, and marks for what happened
-// meanwhile. Start at Chart.SVG.
+// Package plot draws measurements over time as SVG: lines on a logarithmic scale, and marks for events. Start reading
+// at Chart.SVG.
 package plot
 
 import (
@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Chart is a picture.
+// Chart is a diagram.
 type Chart struct {
 	Title string
-	// Unit is that of the values, as in "ms".
+	// Unit is the unit of the values, such as "ms".
 	Unit  string
 	Lines []Line
 	Marks []Mark
@@ -27,13 +27,13 @@ type Line struct {
 	Points []Point
 }
 
-// Point is a value at a time. Values that are not above 0 are not drawn.
+// Point is a value at a time. Only values above 0 are drawn.
 type Point struct {
 	At    time.Duration
 	Value float64
 }
 
-// Mark is something that happened. Those of the same kind have the same colour.
+// Mark is an event. Marks of the same kind have the same color.
 type Mark struct {
 	At   time.Duration
 	Kind string
@@ -44,7 +44,7 @@ const (
 	left, right, top, bottom = 70, 20, 50, 50
 )
 
-// colours are told apart by people who see few of them, too.
+// colours can also be distinguished by people with color vision deficiency.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"}
 
 // SVG draws the chart.
@@ -100,7 +100,7 @@ func (c *Chart) SVG() []byte {
 	return []byte(b.String())
 }
 
-// bounds are the end of the time, and the powers of ten between which all values are.
+// bounds returns the end of the time axis and the powers of ten that enclose all values.
 func (c *Chart) bounds() (end time.Duration, low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for i := range c.Lines {

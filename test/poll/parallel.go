@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// AtOnce has each processor run so many parallel tests of a package at a time, unless -parallel says otherwise: tests
-// that wait for elections, disks and clocks leave it idle. It is for TestMain.
+// AtOnce sets the number of concurrent tests of a package per processor, unless -parallel is set. Tests that wait for
+// elections, disks, and clocks do not use a whole processor. Call it in TestMain.
 func AtOnce(tests int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(tests * runtime.GOMAXPROCS(0))) // a number is one
+		_ = f.Value.Set(strconv.Itoa(tests * runtime.GOMAXPROCS(0))) // a valid number
 	}
 }

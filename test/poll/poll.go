@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package poll waits in tests for what other processes or goroutines bring about: it asks again and again, so that a
-// test takes as long as its subject and no longer, on a fast machine and on a slow one.
+// Package poll waits in tests for the effects of other processes or goroutines. It polls, so that a test takes only as
+// long as necessary on fast and slow machines.
 package poll
 
 import (
@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// Limit is how long Until waits before it fails the test: long enough for a machine that is busy with other things.
+	// Limit is the time after which Until fails the test. It is long enough for a busy machine.
 	Limit = 2 * time.Minute
 
-	// Between two questions passes half as long again as between the two before them, from first to last.
+	// The polling interval grows by half with each attempt, from first to last.
 	first = time.Millisecond
 	last  = 50 * time.Millisecond
 )
 
-// Until waits until ok holds, and fails the test after Limit.
+// Until waits until ok returns true, and fails the test after Limit.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	UntilNone(t, what, Limit, func() string {
@@ -29,8 +29,8 @@ func Until(t testing.TB, what string, ok func() bool) {
 	})
 }
 
-// UntilNone waits until missing, which says what is not yet as it should be, returns "". It returns how long that took,
-// and fails the test after limit with the last text.
+// UntilNone waits until missing returns "". missing describes the unmet condition. UntilNone returns the time that
+// took, and fails the test after limit with the last text.
 func UntilNone(t testing.TB, what string, limit time.Duration, missing func() string) time.Duration {
 	t.Helper()
 	took, text := Try(limit, missing)
@@ -40,7 +40,7 @@ func UntilNone(t testing.TB, what string, limit time.Duration, missing func() st
 	return took
 }
 
-// Try is UntilNone for callers that go on without: it returns what is still missing after limit, or "".
+// Try is UntilNone without a failure: it returns the text of the unmet condition after limit, or "".
 func Try(limit time.Duration, missing func() string) (took time.Duration, text string) {
 	began := time.Now()
 	for pause := first; ; pause = min(pause*3/2, last) {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Altered builds the binary with other source files: names as the file system has them, of this module or of the
-// standard library, and what stands there instead of what does. So a test gets a program that cannot be had by a switch
-// which users would have, too.
+// Altered builds the binary with replaced source files. files maps file paths, of this module or of the standard
+// library, to the content to use instead. Tests can thus build variants of the program without a switch that users
+// would also have.
 func Altered(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func Altered(t testing.TB, files map[string]string) string {
 	return bin
 }
 
-// Edited is a source file with a text replaced that must be there once.
+// Edited returns the content of a source file in which a text that must occur once is replaced.
 func Edited(t testing.TB, name, old, now string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -57,7 +57,7 @@ func Edited(t testing.TB, name, old, now string) string {
 	return strings.Replace(string(b), old, now, 1)
 }
 
-// goEnv is what the Go command knows by a name.
+// goEnv returns an environment setting of the Go command.
 func goEnv(t testing.TB, name string) string {
 	t.Helper()
 	b, err := exec.Command("go", "env", name).Output()
@@ -67,9 +67,9 @@ func goEnv(t testing.TB, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// shift is added to the standard library's package time: the wall clock is wrong by as many seconds as a file says that
-// the environment names. It is mapped, so a new value is a step of the clock. Monotonic time is not touched, as when
-// somebody sets the clock of a machine.
+// shift is added to the standard library's package time. It shifts the wall clock by the number of seconds in a file
+// that the environment names. The file is memory-mapped, so a new value is a step of the clock. Monotonic time does
+// not change, as when an operator sets the clock of a machine.
 const shift = `package time
 
 import (
@@ -97,7 +97,7 @@ var wrongBy = func() *int64 {
 const shiftFile = "ILION_TEST_CLOCK"
 
 // WrongClock builds a binary whose wall clock a Clock sets, or takes it from the environment variable
-// ILION_WRONG_CLOCK_BIN. The standard library is compiled anew for it, which takes minutes the first time.
+// ILION_WRONG_CLOCK_BIN. The build compiles the standard library again, which takes minutes the first time.
 func WrongClock(t testing.TB) string {
 	t.Helper()
 	if bin := os.Getenv("ILION_WRONG_CLOCK_BIN"); bin != "" {
@@ -119,7 +119,7 @@ type Clock struct {
 	by   atomic.Int64
 }
 
-// NewClock returns a clock that is right.
+// NewClock returns a correct clock.
 func NewClock(t testing.TB) *Clock {
 	t.Helper()
 	c := &Clock{t: t, name: filepath.Join(t.TempDir(), "clock")}
@@ -127,10 +127,10 @@ func NewClock(t testing.TB) *Clock {
 	return c
 }
 
-// Environ is what the process has to be started with.
+// Environ returns the environment with which the process must be started.
 func (c *Clock) Environ() []string { return append(os.Environ(), shiftFile+"="+c.name) }
 
-// Set makes the clock wrong at once, by whole seconds; positive is ahead.
+// Set immediately changes the offset of the clock by whole seconds; positive values are ahead.
 func (c *Clock) Set(by time.Duration) {
 	c.t.Helper()
 	f, err := os.OpenFile(c.name, os.O_CREATE|os.O_WRONLY, 0o600)
@@ -146,5 +146,5 @@ func (c *Clock) Set(by time.Duration) {
 	c.by.Store(int64(by))
 }
 
-// By is how wrong the clock is.
+// By returns the offset of the clock.
 func (c *Clock) By() time.Duration { return time.Duration(c.by.Load()) }

@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// Of BenchmarkCall: logical partitions, requests that a connection sends at once, connections, and turns.
+// The parameters of BenchmarkCall: logical partitions, requests in flight per connection, connections, and turns.
 const (
 	callOwners   = 4000
 	callPipeline = 16
@@ -32,7 +32,7 @@ const (
 	callTurns    = 5
 )
 
-// takeText reads ten items and replaces every other of them.
+// takeText reads ten items and replaces every second one.
 const takeText = `function take(n) {
 	var c = getContext().getCollection(), left = 10, link = c.getAltLink(), sum = 0;
 	'abcdefghij'.split('').forEach(function (id, i) {
@@ -46,15 +46,15 @@ const takeText = `function take(n) {
 	function done(err) { if (err) throw err; if (--left == 0) getContext().getResponse().setBody({sum: sum}) }
 }`
 
-// callItem is an item of 300 bytes.
+// callItem returns an item of 300 bytes.
 func callItem(id, key string) map[string]any {
 	return map[string]any{"id": id, "k": key, "owner": "somebody", "amount": 17, "tags": []string{"x", "y"},
 		"address": map[string]string{"city": "Paris", "zip": "75001"}, "text": strings.Repeat("lorem ipsum ", 14)}
 }
 
-// BenchmarkCall measures the server's processor time of a stored procedure of ten reads and five replacements, of one
-// that does nothing, and of a plain write of a row of the size of an item, by turns, over connections that have several
-// requests under way. The items are indexed by their whole content, or not at all.
+// BenchmarkCall measures the server's CPU time for a stored procedure with ten reads and five replacements, for an
+// empty procedure, and for a write of a row of an item's size, in turn. Each connection has several requests in
+// flight. The items are indexed completely or not at all.
 func BenchmarkCall(b *testing.B) {
 	s := startCalls(b)
 	c := s.Dial(b)
@@ -100,7 +100,7 @@ func BenchmarkCall(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if turn > 0 { // the first turn warms up
+				if turn > 0 { // the first turn is a warm-up
 					costs[i] = append(costs[i], float64(after-before)/float64(n))
 				}
 			}
@@ -128,7 +128,7 @@ func startCalls(b *testing.B) *Server {
 	address := free.Addr().String()
 	free.Close()
 	config := filepath.Join(b.TempDir(), "config.yaml")
-	// Partitions stay as they are.
+	// No partitions split.
 	text := "splits:\n  request_units_per_second: -1\nrest:\n  primary_key: " + restclient.Key + "\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
@@ -138,8 +138,8 @@ func startCalls(b *testing.B) *Server {
 	return s
 }
 
-// BenchmarkNeighbour measures how long a client waits for point reads, alone and while others call procedures that
-// loop, allocate and recurse without end.
+// BenchmarkNeighbour measures the latency of a client's point reads, alone and while other clients call procedures
+// that loop, allocate, or recurse without end.
 func BenchmarkNeighbour(b *testing.B) {
 	s := startCalls(b)
 	reads := func(what string, most time.Duration) {
@@ -173,7 +173,7 @@ func BenchmarkNeighbour(b *testing.B) {
 						select {
 						case <-stop:
 							return
-						default: // each call is refused in the end
+						default: // each call is finally rejected
 							_, _ = c.Query(fmt.Sprintf("CALL shop.plain.%s('owner%d')", name, 2+i))
 						}
 					}
@@ -187,7 +187,7 @@ func BenchmarkNeighbour(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// loadCalls makes two containers with procedures and items.
+// loadCalls creates two containers with procedures and items.
 func loadCalls(b *testing.B, address string) {
 	c := restclient.New(address, time.Minute)
 	defer c.Close()
@@ -225,7 +225,7 @@ func loadCalls(b *testing.B, address string) {
 	}
 }
 
-// rush has all lines send requests for a second, and returns how many were answered.
+// rush makes all connections send requests for a second and returns the number of responses.
 func rush(b *testing.B, lines []*rawclient.Conn, id []byte, values func() [][]byte) (n int) {
 	done := make(chan int)
 	end := time.Now().Add(time.Second)
@@ -248,7 +248,7 @@ func rush(b *testing.B, lines []*rawclient.Conn, id []byte, values func() [][]by
 	return n
 }
 
-// burst sends some requests at once, and reads their answers.
+// burst sends several requests at the same time and reads their responses.
 func burst(c *rawclient.Conn, id []byte, values func() [][]byte) error {
 	var out []byte
 	for stream := range callPipeline {

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// three are three nodes of a cluster with a table that all of them have.
+// three is a cluster of three nodes with a table that all of them store.
 type three struct {
 	t         *testing.T
 	base      string
@@ -50,14 +50,14 @@ func startThree(t *testing.T) *three {
 	return c
 }
 
-// until waits for a condition, which says what is missing yet or "".
+// until waits until missing returns "". missing describes the unmet condition.
 func (c *three) until(what string, missing func() string) {
 	c.t.Helper()
 	poll.UntilNone(c.t, what, poll.Limit, missing)
 }
 
-// whole waits until every partition has as many voters as there are nodes. Before that one may be on a single node,
-// which a test must not stop then, and leaders move.
+// whole waits until every partition has as many voters as there are nodes. Before that, a partition may be on a single
+// node, which a test must not stop, and leaders move.
 func whole(t *testing.T, nodes []*process.Server) {
 	t.Helper()
 	poll.UntilNone(t, "voters of each partition on all nodes", poll.Limit, func() string {
@@ -94,7 +94,7 @@ func (c *three) write() {
 	}
 }
 
-// check proves that all rows are there.
+// check checks that all rows exist.
 func (c *three) check() {
 	c.t.Helper()
 	if r, err := process.Query(c.client, dberr.Quorum, "SELECT k FROM ks.t"); err != nil || r.RowCount != c.rows {
@@ -107,7 +107,7 @@ func (c *three) copyDir(from, to string) {
 	process.CopyDir(c.t, from, to)
 }
 
-// again starts the third node on a directory and waits until it is ready, and the first one knows it.
+// again starts the third node on a directory and waits until it is ready and the first node knows it.
 func (c *three) again(dir string) *process.Server {
 	c.t.Helper()
 	s := process.Start(c.t, dir, "--internal", c.addresses[2])
@@ -117,12 +117,12 @@ func (c *three) again(dir string) *process.Server {
 				return strings.TrimPrefix(n.State, "up")
 			}
 		}
-		return "it is not there"
+		return "the node is down"
 	})
 	return s
 }
 
-// refused starts the third node on a directory, three times: it must end with the texts.
+// refused starts the third node on a directory three times. Each time it must end with the texts.
 func (c *three) refused(dir string, texts ...string) {
 	c.t.Helper()
 	for range 3 {
@@ -130,7 +130,7 @@ func (c *three) refused(dir string, texts ...string) {
 	}
 }
 
-// leadFirst has the first node lead everything while only it and the third run.
+// leadFirst makes the first node lead all partitions while only it and the third node run.
 func (c *three) leadFirst() {
 	c.t.Helper()
 	first, third := process.Status(c.t, c.nodes[0]), process.Status(c.t, c.nodes[2])
@@ -147,8 +147,8 @@ func (c *three) leadFirst() {
 	})
 }
 
-// TestLostLogFolder proves that a node whose log folder is missing, empty, or another one, does not start, however
-// often it is tried, and that it does again when the right one is back.
+// TestLostLogFolder checks that a node whose log folder is missing, empty, or from another directory does not start,
+// even after several attempts, and that it starts when the right folder is back.
 func TestLostLogFolder(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)
@@ -189,8 +189,8 @@ func TestLostLogFolder(t *testing.T) {
 	c.check()
 }
 
-// TestCopyInTurn proves that of a data directory and its copy, which are started one after the other, only the one goes
-// on that was started first, and that this stays so when the nodes that saw it have been restarted.
+// TestCopyInTurn checks a data directory and its copy that are started one after the other. Only the directory that
+// was started first continues, even after the nodes that have seen it have been restarted.
 func TestCopyInTurn(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)
@@ -214,7 +214,7 @@ func TestCopyInTurn(t *testing.T) {
 	c.check()
 }
 
-// TestEarlierState proves that a data directory that was restored to an earlier state is refused.
+// TestEarlierState checks that a data directory that was restored to an earlier state is rejected.
 func TestEarlierState(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)
@@ -232,9 +232,9 @@ func TestEarlierState(t *testing.T) {
 	c.check()
 }
 
-// TestEarlierMoment proves that a data directory that was put back to an earlier moment of its newest start, as by
-// the snapshot of a disk, is noticed when others send it what follows on what it has lost: it ends with one line that
-// names the directory and says what to do, is refused from then on, and nothing that was acknowledged is lost.
+// TestEarlierMoment checks a data directory that was restored to an earlier moment of its latest run, for example from
+// a disk snapshot. The loss is detected when other nodes send entries that follow the lost entries. The node ends with
+// one line that names the directory and the remedy, is rejected from then on, and no acknowledged write is lost.
 func TestEarlierMoment(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)
@@ -246,7 +246,7 @@ func TestEarlierMoment(t *testing.T) {
 	if err := n.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	c.nodes[1].Stop(t) // the first and this one are the quorum: it confirms what it is about to forget
+	c.nodes[1].Stop(t) // the first node and this node are the quorum, so it acknowledges the writes that it will lose
 	c.leadFirst()
 	c.write()
 	n.Kill()

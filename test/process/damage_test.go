@@ -23,12 +23,12 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var everyByte = flag.Bool("every-byte", false, "TestFlippedBits flips each byte of small files, not a few of each file")
+var everyByte = flag.Bool("every-byte", false, "flip a bit in each byte of small files in TestFlippedBits, instead of a few per file")
 
-// member is the data directory of the only node of a cluster, as it was at two moments, and what it held then.
+// member is the data directory of the only node of a cluster at two times, with its content at each time.
 type member struct {
 	t      *testing.T
-	dir    string // where it is kept
+	dir    string // where it is stored
 	config string
 	states []state
 }
@@ -36,8 +36,8 @@ type member struct {
 type state struct {
 	name string
 	rows int // that were acknowledged
-	// least is how many of the rows have to be there if a log is damaged: flipped bits in what its last three syncs
-	// wrote cannot be told from a write that a crash has torn.
+	// least is the minimum number of rows if a log is damaged. Flipped bits in the last three synced writes cannot be
+	// distinguished from a write that a crash has torn.
 	least int
 	show  string // identity and schema
 }
@@ -50,13 +50,13 @@ func (m *member) start(dir string) *process.Server {
 
 var readyAt = regexp.MustCompile(`CQL on ([0-9.:]+), `)
 
-// ready waits until a node serves requests, and returns where; "" if it has ended.
+// ready waits until a node serves requests and returns its address, or "" if it has ended.
 func (m *member) ready(s *process.Server) (at string) {
 	_, missing := poll.Try(poll.Limit, func() string {
 		if found := readyAt.FindStringSubmatch(s.Stderr()); found != nil {
 			at = found[1]
 		} else if s.Running() {
-			return "it has neither begun nor ended"
+			return "the node has neither started nor ended"
 		}
 		return ""
 	})
@@ -67,7 +67,7 @@ func (m *member) ready(s *process.Server) (at string) {
 	return at
 }
 
-// value is what row k holds: every ninth is so large that it gets a file of its own.
+// value returns the value of row k. Every ninth value is so large that it gets a separate file.
 func value(k int) string {
 	random := rand.NewChaCha8([32]byte{byte(k), byte(k >> 8)})
 	b := make([]byte, 1000+k%9/8*20_000)
@@ -77,7 +77,7 @@ func value(k int) string {
 	return string(b)
 }
 
-// cells are what the first n rows look like to a client.
+// cells returns the first n rows in the encoding of a result.
 func cells(n int) (out []byte) {
 	for k := range n {
 		v := value(k)
@@ -89,7 +89,7 @@ func cells(n int) (out []byte) {
 	return out
 }
 
-// look asks a node who it is, for its schema, and for its rows, which have to be the first ones; it says how many.
+// look reads a node's identity, schema, and rows, which must be the first rows. It returns the number of rows.
 func look(at string) (show string, rows int, err error) {
 	c, err := rawclient.Dial(context.Background(), at, rawclient.Options{})
 	if err != nil {
@@ -113,7 +113,7 @@ func look(at string) (show string, rows int, err error) {
 	return show, r.RowCount, nil
 }
 
-// keep copies the directory of the node as it is.
+// keep copies the node's directory.
 func (m *member) keep(name string, rows int, show string) {
 	m.states = append(m.states, state{name, rows, rows - 3, show})
 	process.CopyDir(m.t, m.live(), m.of(name))
@@ -123,7 +123,7 @@ func (m *member) live() string { return filepath.Join(m.dir, "live") }
 
 func (m *member) of(name string) string { return filepath.Join(m.dir, name) }
 
-// newMember has a node started, written to and stopped, in order and by kill -9.
+// newMember starts a node, writes to it, and stops it, once in order and once with SIGKILL.
 func newMember(t *testing.T) *member {
 	m := &member{t: t, dir: t.TempDir()}
 	m.config = filepath.Join(m.dir, "ilion.yaml")
@@ -158,7 +158,7 @@ func newMember(t *testing.T) *member {
 	return m
 }
 
-// flips are the bytes of a file that get a flipped bit.
+// flips returns the positions of a file at which a bit is flipped.
 func flips(size int) (at []int) {
 	n := min(size, 2)
 	if size > 32<<10 {
@@ -176,8 +176,8 @@ func flips(size int) (at []int) {
 	return at
 }
 
-// TestFlippedBits proves that a node whose directory has a flipped bit, in whatever file, refuses to start or ends,
-// with one line that names the file, or has all that it had; and that what is damaged is not deleted.
+// TestFlippedBits checks a node whose directory has a flipped bit in any file. The node must refuse to start or end
+// with one line that names the file, or have all its data. It must not delete damaged files.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -209,7 +209,7 @@ func TestFlippedBits(t *testing.T) {
 	wg.Wait()
 }
 
-// files are those of a directory, and how large they are.
+// files returns the files of a directory with their sizes.
 func (m *member) files(dir string) map[string]int {
 	files := map[string]int{}
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -264,7 +264,7 @@ func (m *member) flip(was *state, name string, at int, dir string) {
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	last := lines[len(lines)-1]
 	named := strings.Contains(last, filepath.Base(name))
-	if strings.HasSuffix(name, ".log") { // a lost tail is noticed, but not which file it was in
+	if strings.HasSuffix(name, ".log") { // a lost tail is detected, but not the file that contained it
 		named = named || strings.Contains(last, dir)
 	}
 	if !strings.HasPrefix(last, "ilion: ") || !named || strings.Contains(s.Stderr(), "goroutine ") {
@@ -275,8 +275,7 @@ func (m *member) flip(was *state, name string, at int, dir string) {
 	}
 }
 
-// TestUnknownFilesStay proves that a node deletes nothing, in any of its directories, that it does not know to be its
-// own.
+// TestUnknownFilesStay checks that a node does not delete unknown files in any of its directories.
 func TestUnknownFilesStay(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -300,7 +299,7 @@ func TestUnknownFilesStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	left := filepath.Join(dir, "snapshots", "7.out") // by a process that was killed
+	left := filepath.Join(dir, "snapshots", "7.out") // from a killed process
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -317,6 +316,6 @@ func TestUnknownFilesStay(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(left); err == nil {
-		t.Error("what a snapshot left is still there")
+		t.Error("the remains of a snapshot still exist")
 	}
 }

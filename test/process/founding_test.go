@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestSameCommandForAll proves that nodes which are all told the same, to found a cluster and to join it, become one
-// cluster, whichever comes up first; that a restart asks nobody; and that the founder joins when its disk is new and
-// the cluster is there.
+// TestSameCommandForAll checks that nodes with the same arguments, to found a cluster and to join it, form one
+// cluster, regardless of the order in which they start. A restart must not need another node. The founder must join
+// the existing cluster when its disk is new.
 func TestSameCommandForAll(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -56,7 +56,7 @@ func TestSameCommandForAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(again.Stderr(), "looking for the cluster") {
-		t.Errorf("a member that starts again looks for the cluster:\n%s", again.Stderr())
+		t.Errorf("a restarted member searches for the cluster:\n%s", again.Stderr())
 	}
 	c.nodes[0] = again
 	whole(t, c.nodes)

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// Launch runs the binary with arguments and does not wait for anything. It is killed when the test ends.
+// Launch runs the binary with arguments without waiting. The process is killed when the test ends.
 func Launch(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{Cmd: Command(t, args...), stderr: new(Output), ended: make(chan struct{})}
@@ -44,14 +44,14 @@ func (s *Server) Says(t testing.TB, text string) {
 		case strings.Contains(s.Stderr(), text):
 			return ""
 		case !running:
-			t.Fatalf("it has ended and does not say %q; stderr: %s", text, s.Stderr())
+			t.Fatalf("the process ended without the output %q; stderr: %s", text, s.Stderr())
 		}
 		return "so far: " + s.Stderr()
 	})
 }
 
-// Refuses waits for the end of the process, which must be failure, and that what it says last is one line with all of
-// the texts.
+// Refuses waits for the end of the process. The exit code must be code, and the last output must be one line with all
+// of the texts.
 func (s *Server) Refuses(t testing.TB, code int, texts ...string) {
 	t.Helper()
 	s.Wait(t, poll.Limit)
@@ -70,7 +70,8 @@ func (s *Server) Refuses(t testing.TB, code int, texts ...string) {
 	}
 }
 
-// Owner asks the node that runs on a data directory as the directory's owner does, whatever host the request names.
+// Owner returns a client for the node that runs on a data directory. The client has the rights of the directory's
+// owner; the host in a request's URL is ignored.
 func Owner(dir string) *http.Client {
 	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -78,7 +79,7 @@ func Owner(dir string) *http.Client {
 		}}}
 }
 
-// Order gives an order to the node that runs on a data directory, as its owner. It must not be refused.
+// Order sends an order to the node that runs on a data directory, as its owner. The order must succeed.
 func Order(t testing.TB, dir, path string) {
 	t.Helper()
 	if err := TryOrder(dir, path); err != nil {
@@ -86,7 +87,7 @@ func Order(t testing.TB, dir, path string) {
 	}
 }
 
-// TryOrder is Order for what may be refused: the error says why.
+// TryOrder is Order for an order that may be rejected; the error contains the reason.
 func TryOrder(dir, path string) error {
 	r, err := Owner(dir).Post("http://localhost"+path, "", nil)
 	if err != nil {
@@ -99,7 +100,7 @@ func TryOrder(dir, path string) error {
 	return nil
 }
 
-// CopyDir copies a data directory as it is on the disk: sockets are not.
+// CopyDir copies a data directory without its sockets.
 func CopyDir(t testing.TB, from, to string) {
 	t.Helper()
 	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {

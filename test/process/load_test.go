@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestKilledLoad proves that a load which is killed, several times, goes on by the same command: in the end each row of
-// the file is there, and each line that is no row is in the error file once.
+// TestKilledLoad checks that a load that was killed several times resumes with the same command. At the end, each row
+// of the file exists, and each invalid line is in the error file once.
 func TestKilledLoad(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -54,7 +54,7 @@ func TestKilledLoad(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		poll.Until(t, "the load to come further", func() bool {
+		poll.Until(t, "progress of the load", func() bool {
 			now, _ := os.ReadFile(checkpoint)
 			return string(now) != string(before)
 		})
@@ -70,10 +70,10 @@ func TestKilledLoad(t *testing.T) {
 	}
 	reasons, err := os.ReadFile(rejected)
 	if n := strings.Count(string(reasons), "\n"); err != nil || n != bad {
-		t.Errorf("%d lines are rejected, %d were no rows: %v", n, bad, err)
+		t.Errorf("%d lines were rejected, %d were invalid: %v", n, bad, err)
 	}
 	r, err := client.Query("SELECT k, v FROM ks.t")
 	if err != nil || r.RowCount != rows-bad {
-		t.Fatalf("%d rows are there, %d were in the file: %v", r.RowCount, rows-bad, err)
+		t.Fatalf("got %d rows, the file has %d: %v", r.RowCount, rows-bad, err)
 	}
 }

@@ -16,11 +16,11 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// hosts counts those that freeAddress has given away.
+// hosts counts the hosts that freeAddress has returned.
 var hosts atomic.Uint32
 
-// freeAddress is one nobody listens at, nor will but the caller: each has a host of its own in the loopback network. A
-// free port of 127.0.0.1 may be that of another test, or of a connection, by the time it is used.
+// freeAddress returns an address that only the caller uses: each address has a separate host in the loopback network.
+// A free port of 127.0.0.1 may belong to another test or connection by the time it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	host := fmt.Sprintf("127.%d.%d.%d:0", 101+os.Getpid()%100, os.Getpid()/100%250, 1+hosts.Add(1)%250)
@@ -32,15 +32,14 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// begin starts a node of a cluster and does not wait.
+// begin starts a node of a cluster without waiting.
 func begin(t *testing.T, dir, internal string, args ...string) *process.Server {
 	t.Helper()
 	return process.Launch(t, append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off",
 		"--log-level", "warn", "--internal", internal}, args...)...)
 }
 
-// TestMistakes proves that what users get wrong when they start nodes ends with one line that says so, and harms
-// nobody.
+// TestMistakes checks that mistakes in starting nodes end with one line that explains the mistake, and do no harm.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -73,7 +72,7 @@ func TestMistakes(t *testing.T) {
 				"off", "--log-level", "warn"}, c.args...)...)
 			s.Refuses(t, 1, c.texts...)
 			if _, err := os.Stat(dir("new")); err == nil {
-				t.Error("it has left a directory behind")
+				t.Error("the process left a directory behind")
 			}
 		})
 	}
@@ -106,7 +105,7 @@ func TestMistakes(t *testing.T) {
 		at := freeAddress(t)
 		begin(t, dir("far"), at, "--join", one, "--region", "elsewhere").Refuses(t, 1, `"elsewhere"`,
 			`region "datacenter1"`, "--region datacenter1")
-		// The directory may be used as it is told.
+		// The directory remains usable with the right arguments.
 		process.Start(t, dir("far"), "--internal", at, "--join", one).Stop(t)
 	})
 	t.Run("two clusters", func(t *testing.T) {
@@ -133,8 +132,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestSameIdentityTwice proves that a copy of a data directory does not take the place of the original, nor does what
-// was copied earlier when the original is gone: the copy ends with a reason, and nothing that was acknowledged is lost.
+// TestSameIdentityTwice checks that a copy of a data directory cannot replace the original, and that an earlier copy
+// cannot replace it when the original is gone. The copy ends with an explanation, and no acknowledged write is lost.
 func TestSameIdentityTwice(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -155,7 +154,7 @@ func TestSameIdentityTwice(t *testing.T) {
 	c := nodes[0].Dial(t)
 	defer c.Close()
 	process.Do(t, c, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-	const tables = 8 // led by different nodes: one that has not changed its leader knows what the original had
+	const tables = 8 // with different leaders: a follower that keeps its leader knows the original
 	for i := range tables {
 		process.Do(t, c, fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY)", i))
 	}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs the real binary as a process of its own, for tests that kill it, fill its disk or abuse its
+// Package process runs the real binary as a separate process, for tests that kill it, fill its disk, or abuse its
 // port.
 //
 // The binary is built once for all packages, or taken from the environment variable ILION_BIN. A package that uses it
-// calls Main in its TestMain.
+// must call Main in its TestMain.
 package process
 
 import (
@@ -42,7 +42,7 @@ var (
 	secretErr  error
 )
 
-// Main runs the tests and removes what they share.
+// Main runs the tests and removes shared files.
 func Main(m *testing.M) {
 	poll.AtOnce(2)
 	code := m.Run()
@@ -65,8 +65,9 @@ func Binary(t testing.TB) string {
 	return built
 }
 
-// build returns the path of the binary in the cache of the Go command, which keeps what go run has linked: linking it
-// takes as long as many a test. The run that links it has it in a directory of its own, which is gone with that run.
+// build returns the path of the binary in the cache of the Go command, which keeps binaries that go run has linked.
+// Linking takes as long as many tests. The run that links the binary has it in a temporary directory, which is removed
+// after that run.
 func build() (path string, err error) {
 	for range 2 {
 		var complaint bytes.Buffer
@@ -81,10 +82,10 @@ func build() (path string, err error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("build: the Go command does not keep %s", path)
+	return "", fmt.Errorf("build: the Go command did not cache %s", path)
 }
 
-// secretFile is the join secret of all clusters that tests start: each process is given it.
+// secretFile returns the file with the join secret of all clusters that tests start. Each process gets it.
 func secretFile(t testing.TB) string {
 	t.Helper()
 	secretOnce.Do(func() {
@@ -102,11 +103,11 @@ func secretFile(t testing.TB) string {
 
 var secret = []byte(strings.Repeat("no secret ", 4))
 
-// Secret is the join secret of the clusters that tests start.
+// Secret returns the join secret of the clusters that tests start.
 func Secret() []byte { return bytes.TrimSpace(secret) }
 
-// Command is the binary under test with arguments; it has the join secret in its environment, and, unless it is told
-// otherwise, serves nobody over REST: there is one default address on the machine.
+// Command returns a command of the binary under test with arguments. Its environment contains the join secret. Unless
+// configured otherwise, the REST API is disabled, because its default address exists only once per machine.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Binary(t), args...)
@@ -117,14 +118,14 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 // Server is a running process.
 type Server struct {
 	Cmd *exec.Cmd
-	// CQL and HTTP are its addresses.
+	// CQL and HTTP are the addresses of the process.
 	CQL, HTTP string
 	stderr    *Output
 	ended     chan struct{}
 	err       error
 }
 
-// Output is what a process has written so far. The zero value is ready for use.
+// Output collects the output of a process. The zero value is ready for use.
 type Output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -137,7 +138,7 @@ func (b *Output) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String returns all of it.
+// String returns the whole output.
 func (b *Output) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,8 +147,8 @@ func (b *Output) String() string {
 
 var readyLine = regexp.MustCompile(`CQL on ([0-9.:]+), HTTP on ([0-9.:]+)`)
 
-// Start runs the binary on a data directory, with more arguments, and waits for its ready line. It is killed when the
-// test ends.
+// Start runs the binary on a data directory with additional arguments and waits for its ready line. The process is
+// killed when the test ends.
 func Start(t testing.TB, dir string, args ...string) *Server {
 	t.Helper()
 	s, err := TryStart(t, dir, args...)
@@ -157,7 +158,7 @@ func Start(t testing.TB, dir string, args ...string) *Server {
 	return s
 }
 
-// TryStart is Start for processes that may refuse to start: its error is what they wrote to stderr. Wait then has the
+// TryStart is Start for processes that may fail to start. Its error is the output on stderr. Wait then returns the
 // exit code.
 func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	t.Helper()
@@ -182,23 +183,23 @@ func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	if m == nil {
 		<-s.ended
 		//nolint:errorlint // readErr may be nil
-		return s, fmt.Errorf("no ready line but %q (%v); exit code %d; stderr: %s", line, readErr,
+		return s, fmt.Errorf("no ready line, got %q (%v); exit code %d; stderr: %s", line, readErr,
 			s.Cmd.ProcessState.ExitCode(), s.Stderr())
 	}
 	s.CQL, s.HTTP = m[1], m[2]
 	return s, nil
 }
 
-// Stderr is what the process has written there so far.
+// Stderr returns the output on stderr so far.
 func (s *Server) Stderr() string { return s.stderr.String() }
 
-// Kill ends the process as kill -9 does and waits for its end.
+// Kill kills the process with SIGKILL and waits for its end.
 func (s *Server) Kill() {
 	_ = s.Cmd.Process.Kill() // it may have ended
 	<-s.ended
 }
 
-// Stop sends SIGTERM and waits for the end. It returns how long that took and the exit code.
+// Stop sends SIGTERM and waits for the end. It returns the time that took and the exit code.
 func (s *Server) Stop(t testing.TB) (time.Duration, int) {
 	t.Helper()
 	began := time.Now()
@@ -209,7 +210,7 @@ func (s *Server) Stop(t testing.TB) (time.Duration, int) {
 	return time.Since(began), s.Cmd.ProcessState.ExitCode()
 }
 
-// Wait waits for the end of the process and returns how long that took.
+// Wait waits for the end of the process and returns the time that took.
 func (s *Server) Wait(t testing.TB, limit time.Duration) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -231,19 +232,19 @@ func (s *Server) Running() bool {
 	}
 }
 
-// RSS is the resident memory of the process in bytes.
+// RSS returns the resident memory of the process in bytes.
 func (s *Server) RSS(t testing.TB) int64 {
 	t.Helper()
 	return s.memory(t, "VmRSS:")
 }
 
-// PeakRSS is the most that RSS has been.
+// PeakRSS returns the maximum of RSS.
 func (s *Server) PeakRSS(t testing.TB) int64 {
 	t.Helper()
 	return s.memory(t, "VmHWM:")
 }
 
-// ResetPeakRSS makes PeakRSS begin anew with the present RSS.
+// ResetPeakRSS resets PeakRSS to the current RSS.
 func (s *Server) ResetPeakRSS(t testing.TB) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Cmd.Process.Pid), []byte("5"), 0); err != nil {
@@ -251,17 +252,17 @@ func (s *Server) ResetPeakRSS(t testing.TB) {
 	}
 }
 
-// clockTicks is how many units a second the times in /proc/PID/stat have on every Linux that Go supports.
+// clockTicks is the number of units per second of the times in /proc/PID/stat on every Linux that Go supports.
 const clockTicks = 100
 
-// CPU is the processor time that the process has used, of all its threads.
+// CPU returns the CPU time of all threads of the process.
 func (s *Server) CPU(t testing.TB) time.Duration {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := bytes.Cut(b, []byte(") ")) // the name of the program may have anything in it
+	_, after, _ := bytes.Cut(b, []byte(") ")) // the name of the program may contain any character
 	f := strings.Fields(string(after))
 	if len(f) < 13 {
 		t.Fatalf("/proc/PID/stat has %d fields: %s", len(f), b)
@@ -327,7 +328,7 @@ func Query(c *rawclient.Conn, level dberr.Consistency, text string) (*cqlwire.Re
 	return cqlwire.DecodeResult(body, cqlwire.V4)
 }
 
-// Status is what a node shows of itself and its cluster.
+// Status returns a node's status of itself and its cluster.
 func Status(t testing.TB, s *Server) *admin.Status {
 	t.Helper()
 	r, err := http.Get("http://" + s.HTTP + "/status")

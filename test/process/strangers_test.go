@@ -19,17 +19,17 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-var strangers = flag.Int("strangers", 1500, "connections to the internal address that are no nodes")
+var strangers = flag.Int("strangers", 1500, "number of connections to the internal address from outside the cluster")
 
-// What strangers may cost a node.
+// Limits for the cost of unauthenticated connections.
 const (
 	strangersRSS   = 96 << 20
 	strangersLines = 60
 )
 
-// TestStrangers proves that whoever is no node and connects to the internal address - with garbage, with half of a
-// handshake and silence, as a client, as a node of another cluster, thousands of times - neither stops the node, nor
-// fills its memory or its log, nor keeps a node that may join from joining.
+// TestStrangers checks connections to the internal address that are not from nodes of the cluster. They send garbage,
+// half of a handshake followed by silence, client requests, or the handshake of another cluster's node, thousands of
+// times. They must not stop the node, fill its memory or its log, or prevent a valid node from joining.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -50,7 +50,7 @@ func TestStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	var open []net.Conn // silent ones, and some that say a little
+	var open []net.Conn // silent connections and connections that send little
 	for i := range 200 {
 		conn := dial()
 		defer conn.Close()
@@ -87,10 +87,10 @@ func TestStrangers(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, conn := range open { // silence is given up
+	for _, conn := range open { // silent connections are closed
 		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal("a connection that says nothing is kept")
+			t.Fatal("a silent connection was not closed")
 		}
 	}
 	t.Run("another cluster", func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestStrangers(t *testing.T) {
 		t.Errorf("%d MiB, were %d", rss>>20, before>>20)
 	}
 	if n := strings.Count(node.Stderr(), "\n"); n > strangersLines {
-		t.Errorf("%d lines of log: %s", n, node.Stderr())
+		t.Errorf("%d log lines: %s", n, node.Stderr())
 	}
-	t.Logf("%d MiB, were %d; %d lines of log", node.RSS(t)>>20, before>>20, strings.Count(node.Stderr(), "\n"))
+	t.Logf("%d MiB, before %d MiB; %d log lines", node.RSS(t)>>20, before>>20, strings.Count(node.Stderr(), "\n"))
 }

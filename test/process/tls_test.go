@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// certificates runs ilion cert and writes a configuration file for each directory of a certificate.
+// certificates runs ilion cert and writes a configuration file for each certificate directory.
 type certificates struct {
 	t    *testing.T
 	base string
@@ -32,7 +32,7 @@ func (c certificates) run(args ...string) {
 
 func (c certificates) path(name string) string { return filepath.Join(c.base, name) }
 
-// config names the authority that is trusted, and the directory of the node's own certificate.
+// config returns the configuration file for a trusted authority and the node's certificate directory.
 func (c certificates) config(trusted, own string) string {
 	c.t.Helper()
 	file := c.path(own + "-" + trusted + ".yaml")
@@ -44,7 +44,7 @@ func (c certificates) config(trusted, own string) string {
 	return file
 }
 
-// expired writes a certificate that ended an hour ago, by the authority.
+// expired writes a certificate of the authority that expired an hour ago.
 func (c certificates) expired(authority, name string) {
 	c.t.Helper()
 	crt, err1 := os.ReadFile(c.path(authority) + "/ca.crt")
@@ -68,8 +68,8 @@ func (c certificates) expired(authority, name string) {
 	}
 }
 
-// TestMutualTLS proves with real processes that nodes with certificates of one authority make a cluster, that nobody
-// else gets in, and that both sides say why.
+// TestMutualTLS checks with real processes that nodes with certificates of one authority form a cluster, that no other
+// client gets access, and that both sides report the reason.
 func TestMutualTLS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -102,7 +102,7 @@ func TestMutualTLS(t *testing.T) {
 	defer conn.Close()
 	process.Do(t, conn, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY)")
-	poll.UntilNone(t, "a row is written while the cluster grows", poll.Limit, func() string {
+	poll.UntilNone(t, "write while the cluster grows", poll.Limit, func() string {
 		if _, err := process.Query(conn, dberr.Quorum, "INSERT INTO ks.t (k) VALUES (1)"); err != nil {
 			return err.Error()
 		}
@@ -113,7 +113,7 @@ func TestMutualTLS(t *testing.T) {
 		name   string
 		config string
 		says   []string
-		node   string // what the first node says
+		node   string // the message of the first node
 	}{
 		{"an authority of its own", c.config("strangers", "x"), []string{"unknown authority"}, "bad certificate"},
 		{"a certificate of another authority", c.config("ca", "x"), []string{"does not accept the certificate"},
@@ -125,7 +125,7 @@ func TestMutualTLS(t *testing.T) {
 				r.says...)
 			nodes[0].Says(t, r.node)
 			if _, err := os.Stat(c.path(r.name)); err == nil {
-				t.Error("it has left a directory behind")
+				t.Error("the process left a directory behind")
 			}
 		})
 	}

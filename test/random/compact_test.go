@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// In compact tables no INSERT JSON is drawn where all columns are keys, because Cassandra 5.0 writes no row for it, and
-// no INSERT without a value, because it refuses that later than Ilion.
+// Compact tables get no INSERT JSON if all columns are keys, because Cassandra 5.0 writes no row for it. They get no
+// INSERT without a value, because Cassandra rejects it later than Ilion.
 
-// compactSchema draws a table with COMPACT STORAGE, and says how to make it. Without clustering columns it has several
-// others, else one or none.
+// compactSchema draws a table with COMPACT STORAGE and returns the statements that create it. Without clustering
+// columns it has several other columns, otherwise one or none.
 func (t *table) compactSchema(n int) []string {
 	t.compact = true
 	for i := range 1 + t.IntN(5)/4 {
@@ -54,8 +54,8 @@ func (t *table) compactSchema(n int) []string {
 	return out
 }
 
-// prefix draws the clustering columns that name a row: all of them, or in a compact table the first ones once in a
-// while.
+// prefix draws the clustering columns that identify a row: all of them, or sometimes in a compact table only the first
+// ones.
 func (t *table) prefix() []column {
 	if !t.compact || len(t.clustering) < 2 || t.chance(0.7) {
 		return t.clustering
@@ -63,6 +63,6 @@ func (t *table) prefix() []column {
 	return t.clustering[:1+t.IntN(len(t.clustering)-1)]
 }
 
-// flat reports whether the table is a compact one without clustering columns. Cassandra 5.0 refuses INSERT JSON, an
-// INSERT of the key alone and a DELETE with a condition there, and fails at reads by an index.
+// flat reports whether the table is a compact table without clustering columns. For such a table, Cassandra 5.0
+// rejects INSERT JSON, an INSERT of the key only, and a conditional DELETE, and it fails at reads through an index.
 func (t *table) flat() bool { return t.compact && len(t.clustering) == 0 }

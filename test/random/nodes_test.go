@@ -20,21 +20,21 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// statementTimeout bounds the wait for an answer.
+// statementTimeout is the timeout of a response.
 const statementTimeout = 30 * time.Second
 
-// nodes are processes that are killed and started again while they are asked. One stands alone; several are a cluster.
+// nodes are processes that are killed and restarted while they serve requests: a standalone node or a cluster.
 type nodes struct {
 	t        testing.TB
 	config   string
 	dirs     []string
 	internal []string
-	// processes are those that were started last.
+	// processes holds the processes that were started last.
 	processes []*process.Server
-	// at is the one that is asked.
+	// at is the index of the node that gets the requests.
 	at   int
 	conn *rawclient.Conn
-	// broken is set while one of several is away, or on its way back.
+	// broken is set while one of several nodes is down or recovering.
 	broken atomic.Bool
 	kills  atomic.Int64
 	wait   sync.WaitGroup
@@ -83,17 +83,17 @@ func (c *nodes) start(i int, first bool) {
 	c.processes[i] = s
 }
 
-// whole waits until every partition has all its voters, and every node is up in the eyes of every other one.
+// whole waits until every partition has all its voters and every node sees every other node as up.
 func (c *nodes) whole() {
 	if len(c.processes) == 1 {
 		return
 	}
 	if took, why := poll.Try(2*time.Minute, c.missing); why != "" {
-		c.t.Errorf("the nodes are not whole after %s: %s", took, why)
+		c.t.Errorf("the nodes are not complete after %s: %s", took, why)
 	}
 }
 
-// missing says why the nodes are not whole, "" if they are.
+// missing describes why the nodes are not complete, or returns "".
 func (c *nodes) missing() string {
 	for i, p := range c.processes {
 		s := process.Status(c.t, p)
@@ -133,8 +133,9 @@ func (c *nodes) connect(i int) {
 	c.at = i
 }
 
-// disturb kills a node as kill -9 does: the only one between two statements; of several one that is asked nothing while
-// statements go on, or the one that is asked, whose client goes elsewhere. It comes back after a while.
+// disturb kills a node with SIGKILL and restarts it after a while. A standalone node is killed between two statements.
+// In a cluster the killed node is either a node without requests or the node that gets the requests, whose client then
+// changes to another node.
 func (c *nodes) disturb(d draw) {
 	if len(c.processes) == 1 {
 		c.kills.Add(1)
@@ -157,19 +158,19 @@ func (c *nodes) disturb(d draw) {
 	}
 	c.kills.Add(1)
 	c.wait.Go(func() {
-		time.Sleep(after) // while some statement is under way
+		time.Sleep(after) // during some statement
 		c.processes[victim].Kill()
-		time.Sleep(away) // much or little happens meanwhile
+		time.Sleep(away) // the node misses many or few changes
 		c.start(victim, false)
 		c.whole()
 		c.broken.Store(false)
 	})
 }
 
-// goroutines ends the node that is asked and returns the stacks that it leaves.
+// goroutines ends the node that gets the requests and returns its stacks.
 func (c *nodes) goroutines() string {
 	s := c.processes[c.at]
-	_ = s.Cmd.Process.Signal(syscall.SIGQUIT) // if it has ended, what it said last is all there is
+	_ = s.Cmd.Process.Signal(syscall.SIGQUIT) // if it has ended, its last output is all there is
 	s.Wait(c.t, time.Minute)
 	return s.Stderr()
 }

@@ -24,19 +24,18 @@ import (
 var (
 	against    = flag.String("against", "", "host:port of an Apache Cassandra")
 	seed       = flag.Uint64("seed", 1, "seed of the statements")
-	rounds     = flag.Int("rounds", 25, "rounds of writes and selects")
-	partitions = flag.Int("partitions", 16, "physical partitions that the node cuts the table into")
+	rounds     = flag.Int("rounds", 25, "number of rounds of writes and selects")
+	partitions = flag.Int("partitions", 16, "number of physical partitions of the table")
 	processes  = flag.Int("nodes", 0,
-		"processes that are killed while they are asked, 1 or 4; 0: one node in this process")
-	alone = flag.Bool("alone", false, "compare two nodes of Ilion over the kept seeds")
-	kills = flag.Float64("kills", 0.05, "chance of a kill before a statement")
+		"number of processes that are killed while they serve requests, 1 or 4; 0: one node in this process")
+	alone = flag.Bool("alone", false, "compare two nodes of Ilion with the stored seeds")
+	kills = flag.Float64("kills", 0.05, "probability of a kill before a statement")
 )
 
-// TestAgainstCassandra runs the same random statements on a fresh node and on a Cassandra, and expects the same
-// answers.
+// TestAgainstCassandra checks that the same random statements have the same results on a new node and on a Cassandra.
 func TestAgainstCassandra(t *testing.T) {
 	if *against == "" {
-		t.Skip("no -against: there is no Cassandra to compare with")
+		t.Skip("needs a Cassandra: -against")
 	}
 	d := draw{rand.New(rand.NewPCG(*seed, 0))}
 	p := &pair{T: t, d: d}
@@ -79,7 +78,7 @@ func dial(t *testing.T, address string) *rawclient.Conn {
 	return c
 }
 
-// round is some writes, a look at all that is there, and some selects.
+// round makes some writes, a full read, and some selects.
 func (p *pair) round() {
 	d := p.d
 	for range 6 {
@@ -96,7 +95,7 @@ func (p *pair) round() {
 	}
 	if d.chance(0.05) {
 		p.compare(d.shortLived(), 0)
-		time.Sleep(2500 * time.Millisecond) // it has expired on both then, whatever part of a second they began in
+		time.Sleep(2500 * time.Millisecond) // expired on both by then
 	}
 	p.compare("SELECT * FROM t", 0)
 	p.compare("SELECT * FROM c", pick(d, 0, 2))
@@ -114,24 +113,24 @@ func (p *pair) round() {
 type pair struct {
 	*testing.T
 	d draw
-	// nodes are Ilion's, or inside is the one in this process.
+	// nodes holds Ilion's processes. inside is the node in this process, if there is one.
 	nodes     *nodes
 	inside    *rawclient.Conn
 	cassandra *rawclient.Conn
-	// staticIndex says that the index is on a static column.
+	// staticIndex is set if the index is on a static column.
 	staticIndex bool
-	history     []string // since the tables were last seen to be equal
-	// differences are those that same has found. apart is set once the tables may differ, failed by an answer of the
-	// last statement that is no difference and may set them apart.
+	history     []string // since the tables were last known to be equal
+	// differences holds the differences that same has found. apart is set once the tables may differ. failed is set if
+	// the last statement had a result that is not a difference but may have made the tables differ.
 	differences   []string
 	apart, failed bool
-	// texts says that the texts of errors are compared, too. plain says that the second one has no indexes.
+	// texts enables the comparison of error texts. plain is set if the second server has no indexes.
 	texts, plain bool
-	// statements counts those of same.
+	// statements counts the statements of same.
 	statements int
 }
 
-// conns are connections to Ilion and to Cassandra.
+// conns returns the connections to Ilion and to Cassandra.
 func (p *pair) conns() [2]*rawclient.Conn {
 	if p.nodes != nil {
 		return [2]*rawclient.Conn{p.nodes.conn, p.cassandra}
@@ -139,7 +138,7 @@ func (p *pair) conns() [2]*rawclient.Conn {
 	return [2]*rawclient.Conn{p.inside, p.cassandra}
 }
 
-// stamps are the timestamps of servers, which differ.
+// stamps matches the timestamps of servers, which differ.
 var stamps = regexp.MustCompile(`\b1[78]\d{14}\b`)
 
 func (p *pair) compare(statement string, page int) {
@@ -156,7 +155,7 @@ func (p *pair) compare(statement string, page int) {
 		p.Fatalf("%s: %s\n%s", statement, got[0], p.nodes.goroutines())
 	}
 	if strings.Contains(got[0], "Cannot page queries") {
-		return // Cassandra may find before that nothing is selected
+		return // Cassandra may find first that nothing is selected
 	}
 	if strings.HasPrefix(got[1], "error 0x1300") {
 		return // Cassandra 5.0 fails at pages of groups
@@ -172,7 +171,7 @@ func (p *pair) compare(statement string, page int) {
 	}
 }
 
-// answer returns the answer to a statement as text, with all pages.
+// answer returns the result of a statement as text, with all pages.
 func answer(c *rawclient.Conn, statement string, page int) string {
 	var out strings.Builder
 	var state []byte

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// draw makes random statements on the table
+// draw makes random statements for the table
 //
 //	t (k int, a int, b int, s int static, v int, w text, l list<int>,
 //	  m map<int, int>, st set<int>, f frozen<list<int>>, PRIMARY KEY (k, a, b))
@@ -20,7 +20,7 @@ func (d draw) chance(p float64) bool { return d.Float64() < p }
 
 func pick[T any](d draw, of ...T) T { return of[d.IntN(len(of))] }
 
-// list draws up to three elements between brackets; pairs makes them entries of a map.
+// list draws up to three elements between brackets. With pairs, the elements are entries of a map.
 func (d draw) list(open, end string, pairs bool) string {
 	var out []string
 	for _, x := range d.Perm(5)[:d.IntN(4)] {
@@ -86,7 +86,7 @@ func (d draw) schema() []string {
 
 func indexOf(column string) string { return "CREATE INDEX ON t (" + column + ")" }
 
-// change draws one write, or a batch of three.
+// change draws one write, or a batch of three writes.
 func (d draw) change() string {
 	s := d.write()
 	if d.chance(0.15) {
@@ -109,7 +109,7 @@ func (d draw) count() string {
 	return s
 }
 
-// conditionalBatch draws a batch of changes of one partition, with conditions.
+// conditionalBatch draws a batch of conditional changes of one partition.
 func (d draw) conditionalBatch() string {
 	k := d.k()
 	return fmt.Sprintf("BEGIN BATCH UPDATE t SET v = %d WHERE k = %d AND a = %d AND b = %d IF %s; "+
@@ -126,7 +126,7 @@ func (d draw) shortLived() string {
 		d.list("{", "}", true), d.n(), d.row())
 }
 
-// write draws an INSERT, UPDATE or DELETE.
+// write draws an INSERT, UPDATE, or DELETE.
 func (d draw) write() string {
 	switch x := d.Float64(); {
 	case x < 0.3:

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// smallScalars are native types with few values, so that rows, elements and conditions meet.
+// smallScalars are native types with few values, so that rows, elements, and conditions often match.
 var smallScalars = map[string][]string{
 	"int": {"0", "1", "2", "3", "-1"}, "bigint": {"0", "1", "2", "9223372036854775807"},
 	"smallint": {"0", "1", "2"}, "text": {"''", "'a'", "'b'", "'ä'"}, "ascii": {"'a'", "'b'", "''"},
@@ -23,16 +23,16 @@ var smallScalars = map[string][]string{
 var smallNames = []string{"int", "int", "int", "text", "text", "bigint", "smallint", "ascii", "boolean", "double",
 	"decimal", "varint", "blob", "date", "timestamp", "time", "inet", "uuid", "timeuuid"}
 
-// table is a random table in a keyspace of its own, with views and indexes.
+// table is a random table in a separate keyspace, with views and indexes.
 type table struct {
 	draw
 	partition, clustering, static, regular []column
 	order                                  []string
-	// views are the names of its views; indexes the statements that make its indexes.
+	// views holds the names of the table's views. indexes holds the statements that create its indexes.
 	views, indexes []string
-	// compact says that it has COMPACT STORAGE.
+	// compact is set if the table has COMPACT STORAGE.
 	compact bool
-	// attached is set once one of its indexes is a storage-attached one.
+	// attached is set once the table has a storage-attached index.
 	attached bool
 }
 
@@ -42,7 +42,7 @@ func (t *table) all() []column {
 	return append(append(t.keys(), t.static...), t.regular...)
 }
 
-// small draws a type: of keys a native one mostly.
+// small draws a type. Keys mostly get a native type.
 func (t *table) small(depth int, key bool) kind {
 	if depth == 0 || t.chance(0.55) {
 		return kind{name: pick(t.draw, smallNames...)}
@@ -75,7 +75,7 @@ func (t *table) small(depth int, key bool) kind {
 	return k
 }
 
-// schema draws the table, its indexes and its views, and says how to make them.
+// schema draws the table, its indexes, and its views, and returns the statements that create them.
 func (t *table) schema(n int) []string {
 	for i := range 1 + t.IntN(5)/4 {
 		t.partition = append(t.partition, column{fmt.Sprint("p", i), t.small(t.IntN(5)/4, true)})
@@ -149,7 +149,7 @@ func primary(partition, clustering []column) string {
 	return s
 }
 
-// index draws an index, an old one or a storage-attached one.
+// index draws a legacy index or a storage-attached index.
 func (t *table) index() string {
 	c := pick(t.draw, t.all()...)
 	on := c.name
@@ -224,7 +224,7 @@ func (t *table) value(k kind) string {
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case "map":
-		seen := map[string]bool{} // which value a key given twice has depends on the day in Cassandra
+		seen := map[string]bool{} // which value a duplicate key has varies in Cassandra
 		for range t.IntN(4) {
 			if key := t.value(k.parts[0]); !seen[key] {
 				seen[key] = true

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// query draws a SELECT of the table, or of one of its views.
+// query draws a SELECT of the table or of one of its views.
 func (t *table) query() string {
 	from := "t"
 	if len(t.views) > 0 && t.chance(0.2) {
@@ -55,7 +55,7 @@ func (t *table) query() string {
 	return q
 }
 
-// selection draws what a SELECT shows, and whether groups make sense.
+// selection draws the selected expressions, and reports whether grouping makes sense.
 func (t *table) selection() (text string, grouped bool) {
 	switch x := t.Float64(); {
 	case x < 0.35:
@@ -90,7 +90,7 @@ func (t *table) selection() (text string, grouped bool) {
 	return strings.Join(parts, ", "), t.chance(0.2)
 }
 
-// number is the sum or average of a column of numbers, if there is one.
+// number returns the sum or average of a numeric column, if there is one.
 func (t *table) number() string {
 	for _, c := range t.all() {
 		if c.isNumber() {
@@ -103,7 +103,7 @@ func (t *table) number() string {
 	return "count(*)"
 }
 
-// part is what can be shown of a column.
+// part draws an expression for a column.
 func (t *table) part(c column) string {
 	if strings.ContainsRune("sr", rune(c.name[0])) && t.chance(0.3) {
 		return pick(t.draw, "writetime(", "writetime(", "maxwritetime(") + c.name + ")"
@@ -129,7 +129,7 @@ func (t *table) part(c column) string {
 	return pick(t.draw, "to_json("+c.name+")", c.name, "token("+t.partition[0].name+")")
 }
 
-// where draws restrictions: of the partition, its rows, and other columns.
+// where draws restrictions of the partition, its rows, and other columns.
 func (t *table) where() []string {
 	var w []string
 	bounded := true

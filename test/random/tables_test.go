@@ -15,33 +15,34 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestTablesAgainstCassandra runs the same random statements on random tables, with indexes and views, on a fresh node
-// and on a Cassandra, and expects the same answers.
+// TestTablesAgainstCassandra checks that the same random statements on random tables with indexes and views have the
+// same results on a new node and on a Cassandra.
 func TestTablesAgainstCassandra(t *testing.T) {
 	if *against == "" {
-		t.Skip("no -against: there is no Cassandra to compare with")
+		t.Skip("needs a Cassandra: -against")
 	}
 	compareTables(t, *seed, *rounds, dial(t, startNode(t, *partitions)), dial(t, *against), false, (*table).schema)
 }
 
-// TestCompactTablesAgainstCassandra is TestTablesAgainstCassandra for tables with COMPACT STORAGE, whose rows may have
-// null in their last clustering columns.
+// TestCompactTablesAgainstCassandra checks the same for tables with COMPACT STORAGE, whose rows may have null in their
+// last clustering columns.
 func TestCompactTablesAgainstCassandra(t *testing.T) {
 	if *against == "" {
-		t.Skip("no -against: there is no Cassandra to compare with")
+		t.Skip("needs a Cassandra: -against")
 	}
 	compareTables(t, *seed, *rounds, dial(t, startNode(t, *partitions)), dial(t, *against), false,
 		(*table).compactSchema)
 }
 
-// keptSeeds have found something.
+// keptSeeds are seeds that have found differences.
 var keptSeeds = []uint64{1, 2, 3}
 
-// TestTablesWithoutCassandra has the kept seeds answered by a table in 16 physical partitions with its indexes, and by
-// one in a single partition without any: what may filter has the same rows and order either way.
+// TestTablesWithoutCassandra runs the stored seeds on a table in 16 physical partitions with its indexes, and on a
+// table in a single partition without indexes. It checks that statements that allow filtering return the same rows in
+// the same order.
 func TestTablesWithoutCassandra(t *testing.T) {
 	if !*alone {
-		t.Skip("no -alone: a difference in one of some runs is not explained")
+		t.Skip("needs -alone: a difference in one of several runs is not explained")
 	}
 	for _, seed := range keptSeeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestTablesWithoutCassandra(t *testing.T) {
 	}
 }
 
-// startNode starts a node of 5.0 in this process.
+// startNode starts a node with release 5.0 in this process.
 func startNode(t *testing.T, partitions int) (address string) {
 	t.Helper()
 	db, err := node.Start(t.Context(), node.Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: partitions,
@@ -63,11 +64,11 @@ func startNode(t *testing.T, partitions int) (address string) {
 	return db.CQLAddr().String()
 }
 
-// viewWait bounds how long a view may follow its table.
+// viewWait is the maximum delay of a view.
 const viewWait = 5 * time.Second
 
-// compareTables compares the answers of first and second, of which the second has no indexes if plain, on tables that
-// draw makes.
+// compareTables compares the results of first and second on tables that draw creates. With plain, second has no
+// indexes.
 func compareTables(t *testing.T, seed uint64, rounds int, first, second *rawclient.Conn, plain bool,
 	draw func(*table, int) []string) {
 	d := newDraw(seed)
@@ -136,7 +137,7 @@ func compareTables(t *testing.T, seed uint64, rounds int, first, second *rawclie
 
 func newDraw(seed uint64) draw { return draw{rand.New(rand.NewPCG(seed, 2))} }
 
-// settle waits for a view to be the same on both sides: it follows its table.
+// settle waits until a view, which follows its table with a delay, is the same on both sides.
 func (p *pair) settle(statement string) {
 	p.Helper()
 	a, b := p.conns()[0], p.conns()[1]
@@ -149,10 +150,10 @@ func (p *pair) settle(statement string) {
 	p.change(statement)
 }
 
-// literals are what differs between statements of one kind.
+// literals matches the parts in which statements of one kind differ.
 var literals = regexp.MustCompile(`'[^']*'|\b[0-9a-f]{8}-[0-9a-f-]{27}|\b0x[0-9a-f]*|-?\b\d+(\.\d+)?\b|\b[tspcrv]\d\b`)
 
-// signature is a difference without its values, so that each kind is shown once.
+// signature returns a difference without its values, so that each kind is printed once.
 func signature(difference string) string {
 	lines := strings.Split(difference, "\n")
 	if len(lines) > 3 && strings.Contains(difference, "error 0x") {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// using draws timestamps, of which there are few, and lifetimes that do not end meanwhile.
+// using draws timestamps from a small set, and lifetimes that do not end during the test.
 func (t *table) using(lifetime bool) string {
 	var parts []string
 	if t.chance(0.8) {
@@ -23,7 +23,7 @@ func (t *table) using(lifetime bool) string {
 	return " USING " + strings.Join(parts, " AND ")
 }
 
-// equal draws restrictions of some columns to a value, or to several once in a while.
+// equal draws restrictions of some columns to a value, or sometimes to several values.
 func (t *table) equal(of []column, several bool) []string {
 	var w []string
 	for _, c := range of {
@@ -38,7 +38,7 @@ func (t *table) equal(of []column, several bool) []string {
 
 func and(w ...[]string) string { return strings.Join(slices.Concat(w...), " AND ") }
 
-// write draws an INSERT, UPDATE, DELETE or BATCH.
+// write draws an INSERT, UPDATE, DELETE, or BATCH.
 func (t *table) write() string {
 	if t.chance(0.1) {
 		var parts []string
@@ -51,7 +51,7 @@ func (t *table) write() string {
 	return t.single(true)
 }
 
-// single draws one write; stamped ones may have a time of their own.
+// single draws one write. With stamped, the write may have an explicit timestamp.
 func (t *table) single(stamped bool) string {
 	using := func(lifetime bool) string {
 		if !stamped {
@@ -93,7 +93,7 @@ func (t *table) single(stamped bool) string {
 	return fmt.Sprintf("DELETE FROM t%s WHERE %s", using(false), and(t.equal(t.partition, true), t.slice()))
 }
 
-// columns draws columns that are no keys.
+// columns draws columns that are not part of the key.
 func (t *table) columns(chance float64) []column {
 	var out []column
 	for _, c := range append(slices.Clone(t.static), t.regular...) {
@@ -148,7 +148,7 @@ func (t *table) assignment(c column) string {
 	return c.name + " = " + t.orNull(c.kind)
 }
 
-// element is a column, or a part of it that can be deleted.
+// element draws a column, or a part of it that can be deleted.
 func (t *table) element(c column) string {
 	if c.multi && t.chance(0.5) {
 		switch c.base() {
@@ -163,7 +163,7 @@ func (t *table) element(c column) string {
 	return c.name
 }
 
-// slice draws restrictions of clustering columns: none, the first ones, and perhaps a range of the next.
+// slice draws restrictions of clustering columns: none, or the first ones and perhaps a range of the next one.
 func (t *table) slice() []string {
 	n := t.IntN(len(t.clustering) + 1)
 	w := t.equal(t.clustering[:n], false)
@@ -186,7 +186,7 @@ func (t *table) slice() []string {
 	return append(w, c.name+pick(t.draw, " > ", " >= ", " < ", " <= ")+t.value(c.kind))
 }
 
-// condition draws what stands behind IF.
+// condition draws an IF condition.
 func (t *table) condition(static bool) string {
 	of := t.regular
 	if static && len(t.static) > 0 {
@@ -219,7 +219,7 @@ func (t *table) condition(static bool) string {
 		"null")
 }
 
-// conditional draws a write with conditions, or a batch of such of one partition.
+// conditional draws a conditional write, or a batch of conditional writes to one partition.
 func (t *table) conditional() string {
 	if len(t.regular) == 0 {
 		return t.insert(nil) + " IF NOT EXISTS"

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node"
 )
 
-// column is one of a random table.
+// column is a column of a random table.
 type column struct {
 	name string
 	kind
@@ -29,11 +29,11 @@ func (t *typed) all() []column {
 	return append(append(append(append([]column(nil), t.partition...), t.clustering...), t.static...), t.regular...)
 }
 
-// TestTypesAgainstCassandra runs the same random statements on tables of random types, with expressions and functions
-// of all kinds, on a fresh node and on a Cassandra, and expects the same answers.
+// TestTypesAgainstCassandra checks that the same random statements on tables of random types, with expressions and
+// functions of all kinds, have the same results on a new node and on a Cassandra.
 func TestTypesAgainstCassandra(t *testing.T) {
 	if *against == "" {
-		t.Skip("no -against: there is no Cassandra to compare with")
+		t.Skip("needs a Cassandra: -against")
 	}
 	db, err := node.Start(t.Context(), node.Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: *partitions,
 		Compatibility: "5.0"})
@@ -75,8 +75,8 @@ func TestTypesAgainstCassandra(t *testing.T) {
 	t.Logf("%d statements", statements)
 }
 
-// change is same for a statement that changes something: what follows a difference is of no use, nor what follows a
-// failure of Cassandra's own.
+// change is same for a statement that changes data. After a difference or a failure of Cassandra, later results cannot
+// be compared.
 func (p *pair) change(statement string) {
 	if p.apart {
 		return
@@ -85,10 +85,10 @@ func (p *pair) change(statement string) {
 	p.apart = !p.same(statement, 0) || p.failed
 }
 
-// alike are names under which Cassandra shows the same function at random.
+// alike replaces names that Cassandra uses at random for the same function.
 var alike = strings.NewReplacer("system.tojson(", "system.to_json(")
 
-// same is compare, but goes on after a difference. It reports whether there was none.
+// same is compare, but continues after a difference. It reports whether the results were equal.
 func (p *pair) same(statement string, page int) bool {
 	p.Helper()
 	var got [2]string
@@ -109,7 +109,7 @@ func (p *pair) same(statement string, page int) bool {
 	}
 	if got[0] == got[1] || p.texts && otherMistake(got[0], got[1]) || strings.Contains(got[1], "Legacy") ||
 		strings.Contains(plain[1], "paging state") {
-		return true // Cassandra's own: its code fails, pages of groups above all, or a type is that of tables from 3.0
+		return true // Cassandra's fault: it fails, mostly at pages of groups, or a type is from 3.0
 	}
 	difference := fmt.Sprintf("%s\n(pages of %d)\n%s", statement, page, differing(plain[0], plain[1]))
 	if !strings.HasPrefix(statement, "SELECT") || page == 0 && statement == "SELECT * FROM t" {
@@ -119,13 +119,13 @@ func (p *pair) same(statement string, page int) bool {
 	return false
 }
 
-// ownFailure matches answers that tell of a failure inside of Cassandra.
+// ownFailure matches results that report an internal failure of Cassandra.
 var ownFailure = regexp.MustCompile(`^error 0x(0000|1300)`)
 
-// explained reports whether docs/compatibility.md says why two answers differ: functions of constants are computed when
-// a statement is prepared (texts), IN of a list that begins with null finds what else is in it, CONTAINS finds in
-// clustering columns of either order, and constants in hexadecimal are blobs. What cannot be paged may be found to
-// select nothing before.
+// explained reports whether docs/compatibility.md explains the difference between two results. Functions of constants
+// are computed when a statement is prepared (texts). IN of a list that begins with null finds the other elements of
+// the list. CONTAINS finds matches in clustering columns of either order. Hexadecimal constants are blobs. Cassandra
+// may detect that a statement selects nothing before it rejects its paging.
 func explained(statement, ilion, cassandra string) bool {
 	return strings.Contains(ilion, "is not a valid binary representation") && strings.Contains(statement, " IF ") ||
 		strings.Contains(statement, "IN (null") && strings.Contains(cassandra, ", 0 rows") ||
@@ -136,8 +136,9 @@ func explained(statement, ilion, cassandra string) bool {
 
 var hexadecimal = regexp.MustCompile(`Unable to make \w+ from '[0-9a-f]*'|is not supported between .*0x`)
 
-// otherMistake reports whether each of two answers is that a statement is invalid, for another reason: which of several
-// mistakes is told first depends, where one of them is in the SELECT clause (docs/compatibility.md, texts).
+// otherMistake reports whether both results state that a statement is invalid, for different reasons. If a statement
+// has several mistakes, one of them in the SELECT clause, the mistake that is reported first may differ
+// (docs/compatibility.md, texts).
 func otherMistake(ilion, cassandra string) bool {
 	const invalid = "error 0x2200: "
 	return strings.HasPrefix(ilion, invalid) && strings.HasPrefix(cassandra, invalid) &&
@@ -146,7 +147,7 @@ func otherMistake(ilion, cassandra string) bool {
 
 var selected = regexp.MustCompile(`: (Undefined column|Invalid call to|Invalid number of arg|Unknown function|Cannot infer)`)
 
-// differing are the first lines that differ between two answers.
+// differing returns the first lines that differ between two results.
 func differing(ilion, cassandra string) string {
 	ours, theirs := strings.Split(ilion, "\n"), strings.Split(cassandra, "\n")
 	var out []string
@@ -165,7 +166,7 @@ func differing(ilion, cassandra string) string {
 	return strings.Join(out, "\n")
 }
 
-// schema draws a table t of keyspace typed, and what is needed for it.
+// schema draws a table t of keyspace typed, and the statements that it requires.
 func (g *typed) schema(n int) []string {
 	for i := range 1 + g.IntN(2) {
 		g.partition = append(g.partition, column{fmt.Sprint("p", i), g.kind(g.IntN(2), true)})
@@ -206,7 +207,7 @@ func (g *typed) schema(n int) []string {
 		"USE " + ks, "CREATE TYPE udt (f0 int, f1 text, f2 frozen<set<int>>)", create}
 }
 
-// where draws restrictions of whole keys: parts of it once in a while.
+// where draws restrictions of whole keys, or sometimes of parts of them.
 func (g *typed) where(whole bool) string {
 	var w []string
 	for _, c := range append(append([]column(nil), g.partition...), g.clustering...) {
@@ -219,7 +220,7 @@ func (g *typed) where(whole bool) string {
 
 func (g *typed) stamp() string { return fmt.Sprintf(" USING TIMESTAMP %d", 1+g.IntN(12)) }
 
-// write draws an INSERT, UPDATE or DELETE.
+// write draws an INSERT, UPDATE, or DELETE.
 func (g *typed) write() string {
 	switch x := g.Float64(); {
 	case x < 0.55:
@@ -249,7 +250,7 @@ func (g *typed) write() string {
 	return fmt.Sprintf("DELETE FROM t%s WHERE %s", g.stamp(), g.where(false))
 }
 
-// element is a column, an element of it or a field.
+// element draws a column, an element of it, or a field.
 func (g *typed) element(c column) string {
 	if g.chance(0.5) {
 		switch c.base() {
@@ -283,7 +284,7 @@ func (g *typed) assignment(c column) string {
 	return c.name + " = " + g.term(c.kind)
 }
 
-// merging is an assignment of a collection and a literal to it.
+// merging draws an assignment that combines a collection with a literal.
 func (g *typed) merging(c column, op string) string {
 	return c.name + " = " + c.name + " " + op + " " + g.literal(c.kind)
 }
@@ -305,7 +306,7 @@ func (g *typed) conditional() string {
 		condition)
 }
 
-// relation is a restriction of a column of any kind.
+// relation draws a restriction of a column of any kind.
 func (g *typed) relation(c column) string {
 	if len(c.parts) > 0 && g.chance(0.4) {
 		switch c.base() {
@@ -365,7 +366,7 @@ func (g *typed) query() string {
 	return q + " ALLOW FILTERING"
 }
 
-// selector draws what a SELECT shows.
+// selector draws a selected expression.
 func (g *typed) selector(depth int) string {
 	c := pick(g.draw, g.all()...)
 	s := c.name

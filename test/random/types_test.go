@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// kind is a type of CQL for random columns: its name, and what draws a literal of it.
+// kind is a CQL type for random columns: its name and its source of literals.
 type kind struct {
 	name string
-	// parts are the types of elements, keys and values, or fields, of which literals consist.
+	// parts holds the types of elements, keys and values, or fields of which literals consist.
 	parts []kind
-	// frozen is set for what is one cell; multi for a collection or user type of many.
+	// frozen is set for a type that is stored in one cell. multi is set for a collection or user type of several
+	// cells.
 	frozen, multi bool
 }
 
-// scalars are the native types, with literals at the ends of what they hold and some that repeat.
+// scalars maps the native types to literals: the limits of their ranges and some that repeat.
 var scalars = map[string][]string{
 	"ascii":    {"''", "'a'", "'b'", "'B'", "'zz'", "'a b'"},
 	"text":     {"''", "'a'", "'b'", "'ä'", "'A'", "'zz'", "$$it's$$", "'it''s'", "'12'"},
@@ -42,11 +43,11 @@ var scalars = map[string][]string{
 	"duration": {"1d", "12h30m", "-1mo", "P1Y2M", "1y2mo3w4d5h6m7s8ms9us10ns", "PT0S", "0s"},
 }
 
-// scalarNames are the keys of scalars in order, so that a seed means the same at every run.
+// scalarNames holds the keys of scalars in order, so that a seed always produces the same statements.
 var scalarNames = []string{"ascii", "text", "bigint", "int", "smallint", "tinyint", "varint", "float", "double",
 	"decimal", "boolean", "blob", "inet", "uuid", "timeuuid", "timestamp", "date", "time", "duration"}
 
-// scalar draws a native type; one for keys is no duration.
+// scalar draws a native type. Keys never get a duration.
 func (d draw) scalar(key bool) kind {
 	for {
 		name := pick(d, scalarNames...)
@@ -57,7 +58,7 @@ func (d draw) scalar(key bool) kind {
 	}
 }
 
-// kind draws a type of some depth.
+// kind draws a type of the given depth.
 func (d draw) kind(depth int, key bool) kind {
 	if depth == 0 || d.chance(0.6) {
 		return d.scalar(key)
@@ -95,7 +96,7 @@ func (d draw) kind(depth int, key bool) kind {
 	return k
 }
 
-// base is the name of the type without its parts.
+// base returns the name of the type without its parts.
 func (k kind) base() string {
 	name := strings.TrimPrefix(k.name, "frozen<")
 	if i := strings.IndexByte(name, '<'); i >= 0 {
@@ -104,7 +105,7 @@ func (k kind) base() string {
 	return strings.TrimSuffix(name, ">")
 }
 
-// literal draws a value of a type; once in a while one of another type, which has to be refused alike.
+// literal draws a value of a type, or sometimes of another type, which both servers must reject.
 func (d draw) literal(k kind) string {
 	if d.chance(0.01) {
 		return d.literal(d.scalar(false))
@@ -125,7 +126,7 @@ func (d draw) literal(k kind) string {
 		if d.chance(0.3) {
 			return "{}"
 		}
-		// no more, as which value a key given twice has depends on the day in Cassandra
+		// No more entries, because which value a duplicate key has varies in Cassandra.
 		return "{" + d.literal(k.parts[0]) + ": " + d.literal(k.parts[1]) + "}"
 	case "tuple":
 		return "(" + d.term(k.parts[0]) + ", " + d.term(k.parts[1]) + ")"

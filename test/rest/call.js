@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CALL by the Node.js driver: call.js HOST PORT. The container d.c has a procedure echo, which returns what it is called with.
+// Runs CALL with the Node.js driver: call.js HOST PORT. The container d.c has a procedure echo, which returns its arguments.
 "use strict";
 const assert = require("node:assert");
 const cassandra = require("cassandra-driver");
@@ -17,7 +17,7 @@ async function main() {
     return true;
   });
   assert.deepStrictEqual(await got("CALL d.c.echo('p', 1, 'x', null, [1, 'a'], {'m': 1})"), [1, "x", null, [1, "a"], { m: 1 }]);
-  // Values of a statement that is not prepared have the types that the driver guesses or is told.
+  // Values of an unprepared statement have the types that the driver guesses or that the hints specify.
   assert.deepStrictEqual(await got("CALL d.c.echo(?, ?, (double) ?, (int) ?)", ["p", "x", 2.5, 7], { hints: [null, null, "double", "int"] }),
     ["x", 2.5, 7]);
 

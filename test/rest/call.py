@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CALL by the Python driver: call.py HOST PORT. The container d.c has a procedure echo, which returns what it is called with."""
+"""Runs CALL with the Python driver: call.py HOST PORT. The container d.c has a procedure echo, which returns its arguments."""
 import json
 import sys
 from collections import namedtuple
@@ -28,7 +28,7 @@ def refused(error, text, *args):
 
 
 assert got("CALL d.c.echo('p', 1, 2.5, 'x', true, null, [1, 'a'], {'m': {'n': 1}})") == [1, 2.5, "x", True, None, [1, "a"], {"m": {"n": 1}}]
-# What the driver puts into the text by itself.
+# Values that the driver inserts into the text itself.
 assert got("CALL d.c.echo(%s, %s, %s, %s, %s)", ("p", 1, "it's", None, {"a": 1})) == [1, "it's", None, {"a": 1}]
 assert got("CALL d.c.echo(%s, %s, %s)", ("p", [1, 2], True)) == [[1, 2], True]
 

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// startWithCalls starts a node with a container d.c whose procedures the sessions of drivers call, and returns the host
-// and the port that it serves CQL at.
+// startWithCalls starts a node with a container d.c whose procedures the drivers' sessions call. It returns the host
+// and port of its CQL address.
 func startWithCalls(t *testing.T) (host, port string) {
 	t.Helper()
 	n := startNode(t)
@@ -41,8 +41,8 @@ func startWithCalls(t *testing.T) (host, port string) {
 	return host, port
 }
 
-// TestCallByPythonDriver proves that the Python driver runs stored procedures by CALL: simple, prepared and traced
-// statements with values of all forms, null among them, and that what is refused has its error.
+// TestCallByPythonDriver checks that the Python driver runs stored procedures with CALL: in simple, prepared, and
+// traced statements with values of all forms, including null. Rejected calls must have the right error.
 func TestCallByPythonDriver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func TestCallByPythonDriver(t *testing.T) {
 	run(t, dir, nil, filepath.Join(dir, "bin", "python"), filepath.Join(here(t), "call.py"), host, port)
 }
 
-// TestCallByNodeDriver proves the same of the Node.js driver.
+// TestCallByNodeDriver checks the same for the Node.js driver.
 func TestCallByNodeDriver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

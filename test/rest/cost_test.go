@@ -29,31 +29,31 @@ import (
 )
 
 var (
-	costTime    = flag.Duration("cost", 0, "how long each measurement of TestCost is; 0: there are none")
-	costRounds  = flag.Int("cost.rounds", 5, "how often each is made")
-	costClients = flag.Int("cost.clients", 16, "connections, each with one request under way")
-	costProfile = flag.String("cost.profile", "", "folder for CPU profiles of the server, one for each kind of request")
+	costTime    = flag.Duration("cost", 0, "duration of each measurement of TestCost; 0 disables them")
+	costRounds  = flag.Int("cost.rounds", 5, "number of repetitions of each measurement")
+	costClients = flag.Int("cost.clients", 16, "number of connections, each with one request in flight")
+	costProfile = flag.String("cost.profile", "", "folder for CPU profiles of the server, one per kind of request")
 )
 
 const (
-	// costKeys is how many items and rows are read, each of its own partition key.
+	// costKeys is the number of items and rows that are read. Each has a separate partition key.
 	costKeys = 20_000
 	costDocs = "dbs/cost/colls/c/docs"
 )
 
-// exchanger has one connection, on which it sends a request and waits for the answer.
+// exchanger sends a request on one connection and waits for the response.
 type exchanger func() error
 
-// load is one kind of request: connect makes the exchanger of client n.
+// load is one kind of request. connect creates the exchanger of client n.
 type load struct {
 	name    string
 	connect func(c *costServer, n int) exchanger
 }
 
-// TestCost measures what a point read and a create over REST take of the server's processor, beside the same over CQL:
-// one process with GOMAXPROCS=1, items and rows of 1 KB, a container without an index, periodic commits, connections
-// with one request under way each, clients that send bytes made before, all kinds by turns. It proves nothing; figures
-// are in docs/benchmarks/performance.md.
+// TestCost measures the server's CPU time for a point read and a create through REST, and for the same through CQL. It
+// uses one process with GOMAXPROCS=1, items and rows of 1 KB, a container without an index, and periodic commits. Each
+// connection has one request in flight, clients send prepared bytes, and all kinds alternate. The test has no
+// assertions; the results are in docs/benchmarks/performance.md.
 func TestCost(t *testing.T) {
 	if *costTime == 0 {
 		t.Skip("give -cost 5s")
@@ -62,7 +62,7 @@ func TestCost(t *testing.T) {
 	loads := []load{{"cql read", (*costServer).cqlRead}, {"rest read", (*costServer).restRead},
 		{"cql insert if not exists", (*costServer).cqlInsert}, {"rest create", (*costServer).restCreate}}
 	figures := make([][]float64, len(loads))
-	for round := range *costRounds + 1 { // the first warms up
+	for round := range *costRounds + 1 { // the first round is a warm-up
 		for i, l := range loads {
 			cpu := c.measure(l, round)
 			if round > 0 {
@@ -85,14 +85,14 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// costServer is the process that is measured.
+// costServer is the measured process.
 type costServer struct {
 	t      *testing.T
 	server *process.Server
 	rest   string
 	dir    string
 	admin  *rawclient.Conn
-	read   []byte // ids of prepared statements
+	read   []byte // IDs of prepared statements
 	insert []byte
 	reads  [][]byte // requests over HTTP
 	keys   [][]byte
@@ -144,7 +144,7 @@ func (c *costServer) prepare(text string) []byte {
 	return bytes.Clone(p.ID)
 }
 
-// makeContainer makes a database and a container without an index.
+// makeContainer creates a database and a container without an index.
 func (c *costServer) makeContainer() {
 	client := restclient.New(c.rest, time.Minute)
 	defer client.Close()
@@ -161,12 +161,12 @@ func (c *costServer) makeContainer() {
 	}
 }
 
-// item is an item of the size of a row.
+// item returns an item of the size of a row.
 func (c *costServer) item(id string) string {
 	return `{"id":"` + id + `","k":"` + id + `","body":"` + c.pad + `"}`
 }
 
-// request is a request as azcosmos sends it.
+// request returns a request in the form that azcosmos sends.
 func (c *costServer) request(method, path, key, body string) []byte {
 	date := time.Now().UTC().Format(http.TimeFormat)
 	text := method + " /" + path + " HTTP/1.1\r\nHost: " + c.rest + "\r\nUser-Agent: azsdk-go-azcosmos/v1.5.0 (go1.26; linux)\r\n" +
@@ -179,7 +179,7 @@ func (c *costServer) request(method, path, key, body string) []byte {
 	return []byte(text + "\r\n" + body)
 }
 
-// dialREST connects; what it returns sends a request and waits for an answer with a status.
+// dialREST connects. The returned function sends a request and waits for a response with a status.
 func (c *costServer) dialREST() func(request []byte, want int) error {
 	conn, err := net.Dial("tcp", c.rest)
 	c.must(err)
@@ -213,7 +213,7 @@ func (c *costServer) dialREST() func(request []byte, want int) error {
 	}
 }
 
-// dialCQL connects; what it returns executes a statement.
+// dialCQL connects. The returned function executes a statement.
 func (c *costServer) dialCQL() func(id []byte, values ...[]byte) error {
 	conn := c.server.Dial(c.t)
 	c.t.Cleanup(func() { _ = conn.Close() })
@@ -273,7 +273,7 @@ func (c *costServer) restCreate(int) exchanger {
 	}
 }
 
-// measure has all clients ask for a while and returns the microseconds of the server's processor time for a request.
+// measure runs all clients for a while and returns the server's CPU time per request in microseconds.
 func (c *costServer) measure(l load, round int) float64 {
 	clients := make([]exchanger, *costClients)
 	for i := range clients {
@@ -282,7 +282,7 @@ func (c *costServer) measure(l load, round int) float64 {
 	cpu := func() int64 {
 		micros, ok, err := c.admin.ServerCPU()
 		if c.must(err); !ok {
-			c.t.Fatal("the server does not tell its processor time")
+			c.t.Fatal("the server does not export its CPU time")
 		}
 		return micros
 	}

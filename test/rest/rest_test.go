@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rest runs sessions of Azure Cosmos DB's SDKs, unmodified, against a node.
+// Package rest runs sessions of Azure Cosmos DB's unmodified SDKs against a node.
 package rest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// The SDKs, in the versions that the sessions were written for.
+// The versions of the SDKs for which the sessions were written.
 const (
 	javaScriptSDK = "@azure/cosmos@4.9.3"
 	pythonSDK     = "azure-cosmos==4.17.1"
@@ -33,7 +33,7 @@ var key = restclient.Key
 // start starts a node in memory and returns its endpoint.
 func start(t *testing.T) string { return endpoint(startNode(t)) }
 
-// startNode starts a node in memory that serves CQL and REST with key, and nothing else, until the test ends.
+// startNode starts a node in memory that serves CQL and REST with key until the test ends.
 func startNode(t *testing.T) *node.Node {
 	t.Helper()
 	n, err := node.Start(context.Background(), node.Options{CQL: "127.0.0.1:0", HTTP: "off",
@@ -51,11 +51,11 @@ func startNode(t *testing.T) *node.Node {
 
 func endpoint(n *node.Node) string { return "http://" + n.RESTAddr().String() }
 
-// install runs a command that fetches an SDK, and skips the test if there is no such command or no registry.
+// install runs a command that installs an SDK. It skips the test if the command or the registry is not available.
 func install(t *testing.T, dir, name string, args ...string) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("fetches an SDK from its registry")
+		t.Skip("installs an SDK from its registry")
 	}
 	if _, err := exec.LookPath(name); err != nil {
 		t.Skipf("%s is not installed", name)
@@ -69,7 +69,7 @@ func install(t *testing.T, dir, name string, args ...string) {
 	}
 }
 
-// run runs a session, which has to end well, and returns what it prints.
+// run runs a session, which must succeed, and returns its output.
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -85,7 +85,7 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) st
 	return out.String()
 }
 
-// here is the folder of the sessions.
+// here returns the folder of the sessions.
 func here(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -95,7 +95,7 @@ func here(t *testing.T) string {
 	return dir
 }
 
-// TestGo proves that a session of azcosmos goes as it should.
+// TestGo checks that a session of azcosmos has the expected results.
 func TestGo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -106,8 +106,8 @@ func TestGo(t *testing.T) {
 	run(t, dir, nil, program, start(t), key)
 }
 
-// module copies files of the module of azcosmos, which is kept as texts so that the database does not depend on it:
-// what names its dependencies, and others.
+// module copies files of the azcosmos module: the files that name its dependencies, and others. They are stored as
+// texts, so that the database does not depend on the module.
 func module(t *testing.T, dir string, others ...string) {
 	t.Helper()
 	for _, name := range append(others, "go.mod", "go.sum") {
@@ -119,7 +119,7 @@ func module(t *testing.T, dir string, others ...string) {
 	}
 }
 
-// TestJavaScript proves that a session of @azure/cosmos goes as it should.
+// TestJavaScript checks that a session of @azure/cosmos has the expected results.
 func TestJavaScript(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -128,7 +128,7 @@ func TestJavaScript(t *testing.T) {
 		filepath.Join(here(t), "session.js"), start(t), key)
 }
 
-// TestPython proves that a session of azure-cosmos goes as it should.
+// TestPython checks that a session of azure-cosmos has the expected results.
 func TestPython(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -137,8 +137,8 @@ func TestPython(t *testing.T) {
 	run(t, dir, nil, filepath.Join(dir, "bin", "python"), filepath.Join(here(t), "session.py"), start(t), key)
 }
 
-// TestWalkThrough proves that the programs of docs/containers-rest.md, one after the other against one node, print what
-// the page says.
+// TestWalkThrough checks that the programs of docs/containers-rest.md, one after the other on one node, print the
+// output that the page shows.
 func TestWalkThrough(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/containers-rest.md")
@@ -174,15 +174,15 @@ func TestWalkThrough(t *testing.T) {
 	var got string
 	if _, missing := poll.Try(poll.Limit, func() string {
 		if got = largest(t, n, block("cql", 0)); got != block("text", 3) {
-			return "no" // sizes are taken in the background
+			return "no" // sizes are updated in the background
 		}
 		return ""
 	}); missing != "" {
-		t.Errorf("the largest logical partitions are\n%s\nnot\n%s", got, block("text", 3))
+		t.Errorf("the largest logical partitions are\n%s\nwant\n%s", got, block("text", 3))
 	}
 }
 
-// largest is what a statement selects from the places and names of logical partitions, a line each.
+// largest returns the result of a select of logical partitions with positions and names, one line per row.
 func largest(t *testing.T, n *node.Node, statement string) string {
 	t.Helper()
 	cluster := gocql.NewCluster(n.CQLAddr().String())

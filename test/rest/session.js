@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session of @azure/cosmos: what applications do with it, against the endpoint and key of the command line. It ends with 1 at
-// the first answer that is not what it should be.
+// Runs typical operations of an application with @azure/cosmos, with the endpoint and key of the command line. Exits with 1 at
+// the first wrong result.
 "use strict";
 const assert = require("node:assert");
 const { CosmosClient } = require("@azure/cosmos");
@@ -37,7 +37,7 @@ async function resources() {
   const throughput = await made.container.readOffer();
   assert.strictEqual(throughput.resource.content.offerThroughput, 400);
   const raised = { ...throughput.resource, content: { ...throughput.resource.content, offerThroughput: 4000 } };
-  await client.offer(throughput.resource.id).replace(raised); // nothing here is to be throttled
+  await client.offer(throughput.resource.id).replace(raised); // prevents throttling in this session
   assert.strictEqual((await made.container.readOffer()).resource.content.offerThroughput, 4000);
   return { database, container: made.container };
 }
@@ -49,7 +49,7 @@ async function items(container) {
   assert.ok(created.requestCharge > 0);
   assert.ok(created.resource._etag && created.resource._rid && created.resource._self && created.resource._ts > 0);
   await fails(409, container.items.create(beef), "an item twice");
-  // The id is one's own in another logical partition.
+  // IDs are unique per logical partition.
   assert.strictEqual((await container.items.create({ ...beef, foodGroup: "Baked Products" })).statusCode, 201);
 
   const item = container.item("1", "Beef Products");

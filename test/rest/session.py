@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session of azure-cosmos: what applications do with it, against the endpoint and key of the command line. It ends with 1 at
-the first answer that is not what it should be."""
+"""Runs typical operations of an application with azure-cosmos, with the endpoint and key of the command line. Exits with 1 at
+the first wrong result."""
 import datetime
 import os
 import sys
@@ -45,7 +45,7 @@ def items(container):
     fails(409, "an item twice", container.create_item, beef)
     container.create_item({**beef, "foodGroup": "Baked Products"})
     assert container.read_item("1", "Beef Products")["name"] == "Beef, ground"
-    # A dict instead of an id: the link is made of resource ids.
+    # A dict instead of an ID: the link consists of resource IDs.
     assert container.read_item(made, "Beef Products")["id"] == "1"
     fails(404, "an item that is not there", container.read_item, "nosuch", "Beef Products")
     next = container.replace_item(made, {**beef, "calories": 255}, etag=made["_etag"],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package restclient asks nodes for containers and items as the SDKs of Azure Cosmos DB do: over HTTP, each request
-// signed. It is for tests that want to see every status, without an SDK's own retries. Start at Client.Ask.
+// Package restclient requests containers and items from nodes over HTTP with signed requests, as the SDKs of Azure
+// Cosmos DB do. It is for tests that must see every status without the retries of an SDK. Start reading at Client.Ask.
 package restclient
 
 import (
@@ -19,23 +19,23 @@ import (
 	"time"
 )
 
-// Key is a key of 64 bytes that tests give their nodes.
+// Key is a key of 64 bytes for the nodes of tests.
 var Key = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("not a secret key", 4)))
 
 // ReadOnlyKey is another key of 64 bytes, for tests whose clients may only read.
 var ReadOnlyKey = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("reads and no more", 4)[:64]))
 
-// Client has connections to one node, which last. It is safe for concurrent use.
+// Client has persistent connections to one node. It is safe for concurrent use.
 type Client struct {
 	address, key string
 	http         http.Client
 }
 
-// New makes a client of the node at an address, HOST:PORT, whose key is Key. A request fails that takes longer than
-// most.
+// New returns a client of the node at an address, HOST:PORT, whose key is Key. A request that takes longer than most
+// fails.
 func New(address string, most time.Duration) *Client { return NewWithKey(address, Key, most) }
 
-// NewWithKey makes a client that signs with a given key of the node.
+// NewWithKey returns a client that signs with a given key of the node.
 func NewWithKey(address, key string, most time.Duration) *Client {
 	return &Client{address, key, http.Client{Timeout: most, Transport: &http.Transport{}}}
 }
@@ -43,19 +43,20 @@ func NewWithKey(address, key string, most time.Duration) *Client {
 // Close closes the connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Request is about what is at a path, dbs/ID/colls/ID/docs/ID and the like, without slashes at its ends.
+// Request is a request for the resource at a path such as dbs/ID/colls/ID/docs/ID, without leading and trailing
+// slashes.
 type Request struct {
 	Method, Path string
 	// Key, if not empty, is the partition key, a text.
 	Key string
-	// Headers are others than those of the signature and the partition key.
+	// Headers holds headers in addition to the signature and the partition key.
 	Headers map[string]string
 	// Body is sent as JSON.
 	Body any
 }
 
-// Ask sends a request and decodes the answer into out, if that is not nil and the status is below 300. It returns the
-// status, or an error if there is no answer. A *[]byte gets the answer as it is, whatever the status.
+// Ask sends a request and decodes the response into out if out is not nil and the status is below 300. It returns the
+// status, or an error if there is no response. A *[]byte receives the raw response for any status.
 func (c *Client) Ask(ctx context.Context, r *Request, out any) (status int, h http.Header, err error) {
 	var sent []byte
 	if r.Body != nil {
@@ -93,11 +94,11 @@ func (c *Client) Ask(ctx context.Context, r *Request, out any) (status int, h ht
 	return resp.StatusCode, resp.Header, err
 }
 
-// Signature is the Authorization header of a request that is signed with Key.
+// Signature returns the Authorization header of a request that is signed with Key.
 func Signature(method, path, date string) string { return SignatureOf(Key, method, path, date) }
 
-// SignatureOf is the Authorization header of a request that is signed with a key: the signed text has the path of a
-// resource, or of the parent of a list.
+// SignatureOf returns the Authorization header of a request that is signed with a key. The signed text contains the
+// path of a resource, or of the parent of a list.
 func SignatureOf(encoded, method, path, date string) string {
 	parts := strings.Split(path, "/")
 	kind, link := parts[len(parts)-1], strings.Join(parts[:len(parts)-1], "/")

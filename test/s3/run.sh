@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs backups against real servers that speak S3, each installed from its registry into a scratch folder (S3_DIR, or a temporary one): moto
-# (PyPI), s3rver (npm), and Versity's gateway (Go), which checks signatures and regions strictly, over TLS. What is not to be had is skipped.
+# Runs backups against real S3 servers, each installed from its registry into S3_DIR (default: a temporary folder): moto (PyPI), s3rver (npm), and
+# Versity's gateway (Go), which checks signatures and regions strictly, over TLS. Servers that cannot be installed are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 work=${S3_DIR:-$(mktemp -d)}

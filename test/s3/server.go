@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package s3 is a bucket in memory that speaks S3, as well or as badly as a test wants. It does not look at signatures:
-// real servers do (make s3).
+// Package s3 is an in-memory bucket that serves the S3 protocol, with the faults that a test injects. It does not
+// check signatures; real servers do (make s3).
 package s3
 
 import (
@@ -21,17 +21,17 @@ const Bucket = "shop"
 
 // Server is the server, with a single bucket.
 type Server struct {
-	// URL is where it is.
+	// URL is the URL of the server.
 	URL string
 	mu  sync.Mutex
-	// objects are what the bucket has, by key.
+	// objects holds the content of the bucket by key.
 	objects map[string][]byte
-	// pageOf is how many keys a page of a list has at most.
+	// pageOf is the maximum number of keys on a page of a list.
 	pageOf int
 	bad    func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// New starts a server that has pages of so many keys, and ends it with the test.
+// New starts a server with the given page size. The server stops at the end of the test.
 func New(t testing.TB, pageOf int) *Server {
 	t.Helper()
 	s := &Server{objects: map[string][]byte{}, pageOf: pageOf}
@@ -41,14 +41,15 @@ func New(t testing.TB, pageOf int) *Server {
 	return s
 }
 
-// Bad has bad answer requests instead, where it returns true; nil ends that. It is called with one request at a time.
+// Bad sets a function that handles requests instead of the server when it returns true; nil removes it. Requests are
+// handled one at a time.
 func (s *Server) Bad(bad func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bad = bad
 }
 
-// Change has fn look at all objects and change them. In Bad, nobody else does.
+// Change calls fn with all objects to read or change them. Do not call it from a function passed to Bad.
 func (s *Server) Change(fn func(objects map[string][]byte)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +60,7 @@ func (s *Server) Change(fn func(objects map[string][]byte)) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // of a client that was killed
+		return // the client was killed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

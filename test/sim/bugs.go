@@ -23,73 +23,76 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Bugs are mistakes that the product does not make and the simulator must find. Each is planted in what stands around
-// the product: the disk it writes to, the clock it reads, the command it is given.
+// Bugs selects faults that the product does not have and that the simulator must find. Each fault is injected into the
+// environment of the product: its disk, its clock, or the commands that it receives.
 type Bugs struct {
-	// NoSync: the log is not synced.
+	// NoSync skips the syncs of the log.
 	NoSync bool
-	// EarlyTruncation: logs are cut though the store was not synced.
+	// EarlyTruncation truncates logs although the store has not been synced.
 	EarlyTruncation bool
-	// WrongSnapshotIndex: a snapshot says that it is older by one entry than its state.
+	// WrongSnapshotIndex labels a snapshot with an index that is one entry lower than its state.
 	WrongSnapshotIndex bool
-	// LongLease: a lease has no margin, and ends 700 ms after voters are free again, as if it were counted from a slow
-	// answer.
+	// LongLease removes the safety margin of leases. A lease ends 700 ms after the voters may vote again, as if it
+	// were measured from a late response.
 	LongLease bool
-	// DoubleCounter: an addition is sent again under another id.
+	// DoubleCounter sends an addition a second time with another ID.
 	DoubleCounter bool
-	// ClockSweep: a replica sweeps by its own clock instead of the log's horizon.
+	// ClockSweep lets a replica sweep by its own clock instead of the log's horizon.
 	ClockSweep bool
-	// Overlap: a replica's stored span reaches into that of its neighbour.
+	// Overlap extends a replica's stored token range into the range of its neighbor.
 	Overlap bool
-	// StaleTerm: what was evaluated in one term is proposed in whichever term there is, by whoever leads then.
+	// StaleTerm proposes the result of an evaluation in a later term, on the leader of that term.
 	StaleTerm bool
-	// AnyFollower: reads at ONE are served by whatever is on the node, a removed replica's rows, too.
+	// AnyFollower serves reads at ONE from all rows on the node, including the rows of removed replicas.
 	AnyFollower bool
-	// UnappliedRead: a follower reads at QUORUM before it has applied the index that its leader told it.
+	// UnappliedRead lets a follower read at QUORUM before it has applied the index that its leader sent.
 	UnappliedRead bool
-	// LostSwap: the meta partition does not look at the expected version.
+	// LostSwap makes the meta partition ignore the expected version.
 	LostSwap bool
-	// LowStamp: replicas do not learn from the log which stamps were given, so a leader may begin below the highest.
+	// LowStamp keeps replicas from learning assigned timestamps from the log. A new leader may then assign timestamps
+	// below the highest one.
 	LowStamp bool
-	// HastyFate: a client takes an unknown outcome for the certainty that nothing was done.
+	// HastyFate makes a client treat an unknown outcome as a definite failure.
 	HastyFate bool
-	// EarlyStamp: the parts of a logged batch carry the stamp of their coordinator's clock, not that of their leaders.
+	// EarlyStamp stamps the parts of a logged batch with the coordinator's clock instead of the leaders' clocks.
 	EarlyStamp bool
-	// LowCondition: what a condition writes is stamped as if it had not looked at the stamps of what it read.
+	// LowCondition stamps the writes of a condition without regard to the timestamps of the rows that it read.
 	LowCondition bool
-	// StaleEntries: a part of a batch that was planned for an older schema gets the revision of the new one, and not
-	// its index entries.
+	// StaleEntries gives a batch part that was planned for an older schema the new revision, but not the new index
+	// entries.
 	StaleEntries bool
-	// NoRequire: the build of an index does not have the partitions refuse what was planned before.
+	// NoRequire lets an index build start without making the partitions reject writes that were planned before it.
 	NoRequire bool
-	// RefusalIsDeath: a connection that is refused is taken for the end of the process.
+	// RefusalIsDeath treats a refused connection as the end of the remote process.
 	RefusalIsDeath bool
-	// FarStamp: leaders stamp by their own clocks. EarlySweep: sweeps go by the own clock of who has them made.
-	// SkewedLeader: a node leads whatever its clock shows.
+	// FarStamp lets leaders assign timestamps from their own clocks. EarlySweep lets the node that orders a sweep use
+	// its own clock. SkewedLeader lets a node lead regardless of its clock.
 	FarStamp, EarlySweep, SkewedLeader bool
-	// NoReturn: a node that was given another place in the meta partition while it was away does not take it.
+	// NoReturn keeps a node from taking the new member ID that it was given in the meta partition while it was
+	// offline.
 	NoReturn bool
-	// AnyLog: a log that does not go with the rows is used, or made anew. AnyCopy: directories of others are not
-	// judged.
+	// AnyLog accepts a log that does not match the rows, or creates a new one. AnyCopy skips the check for copied data
+	// directories.
 	AnyLog, AnyCopy bool
-	// ChildByMap: what came of a split is born by the map. ChildIsOrphan: records that lag behind the log of a parent
-	// remove its child at a start. MapFirst: the map is told of a split that no log has.
+	// ChildByMap creates the child of a split from the map. ChildIsOrphan removes a child at startup if the metadata
+	// lags behind the parent's log. MapFirst records a split in the map before any log contains it.
 	ChildByMap, ChildIsOrphan, MapFirst bool
-	// Undivided: each partition may take all of a throughput. LateBound: a node that starts does not bound its
-	// partitions before the records change.
+	// Undivided lets each partition use the whole throughput of a table. LateBound lets a starting node leave its
+	// partitions unlimited until the metadata changes.
 	Undivided, LateBound bool
-	// EarlyReady: when a replica of a partition that is to be merged is frozen, others are said to be. FrozenIsOrphan:
-	// a frozen replica that the map has no more is removed. MergeMapFirst: the map is told of a merge that no log has.
+	// EarlyReady reports all replicas as frozen when the first replica of a merging partition is frozen.
+	// FrozenIsOrphan removes a frozen replica that the map no longer contains. MergeMapFirst records a merge in the
+	// map before any log contains it.
 	EarlyReady, FrozenIsOrphan, MergeMapFirst bool
-	// RightByMap: what was merged is born again by a map that does not know that yet.
+	// RightByMap creates a merged partition again from a map that does not contain the merge yet.
 	RightByMap bool
-	// ForgottenID: nobody remembers the id of a write that is sent again.
+	// ForgottenID drops the dedupe IDs, so that a repeated write is applied twice.
 	ForgottenID bool
-	// DoubleItems: a request for items is sent again under another id.
+	// DoubleItems sends an item request a second time with another ID.
 	DoubleItems bool
 }
 
-// plantAnswers changes what a follower hears.
+// plantAnswers changes the messages that a follower receives.
 func (w *simulation) plantAnswers(f *raftgroup.Received) {
 	for _, m := range f.Messages {
 		if m.Raft.GetType() != raftgroup.MsgIndexReply || m.Raft.GetReject() {
@@ -181,8 +184,8 @@ func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 	return m
 }
 
-// Holds implements the host of reconcile.Local. RightByMap is blind to what has taken the span of a partition that is
-// merged as far as the map knows, and to nothing else.
+// Holds implements the host of reconcile.Local. With RightByMap it ignores the partition that has taken over the token
+// range of a partition whose merge the map still shows as pending.
 func (r replicas) Holds(table uint32, span topology.Span) bool {
 	b := r.n.w.plan.Bugs
 	merges := func(p *topology.Partition) bool {
@@ -211,7 +214,7 @@ func (r replicas) Join(id topology.PartitionID, replica topology.ReplicaID) erro
 	return r.Host.Join(id, replica)
 }
 
-// orphans removes what a crash has left, before the node follows the records.
+// orphans removes the replicas that a crash has left behind, before the node follows the metadata.
 func (n *node) orphans(m *topology.Snapshot) error {
 	here := n.parts.IDs()
 	if !n.w.plan.Bugs.ChildIsOrphan {
@@ -280,7 +283,7 @@ func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore
 	return s
 }
 
-// plantAdmission changes what is thought of another node's directory.
+// plantAdmission changes the verdict on another node's data directory.
 func (n *node) plantAdmission(err error) error {
 	if n.w.plan.Bugs.AnyCopy {
 		return nil
@@ -288,7 +291,7 @@ func (n *node) plantAdmission(err error) error {
 	return err
 }
 
-// plantLineage changes what becomes of a log that was refused.
+// plantLineage changes how a rejected log is handled.
 func (n *node) plantLineage(log *raftlog.Store, d *incarnation.Directory, err error) (*raftlog.Store,
 	*incarnation.Directory,
 	error) {
@@ -301,7 +304,7 @@ func (n *node) plantLineage(log *raftlog.Store, d *incarnation.Directory, err er
 	return log, d, err
 }
 
-// plantNow is the clock that leaders stamp by.
+// plantNow returns the clock that leaders use for timestamps.
 func (n *node) plantNow() func() time.Time {
 	if n.w.plan.Bugs.FarStamp {
 		return n.Wall
@@ -309,7 +312,7 @@ func (n *node) plantNow() func() time.Time {
 	return n.peers.Now
 }
 
-// plantPast is what sweeps go by.
+// plantPast returns the time that sweeps use.
 func (n *node) plantPast() time.Time {
 	if n.w.plan.Bugs.EarlySweep {
 		return n.Wall()
@@ -317,7 +320,7 @@ func (n *node) plantPast() time.Time {
 	return n.peers.EarliestNow()
 }
 
-// plantLease moves the clock by which leases begin.
+// plantLease shifts the clock that measures the start of leases.
 func (n *node) plantLease() raftgroup.Instant {
 	if n.w.plan.Bugs.LongLease {
 		return raftgroup.Instant(elections*tick - (elections-2)*tick*9/10 + 700*time.Millisecond)
@@ -325,7 +328,7 @@ func (n *node) plantLease() raftgroup.Instant {
 	return 0
 }
 
-// plantTerm reports whether it takes a proposal away: to be made later, in whatever term there is then.
+// plantTerm reports whether it has taken over a proposal, to make it later in another term.
 func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waiter) bool {
 	w := n.w
 	if !w.plan.Bugs.StaleTerm || topology.PartitionID(g.ID()) == topology.MetaPartition || !w.OneIn(2) {
@@ -354,7 +357,7 @@ func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waite
 	return true
 }
 
-// plantMember is how a coordinator reaches a replica on another node.
+// plantMember returns the coordinator's access to a replica on another node.
 func (n *node) plantMember(m *remote.Replica) coordinator.Member {
 	if b := n.w.plan.Bugs; b.DoubleCounter || b.DoubleItems || b.EarlyStamp || b.ForgottenID {
 		return memberOther{m, n}
@@ -362,7 +365,7 @@ func (n *node) plantMember(m *remote.Replica) coordinator.Member {
 	return m
 }
 
-// memberOther changes the ids of what is sent.
+// memberOther changes the IDs of the commands that it sends.
 type memberOther struct {
 	*remote.Replica
 	n *node
@@ -392,7 +395,7 @@ func (m memberOther) Write(ctx context.Context, c *command.Mutation, done comman
 	return m.Replica.Write(ctx, c, done)
 }
 
-// plantBatches changes how parts of batches are planned anew.
+// plantBatches changes how batch parts are planned again.
 func (n *node) plantBatches(b *coordinator.BatchLog) *coordinator.BatchLog {
 	if n.w.plan.Bugs.StaleEntries {
 		b.Replan = func(part *command.Conditional) error {
@@ -407,7 +410,7 @@ func (n *node) plantBatches(b *coordinator.BatchLog) *coordinator.BatchLog {
 	return b
 }
 
-// plantTable changes what builds of indexes ask for.
+// plantTable changes the requests of index builds.
 func (n *node) plantTable(t write.BackfillTable) backfill.Table {
 	if n.w.plan.Bugs.NoRequire {
 		return tableWithoutRequire{t}
@@ -420,7 +423,7 @@ type tableWithoutRequire struct{ backfill.Table }
 // Require implements backfill.Table.
 func (tableWithoutRequire) Require(context.Context, uint32, uint64) error { return nil }
 
-// plantMetas changes what is stored before a node opens it.
+// plantMetas changes stored metadata before a node opens it.
 func (n *node) plantMetas() error {
 	if !n.w.plan.Bugs.Overlap {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// cancelSoon has one order in three taken back: at once, while it is carried out, or much later, when that waits for a
-// quorum.
+// cancelSoon cancels one order in three: immediately, during its execution, or much later, when the execution waits
+// for a quorum.
 func (w *simulation) cancelSoon(table uint32, id topology.PartitionID) {
 	dice := w.growDice(1<<40 + uint64(w.Now))
 	if dice.IntN(3) > 0 {
@@ -30,7 +30,7 @@ func (w *simulation) cancelSoon(table uint32, id topology.PartitionID) {
 	})
 }
 
-// cancel has what was ordered of a partition taken back, as an operator would.
+// cancel cancels the pending order of a partition, as an operator would.
 func (n *node) cancel(table uint32, id topology.PartitionID) {
 	n.Spawn(func(*world.Task) {
 		var what string
@@ -42,8 +42,7 @@ func (n *node) cancel(table uint32, id topology.PartitionID) {
 	})
 }
 
-// ended counts the changes of a kind that were carried out, as the newest records have them, and those that were taken
-// back.
+// ended returns the numbers of completed and canceled changes of a kind, according to the newest metadata.
 func (w *simulation) ended(kind meta.EventKind) (done, recalled int) {
 	for _, e := range w.newest().History {
 		switch {

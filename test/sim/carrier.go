@@ -17,10 +17,12 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// carrier is what package transport is to package remote: it brings requests to other nodes and their answers back, in
-// the frames of that package, over the world's network, for one life of a node. Like a connection it loses what is
-// under way when the other process ends, and says so unless the two are cut off: then there is silence. What arrived
-// stays in the buffers of a process that is paused, however long.
+// carrier replaces package transport for package remote. It sends requests and responses in the frames of that package
+// over the simulated network, during one run of a node's process.
+//
+// Like a connection, it loses messages in flight when the remote process ends, and reports that loss unless the two
+// nodes are partitioned from each other; in that case there is silence. Messages that have arrived stay in the buffers
+// of a paused process indefinitely.
 type carrier struct {
 	n     *node
 	life  int
@@ -33,7 +35,7 @@ func (n *node) newCarrier() *carrier {
 	return &carrier{n: n, life: n.Life, p: n.Process(), s: n.Scheduler(), links: map[topology.NodeID]*link{}}
 }
 
-// close ends all connections with the process.
+// close closes all connections of the process.
 func (c *carrier) close() {
 	for _, to := range slices.SortedFunc(maps.Keys(c.links), func(a, b topology.NodeID) int {
 		return bytes.Compare(a[:], b[:])
@@ -42,10 +44,10 @@ func (c *carrier) close() {
 	}
 }
 
-// pagesAhead is how many pages may be under way.
+// pagesAhead is the maximum number of pages in flight.
 const pagesAhead = 2
 
-// Call implements remote.Transport, as do the others.
+// Call implements remote.Transport.
 func (c *carrier) Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error) {
 	e, err := c.open(ctx, to, request, 0)
 	if err != nil {
@@ -91,7 +93,7 @@ func (c *carrier) Begin(_ *transport.Pending, to topology.NodeID, until time.Tim
 	return nil
 }
 
-// Discover implements membership.Network: it finds out who is at an address.
+// Discover implements membership.Network. It returns the node at an address.
 func (c *carrier) Discover(ctx context.Context, address string) (transport.Peer, error) {
 	n, w := c.n, c.n.w
 	for _, to := range w.nodes {
@@ -110,8 +112,8 @@ func (c *carrier) Discover(ctx context.Context, address string) (transport.Peer,
 	return transport.Peer{}, transport.ErrUnreachable
 }
 
-// SetAddress implements membership.Network: addresses stay what they are.
+// SetAddress implements membership.Network. Simulated addresses never change.
 func (c *carrier) SetAddress(topology.NodeID, string) {}
 
-// Forget implements membership.Network: a node that is gone answers nothing.
+// Forget implements membership.Network. A removed node does not respond, so there is nothing to do.
 func (c *carrier) Forget(topology.NodeID) {}

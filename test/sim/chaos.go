@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// startChaos draws faults until the world is calm.
+// startChaos injects random faults until the calm phase begins.
 func (w *simulation) startChaos() {
 	var next func()
 	next = func() {
@@ -25,7 +25,7 @@ func (w *simulation) startChaos() {
 	w.After(3*time.Second, w.housekeeping)
 }
 
-// housekeeping is what nobody notices: sweeps.
+// housekeeping runs sweeps, which clients must not notice.
 func (w *simulation) housekeeping() {
 	if w.Now > w.plan.Length+12*time.Second {
 		return
@@ -43,7 +43,7 @@ func (w *simulation) housekeeping() {
 	}
 }
 
-// fault does something to a node; half of the time one that leads.
+// fault injects a fault into a node; half of the time the node is a leader.
 func (w *simulation) fault() {
 	n := w.nodes[w.Rand.IntN(nodeCount)]
 	if ids := partitions(w.born); w.OneIn(2) {
@@ -78,10 +78,10 @@ func (w *simulation) fault() {
 	}
 }
 
-// hard are the faults that the plan has beside the usual.
+// hard returns the faults that the plan enables in addition to the usual ones.
 func (w *simulation) hard(n *node) (out []func()) {
 	h := w.plan.With
-	if h.Jumps && n.state().Version > 0 { // one that has never joined knows no other clock than its own
+	if h.Jumps && n.state().Version > 0 { // a node that has never joined knows only its own clock
 		out = append(out, n.Jump)
 	}
 	if h.Suspends {
@@ -102,8 +102,8 @@ func (w *simulation) hard(n *node) (out []func()) {
 	return out
 }
 
-// refuse has the address of a node refuse connections, of one that leads a register, if there is one; clients prefer it
-// for as long as a lease may live.
+// refuse makes a node refuse connections; it prefers a node that leads a register. Clients prefer that node for as
+// long as a lease may live.
 func (w *simulation) refuse(n *node) {
 	key := registers[w.Rand.IntN(len(registers))]
 	p := w.born.Locate(tableOf(key), token.Hash([]byte(key)), []byte(key))
@@ -113,8 +113,8 @@ func (w *simulation) refuse(n *node) {
 	w.Net.Reject(n.Machine, n.refuses(n.self()))
 }
 
-// wipe takes a disk away: what comes back on the machine is a new node. There is one at a time, and only when all
-// replica sets are whole.
+// wipe destroys a disk: the machine comes back as a new node. Only one disk is destroyed at a time, and only when all
+// replica sets are complete.
 func (w *simulation) wipe(n *node) {
 	if !w.quietOtherwise() {
 		return
@@ -125,7 +125,7 @@ func (w *simulation) wipe(n *node) {
 	w.After(w.Between(100*time.Millisecond, 4*time.Second), n.restart)
 }
 
-// transfer makes a leader hand over, sometimes to somebody who cannot hear.
+// transfer makes a leader transfer its leadership, sometimes to an unreachable node.
 func (w *simulation) transfer(n *node) {
 	if w.OneIn(3) {
 		w.counts.Transfers++
@@ -149,7 +149,7 @@ func (w *simulation) transfer(n *node) {
 	}
 }
 
-// wrongClock sets the clock of a node that is well among others that are: soon it leads nothing.
+// wrongClock sets the clock of a healthy node wrong while the other nodes are healthy. The node soon leads nothing.
 func (w *simulation) wrongClock() {
 	if !w.plan.With.Jumps {
 		return

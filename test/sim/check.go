@@ -19,22 +19,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// history is what clients did and saw.
+// history holds the operations of all clients and their results.
 type history struct {
 	ops    []*op
 	values uint64
-	last   []*op // the reads at the end
+	last   []*op // the final reads
 	txns   []*txn
-	// floors are what counters had reached, by key and in time.
+	// floors holds the values that counters had reached, by key and in order of time.
 	floors map[string][]floor
-	// records: what the cluster's setting was at each version, and the numbers that somebody was told to have counted.
+	// settings holds the cluster's setting at each metadata version. The field after it holds the numbers whose
+	// increments were acknowledged.
 	settings map[uint64]string
 	counted  map[int]int
-	// alterations are the changes of the schema that were asked for.
+	// alterations holds the schema changes that were requested.
 	alterations []*alteration
 }
 
-// floor says that a counter was seen at value, and by when.
+// floor records that a counter had been seen at value by a given time.
 type floor struct {
 	at    time.Duration
 	value uint64
@@ -47,10 +48,10 @@ func (h *history) add(o *op) {
 	h.ops = append(h.ops, o)
 }
 
-// drop takes back an operation that was never carried out, and never will be.
+// drop removes an operation that was never executed and never will be.
 func (h *history) drop(o *op) { h.ops[o.id] = nil }
 
-// reached notes what a counter has reached.
+// reached records the value that a counter has reached.
 func (w *simulation) reached(o *op) {
 	if !slices.Contains(counters, o.key) || o.blind {
 		return
@@ -64,28 +65,28 @@ func (w *simulation) reached(o *op) {
 	}
 }
 
-// checkAge checks that a counter read at a follower is not older than allowed: all that anybody knew before then is in
-// it.
+// checkAge checks that a counter read from a follower is not older than allowed. The read must include every value
+// that was known at the start of the allowed interval.
 func (w *simulation) checkAge(n *node, key string, value uint64, at, allowed time.Duration) {
 	list := w.hist.floors[key]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at >= at-allowed })
 	if i > 0 && list[i-1].value > value {
-		w.Fail("node %d: read %s here: %d; it was %d at %v", n.ID, key, value, list[i-1].value, list[i-1].at)
+		w.Fail("node %d: local read of %s returned %d; it was already %d at %v", n.ID, key, value, list[i-1].value, list[i-1].at)
 	}
 }
 
-// stampAhead is how far a leader's stamp may be ahead of the time: what clocks that are right differ by, and what the
-// product tolerates.
+// stampAhead is the maximum lead of a leader's timestamp over the time: the tolerance of the product plus the drift of
+// correct clocks.
 const stampAhead = 2500 * time.Millisecond
 
-// checkStamp checks that no clock that was wrong has left its stamp on a row, which would hide all later writes.
+// checkStamp checks that no wrong clock has left its timestamp on a row, which would hide all later writes.
 func (c *client) checkStamp(o *op) {
 	if ahead := time.UnixMicro(o.stamp).Sub(c.w.Time()); o.stamp != 0 && ahead > stampAhead {
-		c.w.Fail("key %s: its row is stamped %v ahead of the time", o.key, ahead)
+		c.w.Fail("key %s: its row has a timestamp %v ahead of the time", o.key, ahead)
 	}
 }
 
-// checkRecords checks that all nodes see one history of the records.
+// checkRecords checks that all nodes see the same history of the metadata.
 func (w *simulation) checkRecords(n *node, old, s *meta.State) {
 	if w.hist.settings == nil {
 		w.hist.settings = map[uint64]string{}
@@ -94,30 +95,30 @@ func (w *simulation) checkRecords(n *node, old, s *meta.State) {
 	if !ok {
 		w.hist.settings[s.Version] = s.Settings[setting]
 	} else if was != s.Settings[setting] {
-		w.Fail("node %d: at version %d the setting is %q; it was %q elsewhere", n.ID, s.Version, s.Settings[setting],
+		w.Fail("node %d: at version %d the setting is %q; another node has %q", n.ID, s.Version, s.Settings[setting],
 			was)
 	}
 	if s.Version < old.Version {
-		w.Fail("node %d: the records go back from version %d to %d", n.ID, old.Version, s.Version)
+		w.Fail("node %d: the metadata went back from version %d to %d", n.ID, old.Version, s.Version)
 	}
 	if s.Topology != old.Topology {
 		w.checkMap(n, s)
 	}
 }
 
-// counted notes a number that was counted with success.
+// counted records a number that was counted successfully.
 func (w *simulation) counted(n *node, number int) {
 	if w.hist.counted == nil {
 		w.hist.counted = map[int]int{}
 	}
 	if first, ok := w.hist.counted[number]; ok {
-		w.Fail("nodes %d and %d have both counted up to %d: a change of the records is lost", first, n.ID, number)
+		w.Fail("nodes %d and %d have both counted up to %d: a metadata change is lost", first, n.ID, number)
 	}
 	w.hist.counted[number] = n.ID
 	w.Note("node %d counts %d", n.ID, number)
 }
 
-// sentRequest and response are what porcupine sees.
+// sentRequest and response are the input and output that porcupine checks.
 type sentRequest struct {
 	kind       opKind
 	value, old uint64
@@ -134,12 +135,12 @@ type response struct {
 type cell struct {
 	value uint64
 	stamp int64
-	// open says that the stamp may be a higher one.
+	// open is set if the timestamp may also be higher.
 	open bool
 }
 
-// register is the model of a key that leaders stamp: what comes later in the log wins. Of an operation with an unknown
-// outcome any answer will do.
+// register models a key that leaders stamp: the later entry of the log wins. An operation with an unknown outcome
+// accepts any response.
 var register = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
@@ -158,7 +159,7 @@ var register = porcupine.Model{
 			case o.unknown || o.applied:
 				return s.value == i.old, cell{value: i.value}
 			}
-			return s.value == i.old, s // old is what it found
+			return s.value == i.old, s // old is the value that the operation found
 		case opFind:
 			return o.unknown || o.applied == (s.value == i.old), s
 		default:
@@ -168,7 +169,7 @@ var register = porcupine.Model{
 	DescribeOperation: describe,
 }
 
-// highest is the model of a key that clients stamp: the highest stamp wins, whatever the order.
+// highest models a key that clients stamp: the highest timestamp wins, regardless of the order.
 var highest = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
@@ -184,9 +185,9 @@ var highest = porcupine.Model{
 	DescribeOperation: describe,
 }
 
-// visible is the model of a key that clients stamp and that has conditions: the highest stamp wins, and a condition
-// that was applied is seen, for it is stamped above what it has read. Its own stamp is known if somebody has read it;
-// if nobody has, it may hide a later write or not.
+// visible models a key that clients stamp and that has conditional writes. The highest timestamp wins. An applied
+// condition is visible because its timestamp is above the timestamps that it read. Its own timestamp is known if a
+// client has read it; otherwise it may or may not hide a later write.
 var visible = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{cell{}} },
 	Step: func(state, in, out any) []any {
@@ -204,7 +205,7 @@ var visible = porcupine.NondeterministicModel{
 		case opSwap:
 			switch {
 			case !o.unknown && !o.applied || o.unknown && s.value != i.old:
-				if o.unknown || s.value == i.old { // old is what it found
+				if o.unknown || s.value == i.old { // old is the value that the operation found
 					return []any{s}
 				}
 				return nil
@@ -225,7 +226,7 @@ var visible = porcupine.NondeterministicModel{
 
 func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(sentRequest), out.(response)) }
 
-// checkHistories checks every key; it returns how many took too long.
+// checkHistories checks every key. It returns the number of checks that timed out.
 func (w *simulation) checkHistories() (unchecked int) {
 	byKey := map[string][]*op{}
 	for _, o := range w.hist.ops {
@@ -241,7 +242,7 @@ func (w *simulation) checkHistories() (unchecked int) {
 	}
 	for _, o := range w.hist.last {
 		if !o.done {
-			w.Fail("no last read of %s", o.key)
+			w.Fail("the final read of %s failed", o.key)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(byKey)) {
@@ -270,7 +271,7 @@ func (w *simulation) checkHistories() (unchecked int) {
 	return unchecked
 }
 
-// stampSwaps gives swaps the stamps that were read with their values.
+// stampSwaps assigns to swaps the timestamps that were read with their values.
 func stampSwaps(ops []*op) {
 	stamps := map[uint64]int64{}
 	for _, o := range ops {
@@ -285,8 +286,8 @@ func stampSwaps(ops []*op) {
 	}
 }
 
-// operations are those that count: one that is unknown and whose value nobody saw may never have been, so it is left
-// out, unless somebody has seen that another value was not there.
+// operations returns the operations to check. An operation with an unknown outcome whose value was never seen may not
+// have happened, so it is omitted, unless an operation observed that another value was absent.
 func operations(ops []*op) []porcupine.Operation {
 	seen, missed := map[uint64]bool{}, false
 	for _, o := range ops {
@@ -312,8 +313,8 @@ func operations(ops []*op) []porcupine.Operation {
 	return out
 }
 
-// compareStates checks that a node's partitions hold what any other replica held at the same applied indexes, and that
-// none of them overlaps another.
+// compareStates checks that a node's partitions hold the same state as every other replica at the same applied index,
+// and that no two of them overlap.
 func (w *simulation) compareStates(n *node) {
 	if !w.OneIn(24) || n.store == nil {
 		return
@@ -324,7 +325,7 @@ func (w *simulation) compareStates(n *node) {
 	}
 	p := all[w.Rand.IntN(len(all))]
 	if n.parts.TableOf(p) >= schema.FirstTableID && p != topology.MetaPartition {
-		return // what is left of a dropped column depends on the schema that a node knows, which is compared in the end
+		return // the remains of a dropped column depend on the schema that a node knows; they are compared at the end
 	}
 	id := uint64(p)
 	m, ok, err := n.store.Meta(id)
@@ -336,7 +337,7 @@ func (w *simulation) compareStates(n *node) {
 		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	// Splits and merges are in the state before their entries count as applied.
+	// The state contains splits and merges before their entries count as applied.
 	at := stateAt{id, applied, m.Epoch, m.Frozen}
 	if first, ok := w.hashes[at]; !ok {
 		w.hashes[at] = hash
@@ -371,8 +372,8 @@ func (w *simulation) checkSpans(n *node) {
 	}
 }
 
-// atRest reports whether nothing is being split, merged or moved, and all replicas of each partition have applied the
-// same, as far as they are there.
+// atRest reports whether no split, merge, or move is in progress and all existing replicas of each partition have
+// applied the same index.
 func (w *simulation) atRest() bool {
 	for p := range w.newest().Topology.InMotion() {
 		if p.Split != nil || p.Merge != nil || !p.AtRest() {
@@ -394,13 +395,13 @@ func (w *simulation) atRest() bool {
 	return true
 }
 
-// checkConverged checks that in the end all members of a replica set have applied the same and hold the same, and that
-// the records have counted all that was counted.
+// checkConverged checks that all members of a replica set finally have the same applied index and the same state, and
+// that the metadata contains every acknowledged increment.
 func (w *simulation) checkConverged() {
 	for _, id := range partitions(w.newest().Topology) {
 		leader := w.leaderOf(id)
 		if leader == nil {
-			w.Fail("partition %d has no leader in the end", id)
+			w.Fail("partition %d has no leader at the end", id)
 			continue
 		}
 		s, _ := leader.Host.Status(uint64(id))
@@ -409,7 +410,7 @@ func (w *simulation) checkConverged() {
 			w.Fail("node %d: %v", leader.ID, err)
 		}
 		members := append(append([]uint64{}, s.Members.GetVoters()...), s.Members.GetLearners()...)
-		members = slices.DeleteFunc(members, func(replica uint64) bool { // its disk is lost
+		members = slices.DeleteFunc(members, func(replica uint64) bool { // the disk of this replica is lost
 			m := leader.snapshot().Partition(id).Sets[0].Member(topology.ReplicaID(replica))
 			return m != nil && w.nodeOf(m.Node) == nil
 		})
@@ -430,7 +431,7 @@ func (w *simulation) checkConverged() {
 			w.Fail("partition %d: %d of %d members found: %v", id, found, len(members), s.Members)
 		}
 		if len(s.Members.GetVoters()) < voterCount {
-			w.Fail("partition %d has %d voters in the end", id, len(s.Members.GetVoters()))
+			w.Fail("partition %d has %d voters at the end", id, len(s.Members.GetVoters()))
 		}
 		w.Note("partition %d converged at %d: %016x", id, s.Applied, want)
 	}
@@ -456,6 +457,6 @@ func (w *simulation) checkCount() {
 		most = max(most, number)
 	}
 	if n < most || n < len(w.hist.counted) {
-		w.Fail("the setting is %d in the end; %d were counted, the highest is %d", n, len(w.hist.counted), most)
+		w.Fail("the final setting is %d; %d increments were acknowledged, the highest is %d", n, len(w.hist.counted), most)
 	}
 }

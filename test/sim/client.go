@@ -28,15 +28,15 @@ type opKind uint8
 
 const (
 	opRead     opKind = iota
-	opWrite           // set a register to a value never used before, with the leader's stamp
-	opDelete          // delete a row, with the leader's stamp
+	opWrite           // set a register to a unique value with the leader's timestamp
+	opDelete          // delete a row with the leader's timestamp
 	opTruncate        // remove all rows of a partition
-	opSwap            // set a register, if it has the value last seen
+	opSwap            // set a register if it has the value seen last
 	opAdd             // add one to a counter
-	opStamped         // set a register with the client's stamp
-	opBatch           // set two registers in one logged batch; in the history it is a write of each
-	opScan            // read all of a table; in the history it is a read of each key
-	opFind            // read by an index what has a value; in the history it is a look at each key
+	opStamped         // set a register with the client's timestamp
+	opBatch           // set two registers in one logged batch; the history contains a write of each
+	opScan            // read a whole table; the history contains a read of each key
+	opFind            // find a value through an index; the history contains a lookup of each key
 )
 
 func (k opKind) String() string {
@@ -49,30 +49,30 @@ type op struct {
 	client int
 	kind   opKind
 	key    string
-	// value is written, or seen; stamp goes with it where clients stamp. old is what a swap expects; applied how it
-	// ended.
+	// value is the value written or seen. stamp is its timestamp where clients assign timestamps. old is the value
+	// that a swap expects. applied reports whether the swap was applied.
 	value, old uint64
 	stamp      int64
 	applied    bool
-	// expiry is when what is written expires, in seconds, 0 for never.
+	// expiry is the expiration time of the written value in seconds, or 0 for none.
 	expiry int64
-	// blind is set if what was there before is not known, to an addition.
+	// blind is set on an addition if the previous value is not known.
 	blind         bool
 	called, ended time.Duration
-	// index is what an opFind goes by.
+	// index is the index that an opFind uses.
 	index uint32
-	// parts are what a batch or a scan is in the history.
+	// parts holds the operations that represent a batch or a scan in the history.
 	parts []*op
-	// done is set when the client has an answer; an op without one has an unknown outcome.
+	// done is set when the client has a response; an op without a response has an unknown outcome.
 	done bool
 }
 
-// The tables, and what their keys are for: the first letter says it.
+// The tables. The first letter of a key determines how the key is used.
 const (
-	// r: registers and swaps, c: counters, m: registers that clients stamp, x: those with conditions beside
+	// r: registers and swaps; c: counters; m: registers that clients stamp; x: the same with conditional writes.
 	rowsTable  = keys.FirstTable
-	wipedTable = keys.FirstTable + 1 // w: registers that are deleted and truncated, and swept
-	smallTable = keys.FirstTable + 2 // s: registers, d: a counter; its set begins with one voter
+	wipedTable = keys.FirstTable + 1 // w: registers that are deleted, truncated, and swept
+	smallTable = keys.FirstTable + 2 // s: registers, d: a counter; its replica set starts with one voter
 	region     = "here"
 	setting    = "count"
 	column     = 1
@@ -88,7 +88,7 @@ var (
 	bigint    = &cqltype.Type{Kind: cqltype.Bigint}
 )
 
-// lifetime is that of the rows which wane: longer than a run.
+// lifetime is the lifetime of rows that expire. It is longer than a run.
 const lifetime = 90 * time.Second
 
 // wanes reports whether a key's rows expire.
@@ -104,7 +104,7 @@ func tableOf(key string) uint32 {
 	return rowsTable
 }
 
-// client is a connection to a node: it asks the node's coordinator, one thing after the other.
+// client is a connection to a node. It sends one request at a time to the node's coordinator.
 type client struct {
 	w    *simulation
 	n    *node
@@ -138,13 +138,13 @@ func (n *node) startClients() {
 	n.startViews()
 }
 
-// draw chooses what to do.
+// draw chooses the next operation.
 func (c *client) draw() *op {
 	w := c.w
 	o := &op{client: c.id, called: w.Now}
 	one := func(list []string) string { return list[w.Rand.IntN(len(list))] }
 	switch d := w.Rand.IntN(28); {
-	case w.Now < w.until && c.n == w.refused: // what needs other nodes would keep the client busy
+	case w.Now < w.until && c.n == w.refused: // a request that needs other nodes would block the client
 		o.kind, o.key = opRead, w.hot
 	case w.Now < w.until && w.OneIn(2):
 		o.kind, o.key = opWrite, w.hot
@@ -198,7 +198,7 @@ func (c *client) draw() *op {
 		}
 	}
 	if off := c.n.Wall().Sub(w.Time()); off > lifetime/3 && wanes(o.key) && (o.kind == opRead || o.kind == opScan) {
-		// By its clock the rows have expired: what it reads is true there and nowhere else.
+		// By its clock the rows have expired, so its reads are true only on this node.
 		o.kind, o.parts = opWrite, nil
 	}
 	if wanes(o.key) {
@@ -211,7 +211,7 @@ func (c *client) draw() *op {
 	return o
 }
 
-// carryOut has the node's coordinator do an operation, and notes how it ended.
+// carryOut sends an operation to the node's coordinator and records its outcome.
 func (c *client) carryOut(o *op) {
 	w, n := c.w, c.n
 	for _, part := range o.history() {
@@ -237,13 +237,14 @@ func (c *client) carryOut(o *op) {
 	}
 }
 
-// history is what the operation is in the history.
+// history returns the operations that represent o in the history.
 func (o *op) history() []*op {
 	if len(o.parts) > 0 {
 		return o.parts
 	}
 	if o.kind == opTruncate {
-		// A coordinator that is not sure truncates again before it answers, so what is written meanwhile may go twice.
+		// A coordinator that is not sure of the outcome truncates again before it responds, so writes made in between
+		// may be removed, too.
 		if len(o.parts) == 0 {
 			again := *o
 			o.parts = []*op{o, &again}
@@ -253,7 +254,7 @@ func (o *op) history() []*op {
 	return []*op{o}
 }
 
-// nothingDone reports whether a client may conclude from an error that an operation did nothing, and never will.
+// nothingDone reports whether a client may conclude from an error that an operation had no effect and never will.
 func (c *client) nothingDone(o *op, err error) bool {
 	if o.kind == opRead || o.kind == opScan || o.kind == opFind {
 		return true
@@ -275,17 +276,17 @@ func (c *client) nothingDone(o *op, err error) bool {
 	return false
 }
 
-// answer is what the coordinator says.
+// answer is the response of the coordinator.
 type answer struct {
 	err      error
 	decision *command.CASResult
 	viewer   viewer
 }
 
-// patience is how long a client waits for an answer, which comes at the coordinator's own deadline.
+// patience is the response timeout of a client. The coordinator's own deadline is shorter.
 const patience = time.Minute
 
-// ask hands an operation to the coordinator and waits for its answer.
+// ask sends an operation to the coordinator and waits for its response.
 func (c *client) ask(o *op) (a answer) {
 	n := c.n
 	ctx, coord, now := context.Background(), n.coord, n.Wall().Unix()
@@ -311,13 +312,13 @@ func (c *client) ask(o *op) (a answer) {
 	if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {
 		a.err = err
 		if !c.t.Dead() {
-			c.w.Fail("client %d: %v of %s has no answer: %v", c.id, o.kind, o.key, err)
+			c.w.Fail("client %d: %v of %s has no response: %v", c.id, o.kind, o.key, err)
 		}
 	}
 	return a
 }
 
-// ending is the completion of a write or a decision.
+// ending is the completion of a write or a conditional write.
 type ending func(d *command.CASResult, err error)
 
 // Done implements command.Completion.
@@ -326,7 +327,7 @@ func (e ending) Done(err error) { e(nil, err) }
 // CASDone implements command.CASCompletion.
 func (e ending) CASDone(d *command.CASResult, err error) { e(d, err) }
 
-// finish ends an operation well.
+// finish completes an operation that succeeded.
 func (c *client) finish(o *op, a *answer) {
 	w := c.w
 	for _, part := range o.history() {
@@ -365,7 +366,7 @@ func (c *client) finish(o *op, a *answer) {
 	w.Note("client %d: %v %s = %d, %v", o.client, o.kind, o.key, o.value, o.applied)
 }
 
-// found is the value that a decision shows.
+// found returns the value in the result of a conditional write.
 func found(d *command.CASResult) uint64 {
 	if len(d.Found) == 0 || d.Found[0] == nil {
 		return 0
@@ -435,13 +436,13 @@ func readOf(o *op, level dberr.Consistency, now int64) *command.Read {
 	return r
 }
 
-// viewer takes what a read passes on. A process may be paused anywhere, also after the row and before what was read is
-// confirmed.
+// viewer collects the rows of a read. A process may be paused anywhere, including between the visit of a row and the
+// confirmation of the read.
 type viewer struct {
 	st    *world.Task
 	key   string
 	found map[string]cell
-	// column holds what is looked at; the usual one if 0.
+	// column is the column to read, or 0 for the usual column.
 	column uint32
 }
 
@@ -464,8 +465,8 @@ func (v *viewer) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// readHere is a client that reads counters at ONE: at the replica of its node, if that may serve it, or by the node's
-// coordinator, which asks the leader if it may not.
+// readHere runs a client that reads counters at ONE. It reads from the replica on its node if that replica may serve
+// the read; otherwise the node's coordinator asks the leader.
 func (n *node) readHere(t *world.Task) {
 	w := n.w
 	for t.Sleep(w.Between(5*time.Millisecond, 40*time.Millisecond)) && !w.finished {
@@ -503,16 +504,16 @@ func (n *node) readHere(t *world.Task) {
 			w.counts.FollowerReads++
 		}
 		if v.found[key].value < want {
-			w.Fail("node %d: read %s here: %d; this node has seen %d", n.ID, key, v.found[key].value, want)
+			w.Fail("node %d: local read of %s returned %d; this node has already seen %d", n.ID, key, v.found[key].value, want)
 		}
 		w.checkAge(n, key, v.found[key].value, at, stale+stale/20+time.Millisecond) // clocks drift
 	}
 }
 
-// stale is partition.Cluster's default of StalenessMax.
+// stale is the default of StalenessMax in partition.Cluster.
 const stale = 500 * time.Millisecond
 
-// sweep has a leader sweep the rows that are deleted and rewritten.
+// sweep makes a leader sweep the rows that are deleted and rewritten.
 func (n *node) sweep() {
 	w := n.w
 	for _, r := range n.parts.Replicas() {
@@ -532,10 +533,10 @@ func (n *node) sweep() {
 	}
 }
 
-// lastReader is the first of the clients that read in the end.
+// lastReader is the ID of the first client that makes the final reads.
 const lastReader = 200
 
-// lastReads reads every key once more when all is calm.
+// lastReads reads every key once more after the faults have ended.
 func (w *simulation) lastReads() {
 	w.lastFinds()
 	for _, key := range allKeys {
@@ -549,7 +550,7 @@ func (w *simulation) lastReads() {
 	}
 }
 
-// String shows an operation, for the text of a failure.
+// String returns the operation in the form that failure messages use.
 func (o *op) String() string {
 	return fmt.Sprintf("client %d %v %s %d old %d applied %v stamp %d [%v %v] done %v", o.client, o.kind, o.key,
 		o.value, o.old, o.applied, o.stamp, o.called,

@@ -20,8 +20,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// The container: items of a few logical partitions, which are indexed, by one composite index, too, with a unique
-// key, a stored procedure, which changes, and two triggers.
+// The container holds items of a few logical partitions. It has indexes, including a composite index, a unique key, a
+// stored procedure that changes during the run, and two triggers.
 const (
 	shop       = "shop"
 	stock      = "stock"
@@ -31,13 +31,13 @@ const (
 		`"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},"defaultTtl":-1,` +
 		`"changeFeedPolicy":{"retentionDuration":%d}}`
 	mixing, stamping, adding = "mix", "stamp", "also"
-	// colours are what c of an item is one of, by its value.
+	// colours is the number of values that property c of an item can have.
 	colours = 3
-	// keptMinutes is how long all changes are kept, in the seeds in which they are.
+	// keptMinutes is the retention of all versions in the seeds that enable it.
 	keptMinutes = 600
 )
 
-// stampText is the trigger that gives an item its colour, alsoText the one that writes the item that came with another.
+// stampText is the trigger that sets an item's color. alsoText is the trigger that writes a companion item.
 const (
 	stampText = `function stamp() {
 	var request = getContext().getRequest(), item = request.getBody();
@@ -50,8 +50,8 @@ const (
 }`
 )
 
-// mixText reads items, one after the other, writes others if the first that it read is even, or in any case, and looks
-// at all of them as they are then; or throws in the end.
+// mixText reads items one after the other. It writes other items if the first item has an even value, or always,
+// depending on its arguments. It then reads all of them again, or throws at the end.
 const mixText = `function mix(args) {
 	var c = getContext().getCollection(), seen = {}, after = {}, i = 0;
 	function must(accepted) { if (!accepted) throw new Error("not accepted"); }
@@ -88,7 +88,7 @@ const mixText = `function mix(args) {
 	read();
 }`
 
-// mixJSON is the procedure as a container keeps it; each edition is another text.
+// mixJSON returns the procedure as a container stores it. Each edition has a different text.
 func mixJSON(edition int) []byte {
 	text := document.StringValue(fmt.Sprintf("%s // edition %d", mixText, edition)).String()
 	return fmt.Appendf(nil, `{"id":%q,"body":%s}`, mixing, text)
@@ -99,7 +99,7 @@ func triggerJSON(id, when, text string) []byte {
 		document.StringValue(text))
 }
 
-// firstContainer is there from the beginning, in two partitions.
+// firstContainer creates the container that exists from the start, in two partitions.
 func (w *simulation) firstContainer(s *meta.State) (*meta.State, error) {
 	w.items.kept = w.plan.Seed%2 == 1
 	minutes := 0
@@ -149,7 +149,7 @@ func (w *simulation) firstContainer(s *meta.State) (*meta.State, error) {
 	return &out, err
 }
 
-// serveItems makes what serves items on a node, as package node does.
+// serveItems creates the components that serve items on a node, as package node does.
 func (n *node) serveItems() {
 	n.definitions = &container.Definitions{}
 	n.stock = container.New(container.Options{Catalog: n.cat, Coordinator: n.coord, Store: n.changer,
@@ -157,7 +157,8 @@ func (n *node) serveItems() {
 	n.scripts = script.NewService(n.stock, script.New(script.Bounds{}))
 }
 
-// itemPrograms are the partition.Programs of a node: those of items, and those of the clients of rows.
+// itemPrograms implements partition.Programs for both kinds of clients of a node: clients of items and clients of
+// rows.
 type itemPrograms struct{ n *node }
 
 // Program implements partition.Programs.
@@ -175,7 +176,7 @@ func (p itemPrograms) Program(ctx context.Context, c *command.Conditional) (part
 	return &slowProgram{program, p.n}, nil
 }
 
-// slowProgram is a program on a node that may be slow before and after it.
+// slowProgram delays a program before and after it runs on a slow node.
 type slowProgram struct {
 	partition.Program
 	n *node
@@ -192,7 +193,7 @@ func (p *slowProgram) Run(ctx context.Context, t *partition.Txn) ([]byte, error)
 	if err := wait(); err != nil {
 		return nil, err
 	}
-	// Scripts measure their time by the clock of the test, which stands still: the deadline is by another one.
+	// Scripts measure time with the clock of the test, which stands still, so the deadline uses another clock.
 	result, err := p.Program.Run(context.WithoutCancel(ctx), t)
 	if slow := wait(); slow != nil {
 		return nil, slow
@@ -200,7 +201,8 @@ func (p *slowProgram) Run(ctx context.Context, t *partition.Txn) ([]byte, error)
 	return result, err
 }
 
-// startTuner replaces the procedure now and then: clients and leaders may know different revisions of the container.
+// startTuner replaces the procedure now and then, so that clients and leaders may know different revisions of the
+// container.
 func (n *node) startTuner() {
 	w := n.w
 	n.Spawn(func(t *world.Task) {
@@ -221,7 +223,7 @@ func (n *node) startTuner() {
 	})
 }
 
-// stocked is the container as the node knows it, nil while it knows nothing.
+// stocked returns the container as the node knows it, or nil if the node does not know it yet.
 func (n *node) stocked() *container.Container {
 	d, err := n.stock.Database(shop)
 	if err != nil {
@@ -234,8 +236,8 @@ func (n *node) stocked() *container.Container {
 	return c
 }
 
-// stockKey is the partition key of a logical partition.
+// stockKey returns the partition key of a logical partition.
 func stockKey(key string) epk.Key { return epk.Key{epk.Text(key)} }
 
-// stockBytes is the key as the rows have it.
+// stockBytes returns the partition key in the encoding of the rows.
 func stockBytes(key string) []byte { return epk.AppendKey(nil, stockKey(key)) }

@@ -38,8 +38,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// control is what decides in one life of a node: the product's keeper of the records and the loops around it, put
-// together as package node does.
+// control holds the control loops of one process run: the product's metadata keeper and its reconcilers, assembled as
+// in package node.
 type control struct {
 	keeper    *meta.Keeper
 	peers     *peers.Peers
@@ -49,20 +49,20 @@ type control struct {
 	builder   *backfill.Builder
 	cat       *catalog.Catalog
 	member    *membership.Member
-	// stock serves items, with scripts beside; definitions are what it has parsed.
+	// stock serves items, with scripts. definitions holds the container definitions that it has parsed.
 	stock       *container.Engine
 	scripts     *script.Service
 	definitions *container.Definitions
 	// writes executes the modifications of CQL.
 	writes *write.Executor
-	// views has views follow.
+	// views maintains the materialized views.
 	views *view.Keeper
-	// making is set while replicas are made or removed, returning while the node takes its new place in the meta
-	// partition.
+	// making is set while replicas are created or removed. returning is set while the node takes its new member ID in
+	// the meta partition.
 	making, returning bool
 }
 
-// meet makes what reaches other nodes, and what knows of them.
+// meet creates the connections to other nodes and the peer state.
 func (n *node) meet() {
 	n.carrier = n.newCarrier()
 	n.peers = peers.New(n.self(), n.carrier, peers.Options{
@@ -71,7 +71,7 @@ func (n *node) meet() {
 	})
 }
 
-// skewed is told that the clock of the node is wrong, or right again.
+// skewed handles a change of the node's clock check: the clock is wrong, or right again.
 func (n *node) skewed(skewed bool, ahead time.Duration) {
 	if ahead != 0 {
 		n.w.counts.Skewed++
@@ -82,7 +82,7 @@ func (n *node) skewed(skewed bool, ahead time.Duration) {
 	}
 }
 
-// connect makes what carries requests to other nodes and what answers theirs.
+// connect creates the client and the server of the node's internal protocol.
 func (n *node) connect() {
 	s := n.Scheduler()
 	n.server = remote.NewServer(n.parts, n.carrier, s)
@@ -107,7 +107,7 @@ func (n *node) connect() {
 	n.parts.SetBatches(n.coord)
 }
 
-// report is what the node tells others about itself.
+// report returns the node's report to its peers.
 func (n *node) report(began time.Time) func() peers.Report {
 	return func() peers.Report {
 		return peers.Report{
@@ -117,14 +117,14 @@ func (n *node) report(began time.Time) func() peers.Report {
 	}
 }
 
-// run begins the loops of the node: it follows the records, and joins the cluster if it is in none.
+// run starts the loops of the node. The node follows the metadata and joins the cluster if it is not a member.
 func (n *node) run(*world.Task) {
 	w, s, ctx, life := n.w, n.Scheduler(), context.Background(), n.Life
 	n.connect()
 	keeper, err := meta.New(n.parts.Records, n.change, meta.Options{
 		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Acquire: n.member.AcquireFromLeader,
 		LatestVersion: n.member.LatestVersion,
-		LoadFailed:    func(err error) { w.Fail("node %d: records not loaded: %v", n.ID, err) },
+		LoadFailed:    func(err error) { w.Fail("node %d: cannot load metadata: %v", n.ID, err) },
 	})
 	if err != nil {
 		w.Fail("node %d: %v", n.ID, err)
@@ -161,7 +161,7 @@ func (n *node) run(*world.Task) {
 	first := keeper.State()
 	if first.Version > 0 {
 		if err := n.exclusively(func() error { return n.orphans(first.Topology) }); n.Life != life {
-			return // the process is gone
+			return // the process has ended
 		} else if err != nil {
 			w.Fail("node %d: orphans: %v", n.ID, err)
 		}
@@ -188,16 +188,16 @@ func (n *node) run(*world.Task) {
 	n.keepViews()
 	n.startClients()
 	if err := n.firstBoot(); n.Life != life {
-		return // the process is gone
+		return // the process has ended
 	} else if err != nil {
-		w.Fail("node %d: first replicas: %v", n.ID, err)
+		w.Fail("node %d: creating the first replicas: %v", n.ID, err)
 	}
 	for _, r := range n.parts.Replicas() {
 		n.loops.Enqueue(r.ID())
 	}
 }
 
-// install follows new records.
+// install applies new metadata.
 func (n *node) install(old, next *meta.State) {
 	n.w.checkRecords(n, old, next)
 	n.installer.Install(old, next)
@@ -209,13 +209,13 @@ func (n *node) install(old, next *meta.State) {
 	}
 }
 
-// place says where a new table lives.
+// place chooses the replicas of a new table.
 func (n *node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 	view := n.member.View()
 	return placement.Place(s, &view, region, placement.Table{ID: t.ID, Parts: 2, Whole: true}), nil
 }
 
-// notes enters what the node logs into the trace, and counts what was built.
+// notes writes the node's log to the trace and counts completed builds.
 type notes struct {
 	slog.Handler
 	n *node
@@ -237,28 +237,29 @@ func (l notes) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// exclusive makes and removes replicas as no other task of the node does.
+// exclusive creates and removes replicas. No other task of the node does so concurrently.
 type exclusive struct {
 	n     *node
 	local *reconcile.LocalReconciler
 }
 
-// Create implements the replicas of schemachange.Installer, as does Remove.
+// Create implements the replicas of schemachange.Installer.
 func (e exclusive) Create(old, next *topology.Snapshot) error {
 	return e.n.exclusively(func() error { return e.local.Create(old, next) })
 }
 
-// Remove is the other half.
+// Remove implements the replicas of schemachange.Installer.
 func (e exclusive) Remove(old, next *topology.Snapshot) error {
 	return e.n.exclusively(func() error { return e.local.Remove(old, next) })
 }
 
-// CheckPending is for reconcile.Manager.
+// CheckPending implements the check that reconcile.Manager calls.
 func (e exclusive) CheckPending() error {
 	return e.n.exclusively(func() error { return e.local.CheckPending() })
 }
 
-// exclusively keeps tasks from waiting for a mutex, which none may while it has the turn.
+// exclusively runs do without concurrent calls. It avoids a mutex because a task that is scheduled must not wait for
+// one.
 func (n *node) exclusively(do func() error) error {
 	if err := n.Process().Wait(context.Background(), func() bool { return !n.making }, 0); err != nil {
 		return err
@@ -268,21 +269,21 @@ func (n *node) exclusively(do func() error) error {
 	return do()
 }
 
-// local makes the replicas of the node what the map says.
+// local returns the reconciler for the replicas of the node.
 func (n *node) local() *reconcile.LocalReconciler {
 	return &reconcile.LocalReconciler{Node: n.self(), Host: replicas{n.parts, n}}
 }
 
-// replicas are what reconcile.Local does things to.
+// replicas is the host of reconcile.Local.
 type replicas struct {
 	*partition.Host
 	n *node
 }
 
-// Has implements its host.
+// Has implements the host of reconcile.Local.
 func (r replicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
 
-// counted is a replica whose changes of members are counted.
+// counted is a replica whose membership changes are counted.
 type counted struct {
 	reconcile.Replica
 	n *node
@@ -298,7 +299,7 @@ func (r counted) ChangeMembers(ctx context.Context, changes []raftgroup.Change) 
 	return err
 }
 
-// change has records changed by whoever leads the meta partition.
+// change makes the leader of the meta partition change the metadata.
 func (n *node) change(ctx context.Context, records command.Records) (uint64, error) {
 	p := n.state().Topology.Meta()
 	if p == nil || records.Expect == 0 {
@@ -307,7 +308,7 @@ func (n *node) change(ctx context.Context, records command.Records) (uint64, err
 	return n.coord.Change(ctx, p, records, schemachange.Timeout)
 }
 
-// state is the newest one that the node has of the records, snapshot the map that it goes by.
+// state returns the newest metadata that the node knows. snapshot returns the map that the node uses.
 func (n *node) state() *meta.State {
 	if n.keeper == nil {
 		return meta.Empty()
@@ -317,11 +318,11 @@ func (n *node) state() *meta.State {
 
 func (n *node) snapshot() *topology.Snapshot { return n.coord.Topology() }
 
-// firstBoot makes the replicas that the node is born with; the place of a new disk is asked for.
+// firstBoot creates the initial replicas of the node. A node with a new disk asks for its place in the cluster.
 func (n *node) firstBoot() error {
 	w := n.w
 	if n.state().Version > 0 || n.parts.Replica(topology.MetaPartition) != nil {
-		n.born = true // a crash may take the replica away before another one of the node takes its place
+		n.born = true // a crash may remove the replica before another replica of the node replaces it
 		return nil
 	}
 	if n.wipes == 0 && !n.born {
@@ -338,7 +339,7 @@ func (n *node) firstBoot() error {
 	return n.joining().Run(context.Background(), false)
 }
 
-// joining has other nodes take this one in.
+// joining returns the procedure by which other nodes admit this node.
 func (n *node) joining() *membership.Joiner {
 	j := &membership.Joiner{
 		ClusterFinder: membership.ClusterFinder{Log: slog.New(slog.DiscardHandler), Sched: n.Scheduler()},
@@ -363,10 +364,10 @@ func (j seated) Join(id topology.PartitionID, replica topology.ReplicaID) error 
 	return n.exclusively(func() error { return n.parts.Join(id, replica) })
 }
 
-// name is the node's address.
+// name returns the node's address.
 func (n *node) name() string { return fmt.Sprintf("127.0.0.%d:9042", n.ID+1) }
 
-// comeBack takes the place that the node has in the meta partition if it was given another one while it was away.
+// comeBack takes the new member ID in the meta partition if the node was given one while it was offline.
 func (n *node) comeBack(replica topology.ReplicaID) {
 	if n.returning || n.w.plan.Bugs.NoReturn {
 		return
@@ -387,7 +388,7 @@ func (n *node) comeBack(replica topology.ReplicaID) {
 	})
 }
 
-// record is the node as the records are to have it.
+// record returns the node's record for the metadata.
 func (n *node) record() *meta.Node {
 	r := n.firstRecord()
 	start := n.originals.Directory.History.Newest()
@@ -395,7 +396,7 @@ func (n *node) record() *meta.Node {
 	return r
 }
 
-// firstRecord is the node before it has started.
+// firstRecord returns the node's record before its first start.
 func (n *node) firstRecord() *meta.Node {
 	return &meta.Node{
 		ID: n.self(), Internal: n.name(), CQL: n.name(), Region: region, Zone: fmt.Sprint(n.ID), State: meta.Up,
@@ -403,7 +404,7 @@ func (n *node) firstRecord() *meta.Node {
 	}
 }
 
-// writeBirth gives the voters of the meta partition the records they are born with.
+// writeBirth stores the initial metadata on the voters of the meta partition.
 func (n *node) writeBirth() error {
 	w := n.w
 	if n.wipes > 0 || n.ID >= voterCount {
@@ -418,7 +419,7 @@ func (n *node) writeBirth() error {
 	return errors.Join(b.Commit(), n.store.Sync())
 }
 
-// firstRecords are those of the first map and nodes.
+// firstRecords builds the initial metadata: the first map and the nodes.
 func (w *simulation) firstRecords() (err error) {
 	s := meta.Empty().WithTopology(w.born)
 	if w.plan.With.Schema {
@@ -460,7 +461,7 @@ func (w *simulation) firstRecords() (err error) {
 	return err
 }
 
-// answer carries out what another node asks for.
+// answer handles a request of another node.
 func (n *node) answer(ctx context.Context, from topology.NodeID, request []byte, r *responder) {
 	switch {
 	case n.keeper == nil:
@@ -472,7 +473,7 @@ func (n *node) answer(ctx context.Context, from topology.NodeID, request []byte,
 	}
 }
 
-// startSetter counts a setting of the cluster up, again and again: each success is one.
+// startSetter increments a setting of the cluster repeatedly and counts the successes.
 func (n *node) startSetter() {
 	w := n.w
 	n.Spawn(func(t *world.Task) {
@@ -494,7 +495,7 @@ func (n *node) startSetter() {
 	})
 }
 
-// update changes the records; it takes 5 s at most.
+// update changes the metadata. It times out after 5 s.
 func (n *node) update(f func(*meta.State) (*meta.State, error)) error {
 	ctx, cancel := n.Scheduler().WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -502,7 +503,7 @@ func (n *node) update(f func(*meta.State) (*meta.State, error)) error {
 	return err
 }
 
-// moveSomething asks for a replica somewhere else, as an operator would; the ring may want it back later.
+// moveSomething orders the move of a replica, as an operator would. The balancer may later move it back.
 func (n *node) moveSomething(*world.Task) {
 	w := n.w
 	err := n.update(func(s *meta.State) (*meta.State, error) {
@@ -539,15 +540,14 @@ func (n *node) moveSomething(*world.Task) {
 	}
 }
 
-// giveUp says that a node will not come back.
+// giveUp declares that a node will not come back.
 func (n *node) giveUp(gone topology.NodeID) {
 	orders := &membership.NodeOperations{Metadata: n.keeper, Sched: n.Scheduler()}
 	said, err := orders.SetState(context.Background(), hex.EncodeToString(gone[:]), meta.Leaving)
 	n.w.Note("node %d: %s, %v", n.ID, said, err)
 }
 
-// whole reports whether all replica sets have their voters, all of them on disks that are there, as a node's map has
-// it.
+// whole reports whether, according to the node's map, all replica sets have their voters on existing disks.
 func (n *node) whole() bool {
 	w := n.w
 	if n.state().Version == 0 {
@@ -571,10 +571,11 @@ func (n *node) whole() bool {
 	return true
 }
 
-// handoverTime is package node's.
+// handoverTime is the constant of package node.
 const handoverTime = 5 * time.Second
 
-// stop ends the process as an administrator does: it says so, gives its leaderships away, and says that it has ended.
+// stop shuts the process down as an administrator does: it announces the shutdown, transfers its leaderships, and
+// announces its end.
 func (n *node) stop() {
 	n.Spawn(func(t *world.Task) {
 		ctx, cancel := n.Scheduler().WithTimeout(context.Background(), handoverTime)
@@ -587,7 +588,7 @@ func (n *node) stop() {
 	})
 }
 
-// depart ends the process in order; its last word is that it has, after all else that it has said.
+// depart ends the process in order. Its last message, after all others, announces its end.
 func (n *node) depart() {
 	w, id := n.w, n.self()
 	w.counts.Departures++
@@ -604,7 +605,7 @@ func (n *node) depart() {
 	w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
 }
 
-// partitions are the ids of a map in order.
+// partitions returns the partition IDs of a map in order.
 func partitions(m *topology.Snapshot) (ids []topology.PartitionID) {
 	for p := range m.All() {
 		ids = append(ids, p.ID)

@@ -17,7 +17,7 @@ const (
 	dedupeKept  = 8
 )
 
-// sweepDedupe has the leaders here sweep old dedupe records, as storage.Sweeper does.
+// sweepDedupe makes the leaders on this node sweep old dedupe records, as storage.Sweeper does.
 func (n *node) sweepDedupe() {
 	n.Spawn(func(t *world.Task) {
 		for _, r := range n.parts.Replicas() {
@@ -36,7 +36,7 @@ func (n *node) sweepDedupeOf(t *world.Task, r *partition.Replica) {
 	}
 	sweeps := g.Sweeps
 	g.Sweeps = nil
-	for i := range sweeps { // rows are swept by others
+	for i := range sweeps { // rows are swept elsewhere
 		if sweeps[i].Horizon == now-dedupeKept {
 			g.Sweeps = append(g.Sweeps, sweeps[i])
 		}

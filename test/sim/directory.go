@@ -15,17 +15,17 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// damage is what has happened to the data directory of a node.
+// damage is the damage to a node's data directory.
 type damage uint8
 
 const (
 	noDamage damage = iota
-	noLog           // the log is gone
-	noRows          // all but the log is gone
-	nothing         // all is gone, and the node has its identity from elsewhere
-	oldLog          // the log is that of an earlier start
-	oldRows         // all but the log is
-	oldBoth         // all is: a copy that was made then is started
+	noLog           // the log is missing
+	noRows          // everything except the log is missing
+	nothing         // everything is missing, but the configuration contains the node's identity
+	oldLog          // the log is from an earlier start
+	oldRows         // everything except the log is from an earlier start
+	oldBoth         // everything is from an earlier start: an old copy is started
 )
 
 func (d damage) String() string {
@@ -39,19 +39,21 @@ const (
 	rowsDir = "data/rows"
 )
 
-// harm is what is done to the directory of a node, until it is made good.
+// harm describes the damage to a node's directory until the directory is repaired.
 type harm struct {
 	damage
-	// original is the directory before.
+	// original is the undamaged directory.
 	original *vfs.MemFS
-	// refused counts the starts that were refused.
+	// refused is the number of rejected starts.
 	refused int
 }
 
-// refusedTwice is how often a directory has to be refused before it is made good: what was refused once stays so.
+// refusedTwice is the number of times that a directory must be rejected before it is repaired. A rejected directory
+// stays rejected.
 const refusedTwice = 2
 
-// quietOtherwise reports whether a disk may be lost now: one at a time, and only when all replica sets are whole.
+// quietOtherwise reports whether a disk may be lost now. Only one disk may be lost at a time, and only when all
+// replica sets are complete.
 func (w *simulation) quietOtherwise() bool {
 	leader := w.leaderOf(topology.MetaPartition)
 	if leader == nil || !leader.whole() {
@@ -65,8 +67,8 @@ func (w *simulation) quietOtherwise() bool {
 	return true
 }
 
-// onceQuiet does something as soon as a disk may be lost, within a few seconds: replicas are on their way most of the
-// time.
+// onceQuiet calls do as soon as a disk may be lost, or gives up after a few seconds, because most of the time replicas
+// are being moved.
 func (w *simulation) onceQuiet(do func()) {
 	end := w.Now + 3*time.Second
 	var look func()
@@ -82,7 +84,7 @@ func (w *simulation) onceQuiet(do func()) {
 	look()
 }
 
-// lose takes parts of a directory away.
+// lose removes parts of a directory.
 func (n *node) lose() {
 	w := n.w
 	w.Faults.Lost++
@@ -91,7 +93,7 @@ func (n *node) lose() {
 	n.makeDamage(nil)
 }
 
-// rollBack puts a directory, or a part of it, back to what it was at the end of an earlier process.
+// rollBack restores a directory, or a part of it, to its state at the end of an earlier process.
 func (n *node) rollBack() {
 	w := n.w
 	n.crash()
@@ -99,7 +101,7 @@ func (n *node) rollBack() {
 	kept, life := n.Keep(), n.Life
 	w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
 	w.After(w.Between(2*time.Second, 5*time.Second), func() {
-		if !n.Up || n.Life != life || len(n.met) < voterCount-1 || w.Calm { // nobody knows better
+		if !n.Up || n.Life != life || len(n.met) < voterCount-1 || w.Calm { // no other node can detect the old copy
 			n.harm = nil
 			return
 		}
@@ -110,7 +112,7 @@ func (n *node) rollBack() {
 	})
 }
 
-// makeDamage changes what is on the disk, and starts the node on it. kept is the directory as it was earlier.
+// makeDamage damages the disk and starts the node on it. kept is the earlier state of the directory.
 func (n *node) makeDamage(kept *vfs.MemFS) {
 	w := n.w
 	w.Note("node %d: its directory is %v", n.ID, n.harm.damage)
@@ -140,15 +142,16 @@ func (n *node) makeDamage(kept *vfs.MemFS) {
 	w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
 }
 
-// damaged reports whether the node's directory is one that must not be used.
+// damaged reports whether the node's directory must not be used.
 func (n *node) damaged() bool { return n.harm != nil && n.harm.damage != noDamage }
 
-// notStarted is told why the node does not start, or does not go on.
+// notStarted handles the error with which the node's start or run failed.
 func (n *node) notStarted(err error) {
 	w := n.w
 	n.close()
 	if !n.damaged() && n.disputed {
-		// Somebody who knew no better has let the other directory in, and this one knows nothing of what was promised.
+		// A node without newer information has admitted the other directory, and this directory does not contain the
+		// promises made since.
 		w.Note("node %d, put back: %v", n.ID, err)
 		n.newDisk()
 		w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
@@ -160,7 +163,7 @@ func (n *node) notStarted(err error) {
 	}
 	if local := n.harm.damage == noLog || n.harm.damage == noRows || n.harm.damage == oldLog; local &&
 		!strings.Contains(err.Error(), "the log of the replica sets") {
-		w.Fail("node %d, %v: refused for another reason: %v", n.ID, n.harm.damage, err)
+		w.Fail("node %d, %v: rejected for an unexpected reason: %v", n.ID, n.harm.damage, err)
 		return
 	}
 	w.Note("node %d, %v: %v", n.ID, n.harm.damage, err)
@@ -180,7 +183,7 @@ func (n *node) notStarted(err error) {
 	w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
 }
 
-// newDisk makes the node a new one.
+// newDisk turns the node into a new node with an empty disk.
 func (n *node) newDisk() {
 	w := n.w
 	if gone := n.self(); w.OneIn(2) {
@@ -196,34 +199,34 @@ func (n *node) newDisk() {
 	w.Note("node %d has lost its disk", n.ID)
 }
 
-// checkDamage checks that nobody runs on a directory that must not be used.
+// checkDamage checks that no node runs on a directory that must not be used.
 func (w *simulation) checkDamage() {
 	for _, n := range w.nodes {
 		if n.damaged() && n.Up {
-			w.Fail("node %d runs, its directory is %v", n.ID, n.harm.damage)
+			w.Fail("node %d runs on a bad directory: %v", n.ID, n.harm.damage)
 		}
 	}
 }
 
-// fail ends the process, which cannot go on.
+// fail ends the process after a fatal error.
 func (n *node) fail(err error) {
 	n.AfterLife(1, func() { n.notStarted(err) })
 }
 
-// livesAt is one life of a node.
+// livesAt identifies one process run of a node.
 type livesAt struct {
 	node topology.NodeID
 	life int
 }
 
-// connected reports whether two nodes let each other in, as the two ends of a connection find out in its handshake.
+// connected reports whether two nodes admit each other in the handshake of a connection.
 func (n *node) connected(other *node) bool {
 	return n == other || n.admits(other) && other.admits(n)
 }
 
 func (n *node) admits(other *node) bool {
 	if n.originals == nil || other.originals == nil {
-		return true // one of them is gone, and nothing arrives
+		return true // one of them is down, and nothing arrives
 	}
 	at := livesAt{other.self(), other.Life}
 	if admitted, known := n.met[at]; known {

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sim runs a whole cluster in one thread: an event heap, a virtual clock, and everything that can go wrong
-// drawn from a seed. One seed is one history, bit for bit, in any process.
+// Package sim simulates a whole cluster in one thread. It has an event heap and a virtual clock, and it draws every
+// fault from a seed. A seed always produces exactly the same history, in every process.
 //
-// The nodes are the product's, from the coordinator down: coordinator, remote's client and server, partition.Host with
-// all its replicas, raftgroup, raftlog and storage, on disks that lose in a crash what was not synced. So is what
-// decides: the keeper of the records, peers, reconcilers, placement, admission and joining. control.go ties them
-// together as package node does, and carrier.go carries requests instead of package transport. Nothing of the product
-// is imitated. What is: the network, the time disks take, clocks that drift, jump and stand still, crashes, full and
-// lost disks (package world); see RFC 0009.
+// The nodes run the product, from the coordinator down: coordinator, the client and server of package remote,
+// partition.Host with all its replicas, raftgroup, raftlog, and storage. Their disks lose unsynced data in a crash.
+// The control plane is also the product's: the metadata keeper, peers, reconcilers, placement, admission, and joining.
+// control.go assembles them as package node does, and carrier.go transports requests instead of package transport. No
+// part of the product is reimplemented. The simulator replaces the network, disk latency, clocks that drift, jump, and
+// stop, crashes, and full and lost disks (package world); see RFC 0009.
 //
-// What waits in the middle of a call is a task: it has a goroutine for its stack, and runs only while the world waits
-// for it. Product code waits through package sched, whose driver is world.Process.
+// Code that waits in the middle of a call runs as a task. A task has a goroutine for its stack and runs only while the
+// world waits for it. Product code waits through package sched, whose driver is world.Process.
 //
-// Clients write registers with the leaders' stamps and with their own, swap, add to counters, delete, truncate, write
-// logged batches over partitions, scan, and read at QUORUM and, on their own node, at ONE. In the end porcupine checks
-// every key, replicas at equal applied indexes must hold equal rows, the records must have one history, and a last read
-// finds everything that was acknowledged. Where a plan asks for them, transactions of several rows are checked to be
-// serializable (transactions.go). Package groups below runs the Raft groups alone, with another state machine, and
-// looks closer at leases, fates and freshness.
+// Clients write registers with the leaders' timestamps and with their own, swap, add to counters, delete, truncate,
+// write logged batches across partitions, and scan. They read at QUORUM and, on their own node, at ONE. At the end
+// porcupine checks every key. Replicas with equal applied indexes must hold equal rows, all nodes must agree on the
+// history of the metadata, and a final read must find everything that was acknowledged. If a scenario enables them,
+// transactions of several rows are checked to be serializable (transactions.go). Package groups, in a subdirectory,
+// runs Raft groups alone with another state machine, and checks leases, outcomes, and freshness in more detail.
 //
-// Start at Run, then control.go, client.go and chaos.go. A Scenario may carry planted bugs (bugs.go): the simulator
-// must find each.
+// Start reading at Run, then control.go, client.go, and chaos.go. A Scenario may contain planted bugs (bugs.go); the
+// simulator must find each of them.
 package sim

@@ -10,13 +10,14 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// driver is partition.Runner of one life of a node: what is to be done is put into the inbox, and the world steps.
+// driver implements partition.Runner for one process run of a node. It puts work into the inbox, and the world
+// executes it in steps.
 type driver struct {
 	n    *node
 	life int
 }
 
-// runner is partition.SimHooks' Runner.
+// runner implements the Runner function of partition.SimHooks.
 func (n *node) runner(h *raftgroup.Host, m raftgroup.StateMachine, s raftgroup.SnapshotStore) partition.Runner {
 	n.Host = h
 	n.Snaps = n.plantSnapshots(s)
@@ -27,7 +28,7 @@ func (n *node) runner(h *raftgroup.Host, m raftgroup.StateMachine, s raftgroup.S
 
 func (d driver) gone() bool { return d.n.Life != d.life || d.n.Host == nil }
 
-// Start implements partition.Runner, as do the others.
+// Start implements partition.Runner.
 func (d driver) Start() {}
 
 func (d driver) Close() error { return nil }
@@ -43,7 +44,7 @@ func (d driver) Propose(g *raftgroup.Group, term uint64, data []byte, waiter raf
 	if d.gone() {
 		return raftgroup.ErrClosed
 	}
-	own := append([]byte(nil), data...) // the memory is used again when the proposal has ended
+	own := append([]byte(nil), data...) // the caller reuses the memory when the proposal has ended
 	if n.plantTerm(g, own, waiter) {
 		return nil
 	}

@@ -9,14 +9,17 @@ import (
 	"strings"
 )
 
-// What is checked of the feeds of tables. Of all changes: that whoever knows nothing else knows the table: each change
-// begins where the one before it has ended, and in the end the copy that a follower has made of them is the table; that
-// what was acknowledged came once, and before a page that says there is no more; that nothing came that was refused;
-// and that those of a key come in the order of their commits. Of latest versions: that each came among all changes, and
-// once, and that the last ones are the table.
+// The checks of table feeds.
+//
+// For all changes: a reader that knows only the feed knows the table. Each change begins at the end state of the
+// previous change, and the copy that a follower builds from the changes finally equals the table. Every acknowledged
+// change occurs once, before the first page that reports the end of the feed. Rejected changes do not occur. The
+// changes of a key occur in commit order.
+//
+// For latest versions: each version also occurs among all changes, and only once. The last versions equal the table.
 
-// rowImage is a row as a feed shows it: the values of two columns with their write times. The one column of a static
-// row stands for the first. fading says of each that it expires.
+// rowImage is a row as a feed shows it: the values of two columns with their write times. The single column of a
+// static row takes the first position. fading reports for each value whether it expires.
 type rowImage struct {
 	values [4]string
 	fading [2]bool
@@ -46,7 +49,7 @@ func imageOf(l feedLine, static, previous bool) (r rowImage) {
 	return r
 }
 
-// becomes reports whether a row may have become another one by the end of its cells' times to live.
+// becomes reports whether a row may have changed into next only because cells have expired.
 func (r rowImage) becomes(next rowImage) bool {
 	for i := range 2 {
 		if r.fading[i] && next.values[i] == "-" && next.values[2+i] == "-" {
@@ -61,20 +64,20 @@ func (r rowImage) lasts() bool {
 	return r.values[2] != "-" && !r.fading[0] || r.values[3] != "-" && !r.fading[1]
 }
 
-// full reports whether a row has all cells. It never comes to be the same again: no value, and no write time is used
+// full reports whether a row has all cells. A full row never repeats, because no value and no write time is used
 // twice.
 func (r rowImage) full() bool { return r.values[2] != "-" && r.values[3] != "-" }
 
-// rowOf is the row that a line of a feed is about, and whether it is the static one.
+// rowOf returns the row that a line of a feed describes, and reports whether it is the static row.
 func rowOf(l feedLine) (id loggedRow, static bool) {
 	id = loggedRow{keyOfLine(l), l["c"]}
 	return id, id.c == "-"
 }
 
-// tableCopy is a table as a follower of all changes keeps it.
+// tableCopy is the copy of a table that a follower of all changes maintains.
 type tableCopy map[loggedRow]rowImage
 
-// take takes a change in, and says what is wrong with it.
+// take applies a change. It returns an error if the change is inconsistent.
 func (m tableCopy) take(l feedLine) error {
 	id, static := rowOf(l)
 	op := strings.Trim(l["operation"], "'")
@@ -85,11 +88,11 @@ func (m tableCopy) take(l feedLine) error {
 	before, now := imageOf(l, static, true), imageOf(l, static, false)
 	switch {
 	case op == "create" && there && (id.k != fleeting || was.lasts()):
-		return fmt.Errorf("%v is made, and is there as %v", id, was)
+		return fmt.Errorf("%v is created, but already exists as %v", id, was)
 	case op != "create" && !there:
-		return fmt.Errorf("%s of %v, which is not there", op, id)
+		return fmt.Errorf("%s of %v, which does not exist", op, id)
 	case op != "create" && !was.becomes(before):
-		return fmt.Errorf("%s of %v has %v before, and %v was the last", op, id, before, was)
+		return fmt.Errorf("%s of %v has the previous image %v, want %v", op, id, before, was)
 	}
 	if m[id] = now; op == "delete" {
 		delete(m, id)
@@ -97,7 +100,7 @@ func (m tableCopy) take(l feedLine) error {
 	return nil
 }
 
-// erase deletes what is not newer than the deletion of a range, or of a key.
+// erase deletes all rows that are not newer than a range deletion or a partition deletion.
 func (m tableCopy) erase(l feedLine, k string) error {
 	from, to, whole := "", "z", l["deleted_range"] == "-"
 	if !whole {
@@ -129,7 +132,7 @@ func (m tableCopy) erase(l feedLine, k string) error {
 				r.values[i], r.values[2+i] = "-", "-"
 			}
 		}
-		// Markers are given by the server, whose times are far above those that statements give.
+		// The server assigns the timestamps of markers. They are far above the timestamps that statements specify.
 		if m[id] = r; r.values[2] == "-" && r.values[3] == "-" && (!marker || at > 1000) {
 			delete(m, id)
 		}
@@ -137,28 +140,28 @@ func (m tableCopy) erase(l feedLine, k string) error {
 	return nil
 }
 
-// feedValue is what a statement is known by: a row, and the value that it has left there.
+// feedValue identifies a statement by a row and the value that the statement wrote to it.
 type feedValue struct {
 	loggedRow
 	value uint64
 }
 
-// cameIn is where in a feed something came first, by the number of its page, and how often it came.
+// cameIn records the page of a feed in which a write first occurred, and the number of its occurrences.
 type cameIn struct{ page, times int }
 
-// checkFeeds checks what followers have read.
+// checkFeeds checks the pages that followers have read.
 func (w *simulation) checkFeeds() {
 	if !w.plan.With.Feeds {
 		return
 	}
 	if len(w.feeds.last) < len(w.feeds.tables) {
-		w.Fail("the tables with feeds were not read in the end")
+		w.Fail("the final read of the tables with feeds failed")
 		return
 	}
 	versions := map[string]bool{}
 	for _, f := range w.feeds.followers {
 		if n := len(f.pages); n == 0 || !f.pages[n-1].last {
-			w.Fail("%v was not read to its end", f)
+			w.Fail("%v was not read to the end", f)
 			return
 		}
 		switch {
@@ -175,7 +178,7 @@ func (w *simulation) checkFeeds() {
 	}
 }
 
-// checkChanges checks a feed of all changes, and notes which versions it has.
+// checkChanges checks a feed of all changes and records the versions that it contains.
 func (w *simulation) checkChanges(f *rowFollower, versions map[string]bool) {
 	copied, came := tableCopy{}, map[feedValue]cameIn{}
 	committed := map[string]string{}
@@ -190,7 +193,7 @@ func (w *simulation) checkChanges(f *rowFollower, versions map[string]bool) {
 				return
 			}
 			if l["committed"] < committed[id.k] {
-				w.Fail("%v: %v comes after what was committed at %s", f, l, committed[id.k])
+				w.Fail("%v: %v follows a change committed at %s", f, l, committed[id.k])
 			}
 			committed[id.k] = l["committed"]
 			before, now := imageOf(l, static, true), imageOf(l, static, false)
@@ -226,35 +229,35 @@ func (w *simulation) checkChanges(f *rowFollower, versions map[string]bool) {
 	}
 	for id, r := range copied {
 		if now, there := is[id]; !there || !r.becomes(now) {
-			w.Fail("%v: in the end %v is %v (%v), and the feed says %v", f, id, now, there, r)
+			w.Fail("%v: final row %v is %v (%v), the feed has %v", f, id, now, there, r)
 		}
 	}
 	for id, r := range is {
 		if _, there := copied[id]; !there {
-			w.Fail("%v: in the end %v is %v, and the feed has none", f, id, r)
+			w.Fail("%v: final row %v is %v, the feed has no such row", f, id, r)
 		}
 	}
 }
 
-// versionOf names a version of a row.
+// versionOf returns the name of a row version.
 func versionOf(id loggedRow, r rowImage) string { return fmt.Sprint(id, r.values) }
 
-// checkCame checks how often a write came.
+// checkCame checks how often a write occurred in a feed.
 func (w *simulation) checkCame(f *rowFollower, done *feedWrite, c cameIn) {
 	switch {
 	case c.times > 1:
-		w.Fail("%v: what %v has written comes %d times", f, done, c.times)
+		w.Fail("%v: the write of %v occurs %d times", f, done, c.times)
 	case done.done && !done.applied && c.times > 0:
-		w.Fail("%v: %v comes, which was not applied", f, done)
+		w.Fail("%v: %v occurs although it was not applied", f, done)
 	case done.done && done.applied && c.times == 0:
-		w.Fail("%v: %v does not come", f, done)
+		w.Fail("%v: %v is missing", f, done)
 	}
 	if !done.done || !done.applied {
 		return
 	}
 	for i := range f.pages {
 		if p := &f.pages[i]; p.last && p.called > done.ended && c.page > i {
-			w.Fail("%v: %v was acknowledged, and the page of %v to %v says that there is no more without it", f, done, p.called,
+			w.Fail("%v: %v was acknowledged, but the page of %v to %v reports the end of the feed without it", f, done, p.called,
 				p.ended)
 			return
 		}
@@ -270,16 +273,16 @@ func (w *simulation) checkLatest(f *rowFollower, versions map[string]bool) {
 				w.Fail("%v has %v", f, l)
 			} else if f.table == "n" {
 				if counters[id.k] == l["n"] {
-					w.Fail("%v: %v comes twice", f, l)
+					w.Fail("%v: %v occurs twice", f, l)
 				}
 				counters[id.k] = l["n"]
 			} else {
 				r := imageOf(l, static, false)
 				if was, there := last[id]; there && was.values == r.values && id.k != fleeting && was.full() {
-					w.Fail("%v: %v comes twice", f, l)
+					w.Fail("%v: %v occurs twice", f, l)
 				}
 				if last[id] = r; !versions[versionOf(id, r)] && id.k != fleeting {
-					w.Fail("%v: %v is not among all changes", f, l)
+					w.Fail("%v: %v is not in the feed of all changes", f, l)
 				}
 			}
 		}
@@ -290,24 +293,24 @@ func (w *simulation) checkLatest(f *rowFollower, versions map[string]bool) {
 		case !f.holds(id.k):
 		case f.table == "n":
 			if counters[id.k] != l["n"] {
-				w.Fail("%v: in the end %s is %s, and %s was the last", f, id.k, l["n"], counters[id.k])
+				w.Fail("%v: final value of %s is %s, the last version in the feed is %s", f, id.k, l["n"], counters[id.k])
 			}
 		default:
 			if s := l["s"]; s != "-" && last[loggedRow{id.k, "-"}].values[0] != s {
-				w.Fail("%v: in the end the static row of %s has %s, and %v was the last", f, id.k, s, last[loggedRow{id.k, "-"}])
+				w.Fail("%v: the final static row of %s has %s, the last version in the feed is %v", f, id.k, s, last[loggedRow{id.k, "-"}])
 			}
 			if static {
 				continue
 			}
 			if is, was := imageOf(l, false, false), last[id]; !was.becomes(is) {
-				w.Fail("%v: in the end %v is %v, and %v was the last", f, id, is, was)
+				w.Fail("%v: final row %v is %v, the last version in the feed is %v", f, id, is, was)
 			}
 		}
 	}
 }
 
-// checkAdding checks a feed of all changes of counters: each adds one to the one before, and those that were
-// acknowledged are among them.
+// checkAdding checks a feed of all changes of counters: each change adds one to the previous value, and every
+// acknowledged addition occurs.
 func (w *simulation) checkAdding(f *rowFollower) {
 	counts := map[string]int{}
 	for _, p := range f.pages {
@@ -332,7 +335,7 @@ func (w *simulation) checkAdding(f *rowFollower) {
 	}
 	for _, k := range loggedKeys {
 		if n := counts[k]; n < acked[k] || n > asked[k] {
-			w.Fail("%v: %s has %d changes, %d of %d were acknowledged", f, k, n, acked[k], asked[k])
+			w.Fail("%v: %s has %d changes; %d of %d writes were acknowledged", f, k, n, acked[k], asked[k])
 		}
 	}
 }

@@ -19,14 +19,15 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// Followers of the feeds of tables: each page is asked of whichever node is at hand, with the paging state of the page
-// before, and now and then a follower goes back to its last checkpoint or becomes two.
+// Followers of table feeds. A follower requests each page from any available node with the paging state of the
+// previous page. Now and then a follower returns to its last checkpoint or divides into two followers.
 
-// rowFollower reads the feed of a table, or of a part of it, of all changes or of latest versions.
+// rowFollower reads the feed of a table or of a part of it, with all changes or with latest versions.
 type rowFollower struct {
 	table string
 	all   bool
-	// scope is what its statement is restricted by, holds what that means; split says that it may become two.
+	// scope is the restriction in the follower's statement. holds reports whether a key is in the scope. split is set
+	// if the follower may divide.
 	scope string
 	holds func(key string) bool
 	split bool
@@ -36,20 +37,20 @@ type rowFollower struct {
 	saved rowsRead
 }
 
-// rowsRead is what was read, and the paging state with which it goes on.
+// rowsRead holds the rows read so far and the paging state of the next page.
 type rowsRead struct {
 	at    []byte
 	pages []rowPage
 }
 
-// rowPage is a page: when it was asked for and answered, and what it had. One without rows says that there are no more.
+// rowPage is a page with the times of its request and response. A page without rows reports the end of the feed.
 type rowPage struct {
 	called, ended time.Duration
 	lines         []feedLine
 	last          bool
 }
 
-// only leaves out what the pages have of keys that are followed elsewhere.
+// only returns r without the rows of keys that other followers read.
 func (r rowsRead) only(holds func(key string) bool) rowsRead {
 	r.pages = slices.Clone(r.pages)
 	for i := range r.pages {
@@ -69,7 +70,7 @@ func (f *rowFollower) String() string {
 	return fmt.Sprintf("the feed of %s of log.%s %s", mode, f.table, f.scope)
 }
 
-// statement is the SELECT.
+// statement returns the SELECT statement.
 func (f *rowFollower) statement() string {
 	columns := "k, c, s, v, w, writetime(s), writetime(v), writetime(w), ttl(v), ttl(w)"
 	if f.table == "n" {
@@ -82,10 +83,10 @@ func (f *rowFollower) statement() string {
 	return text
 }
 
-// rowFollowersMax bounds the followers.
+// rowFollowersMax is the maximum number of followers.
 const rowFollowersMax = 12
 
-// beginFollowing makes the followers: of both modes, of everything and of one key.
+// beginFollowing creates the followers: both modes, for the whole table and for one key.
 func (w *simulation) beginFollowing() {
 	everything := func(string) bool { return true }
 	add := func(f rowFollower) { w.feeds.followers = append(w.feeds.followers, &f) }
@@ -98,7 +99,7 @@ func (w *simulation) beginFollowing() {
 	}
 }
 
-// startFollowing starts what asks a node for pages.
+// startFollowing starts the task that requests pages from a node.
 func (n *node) startFollowing() {
 	w := n.w
 	for range 2 {
@@ -113,8 +114,8 @@ func (n *node) startFollowing() {
 	}
 }
 
-// followRows reads a page of a follower, and sometimes has it keep a checkpoint, forget what it has read since, or
-// become two followers of a range of tokens each.
+// followRows reads a page for a follower. Sometimes the follower saves a checkpoint, discards the pages read since the
+// checkpoint, or divides into two followers with one token range each.
 func (w *simulation) followRows(n *node, t *world.Task, f *rowFollower) {
 	if !w.feedPage(n, t, f, 1+w.Rand.IntN(9)) {
 		return
@@ -122,7 +123,7 @@ func (w *simulation) followRows(n *node, t *world.Task, f *rowFollower) {
 	switch d := w.Rand.IntN(30); {
 	case d < 6:
 		f.saved = f.rowsRead
-	case d < 8: // to the beginning, if there is none
+	case d < 8: // back to the start if there is no checkpoint
 		w.counts.FeedRereads += len(f.pages) - len(f.saved.pages)
 		f.rowsRead = f.saved
 	case d == 8 && f.split && len(w.feeds.followers) < rowFollowersMax:
@@ -133,13 +134,13 @@ func (w *simulation) followRows(n *node, t *world.Task, f *rowFollower) {
 		f.holds = func(k string) bool { return before(k) && token.Hash([]byte(k)) <= at }
 		other.holds = func(k string) bool { return before(k) && token.Hash([]byte(k)) > at }
 		f.rowsRead, other.rowsRead = f.only(f.holds), other.only(other.holds)
-		f.saved, other.saved = f.rowsRead, other.rowsRead // from before it would read the other part again
+		f.saved, other.saved = f.rowsRead, other.rowsRead // an older checkpoint would read the other part again
 		w.feeds.followers = append(w.feeds.followers, &other)
 		w.counts.FeedDivisions++
 	}
 }
 
-// feedPage reads a page of a follower by a node; false if there is none.
+// feedPage reads a page for a follower from a node. It reports whether a page was read.
 func (w *simulation) feedPage(n *node, t *world.Task, f *rowFollower, size int) bool {
 	f.holder = t
 	p := rowPage{called: w.Now}
@@ -157,7 +158,7 @@ func (w *simulation) feedPage(n *node, t *world.Task, f *rowFollower, size int) 
 	return true
 }
 
-// notRead takes an error of a read, which is asked for again.
+// notRead handles the error of a failed read; the read will be repeated.
 func (w *simulation) notRead(n *node, what string, err error) {
 	var (
 		late        *dberr.ReadTimeout
@@ -172,7 +173,7 @@ func (w *simulation) notRead(n *node, what string, err error) {
 	w.Note("node %d: %s: %v", n.ID, what, err)
 }
 
-// lastFeeds has followers read all there is when all is calm, and then reads the tables.
+// lastFeeds makes the followers read to the end after the faults have ended, and then reads the tables.
 func (w *simulation) lastFeeds() {
 	for _, f := range w.feeds.followers {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
@@ -210,7 +211,7 @@ func (w *simulation) lastFeeds() {
 	}
 }
 
-// sweepFeeds has a node remove what nobody can see of the tables and of their changes.
+// sweepFeeds makes a node remove invisible data of the tables and of their changes.
 func (n *node) sweepFeeds() {
 	w := n.w
 	for _, t := range w.feeds.tables {

@@ -26,41 +26,41 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// A CQL table with cdc = true, which clients write to by CQL statements of every kind, parsed, bound and executed as a
-// session does. No value is ever written twice, so a write is known by its value.
+// Feeds of CQL tables with cdc = true. Clients write to the tables with all kinds of CQL statements, which are parsed,
+// bound, and executed as in a session. Every value is written only once, so a value identifies its write.
 
 const feedSchema = `CREATE TABLE log.t (k text, c int, s bigint static, v bigint, w bigint, PRIMARY KEY (k, c))
 	WITH cdc = true AND gc_grace_seconds = 1;
 CREATE TABLE log.n (k text PRIMARY KEY, n counter) WITH cdc = true`
 
-// fleeting is the key whose cells expire, the others' do not.
+// fleeting is the only key whose cells expire.
 const fleeting = "q3"
 
 var loggedKeys = []string{"q0", "q1", "q2", fleeting}
 
-// loggedRows is how many rows each key has.
+// loggedRows is the number of rows of each key.
 const loggedRows = 4
 
-// feedRun is what a run knows of the tables.
+// feedRun holds the state of the tables and followers of a run.
 type feedRun struct {
 	tables    []*schema.Table
 	writes    []*feedWrite
 	followers []*rowFollower
 	uuids     *cqltype.TimeUUIDs
-	// last is what the tables have in the end, by table, in the order of the rows.
+	// last holds the final rows by table, in row order.
 	last map[string][]feedLine
 }
 
-// loggedRow is a row by its keys as the feed shows them; the static row has no c.
+// loggedRow identifies a row by its keys as the feed shows them. c is empty for the static row.
 type loggedRow struct{ k, c string }
 
-// feedWrite is a statement, with the values that it leaves in rows, which a feed has to tell once if it was carried
-// out.
+// feedWrite is a statement with the values that it leaves in rows. A feed must contain each value once if the
+// statement was executed.
 type feedWrite struct {
 	client        int
 	text          string
 	wrote         map[loggedRow]uint64
-	adds          string // the counter that it adds one to
+	adds          string // the counter that the statement increments
 	done, applied bool
 	called, ended time.Duration
 }
@@ -70,7 +70,7 @@ func (f *feedWrite) String() string {
 		f.applied)
 }
 
-// firstFeeds has the tables there from the beginning, each in two partitions.
+// firstFeeds creates the initial tables, each in two partitions.
 func (w *simulation) firstFeeds(s *meta.State) (*meta.State, error) {
 	out := *s
 	out.Schema = catalog.WithSystem(out.Schema)
@@ -117,7 +117,7 @@ func splitStatements(text string) (out []string) {
 	return out
 }
 
-// drafting is where DDL goes before there is a cluster.
+// drafting executes DDL before the cluster exists.
 type drafting struct{ schema *schema.Schema }
 
 // Apply implements ddl.Store.
@@ -129,7 +129,7 @@ func (d *drafting) Apply(_ context.Context, c schema.Change, _ string) (*schema.
 	return d.schema, events, err
 }
 
-// startFeeds starts clients of the tables on a node, and what reads their feeds.
+// startFeeds starts clients of the tables and readers of their feeds on a node.
 func (n *node) startFeeds() {
 	w := n.w
 	for i := range 2 {
@@ -145,7 +145,7 @@ func (n *node) startFeeds() {
 	n.startFollowing()
 }
 
-// feedClient is a client of the tables; last is what it wrote.
+// feedClient is a client of the tables. last is the value that it wrote last.
 type feedClient struct {
 	n    *node
 	t    *world.Task
@@ -175,7 +175,7 @@ func (c *feedClient) draw() *feedWrite {
 	return f
 }
 
-// one is a statement about one key; those of the first four kinds write to one row.
+// one returns a statement about one key. The first four kinds write to one row.
 func (c *feedClient) one(f *feedWrite, k string, row, kind int) string {
 	w := c.n.w
 	id, value := loggedRow{k, fmt.Sprint(row)}, w.hist.newValue()
@@ -188,7 +188,7 @@ func (c *feedClient) one(f *feedWrite, k string, row, kind int) string {
 	}
 	live := ""
 	if k == fleeting && w.OneIn(2) {
-		delete(f.wrote, id) // it may have expired by the clock of its leader when that is asked
+		delete(f.wrote, id) // it may have expired by the leader's clock when the condition is evaluated
 		live = fmt.Sprintf(" USING TTL %d", 1+w.Rand.IntN(5))
 		if old {
 			live = fmt.Sprintf("%s AND TTL %d", using, 1+w.Rand.IntN(5))
@@ -198,7 +198,7 @@ func (c *feedClient) one(f *feedWrite, k string, row, kind int) string {
 	}
 	switch kind {
 	case 0, 1:
-		if old { // the marker of a row is to be as new as its cells
+		if old { // the marker of a row must be as new as its cells
 			delete(f.wrote, id)
 			return fmt.Sprintf("UPDATE log.t%s SET v = %d WHERE k = '%s' AND c = %d", live, value, k, row)
 		}
@@ -229,7 +229,7 @@ func (c *feedClient) one(f *feedWrite, k string, row, kind int) string {
 	return fmt.Sprintf("INSERT INTO log.t (k, c, s, v, w) VALUES ('%s', %d, %d, %[3]d, %[3]d)", k, row, value)
 }
 
-// conditional is a statement with a condition about one row.
+// conditional returns a conditional statement about one row.
 func (c *feedClient) conditional(f *feedWrite, k string) string {
 	w := c.n.w
 	row := w.Rand.IntN(loggedRows)
@@ -244,7 +244,7 @@ func (c *feedClient) conditional(f *feedWrite, k string) string {
 	return fmt.Sprintf("INSERT INTO log.t (k, c, v, w) VALUES ('%s', %d, %d, %[3]d) IF NOT EXISTS", k, row, value)
 }
 
-// carryOut has the node carry out a statement, and notes how it ended.
+// carryOut executes a statement on the node and records its outcome.
 func (c *feedClient) carryOut(f *feedWrite) {
 	w := c.n.w
 	f.called = w.Now
@@ -272,7 +272,7 @@ func (c *feedClient) carryOut(f *feedWrite) {
 	)
 	switch {
 	case errors.As(err, &unavailable), errors.As(err, &overloaded):
-		f.done = !strings.Contains(f.text, "UNLOGGED") // and not applied, where it is not one key after the other
+		f.done = !strings.Contains(f.text, "UNLOGGED") // an unlogged batch over several keys may be applied in part
 	case errors.As(err, &late), errors.Is(err, sched.ErrEnded):
 		w.counts.Unknown++
 		f.done = w.plan.Bugs.HastyFate
@@ -281,7 +281,7 @@ func (c *feedClient) carryOut(f *feedWrite) {
 	}
 }
 
-// statementEnd is how a statement ended.
+// statementEnd is the outcome of a statement.
 type statementEnd struct {
 	told    bool
 	err     error
@@ -294,7 +294,7 @@ func (e *statementEnd) Written(o *write.Outcome) {
 	e.told, e.err, e.applied, e.columns = true, o.Err, o.Applied, o.Columns
 }
 
-// inSchema finds the tables of statements in the schema as a node knows it.
+// inSchema looks up the tables of statements in the schema that a node knows.
 type inSchema struct{ schema *schema.Schema }
 
 // Release implements write.Names.
@@ -311,7 +311,7 @@ func (s inSchema) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Ta
 	return nil, nil, coordinator.ErrUnknownTable
 }
 
-// modify carries out a modification, planned anew while the schema changes.
+// modify executes a modification. It plans the statement again when the schema changes.
 func (n *node) modify(t *world.Task, text string) (o *statementEnd, err error) {
 	for range replanMax {
 		if o, err = n.modifyOnce(t, text); !errors.Is(err, coordinator.ErrStaleSchema) ||
@@ -320,7 +320,7 @@ func (n *node) modify(t *world.Task, text string) (o *statementEnd, err error) {
 		}
 		n.w.counts.Stale++
 	}
-	return o, &dberr.WriteTimeout{} // a part of a batch may have been done
+	return o, &dberr.WriteTimeout{} // a part of a batch may have been applied
 }
 
 func (n *node) modifyOnce(t *world.Task, text string) (*statementEnd, error) {
@@ -351,14 +351,14 @@ func (n *node) modifyOnce(t *world.Task, text string) (*statementEnd, error) {
 	}
 	if err := t.Wait(func() bool { return end.told }, patience); err != nil && !end.told {
 		if !t.Dead() {
-			n.w.Fail("%s has no answer: %v", text, err)
+			n.w.Fail("%s has no response: %v", text, err)
 		}
 		return nil, err
 	}
 	return end, end.err
 }
 
-// feedLine is a row of a result, by the names of its columns; null is a dash.
+// feedLine is a row of a result by column name. A dash represents null.
 type feedLine map[string]string
 
 // query reads a page of a SELECT.

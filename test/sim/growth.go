@@ -22,32 +22,33 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// grow is what partitions are allowed in a run before they change by themselves, and how they have changed.
+// grow holds the limits above which partitions split automatically in a run, and the automatic changes so far.
 type grow struct {
-	// limit is the load above which they split; turn is when the caps of all tables become others.
+	// limit is the load above which partitions split. turn is the time at which the size limits of all tables change.
 	limit float64
 	turn  time.Duration
-	// quiet is for how long neighbours are so before they merge.
+	// quiet is the idle period after which neighbors merge.
 	quiet time.Duration
-	// version is the newest of the records that was looked at, changed is when partitions got their spans, and cut has
-	// those that were split at that. ordered has those that were to split or merge by themselves.
+	// version is the newest metadata version that was checked. changed holds the time at which each partition got its
+	// token range. cut holds the partitions that a split changed at that time. ordered holds the partitions that were
+	// expected to split or merge automatically.
 	version      uint64
 	changed      map[spanAt]time.Duration
 	cut, ordered map[spanAt]bool
-	// crowded says that rowsTable is to split by its load and in no other way. A node that leads a part of it is spared
-	// until then.
+	// crowded is set when rowsTable may split only by its load. Until then, no fault hits a node that leads a part of
+	// the table.
 	crowded bool
 	spared  *node
 	until   time.Duration
 }
 
-// spanAt is a partition at an epoch: as long as that stays, so does its span.
+// spanAt identifies a partition at an epoch. The token range of a partition is constant within an epoch.
 type spanAt struct {
 	id    topology.PartitionID
 	epoch uint64
 }
 
-// growDice are of their own: what is drawn here changes nothing else in a run.
+// growDice returns a separate random source, so that its draws do not change the rest of a run.
 func (w *simulation) growDice(what uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(w.plan.Seed, 0x6707+what))
 }
@@ -63,17 +64,17 @@ func (w *simulation) beginGrowth() {
 	if w.plan.With.Growth && w.grow.crowded {
 		begins := 4*time.Second + time.Duration(dice.Int64N(int64(3*time.Second)))
 		if dice.IntN(3) > 0 {
-			begins = w.plan.Length + time.Second // all is calm
+			begins = w.plan.Length + time.Second // the faults have ended
 		}
 		w.After(begins, w.crowd)
 	}
 }
 
-// crowdFor is longer than a load has to be above its limits.
+// crowdFor is longer than a load must exceed its limit before a split.
 const crowdFor = split.HotDuration + 3*time.Second
 
-// crowd has a partition of rowsTable, or one key of it, read often, where it is led: no fault comes there meanwhile,
-// for with another leader the load would have to be high for as long again.
+// crowd sends many reads to a partition of rowsTable, or to one of its keys, at the leader. The leader gets no faults
+// during that time, because a new leader would measure the load from the start.
 func (w *simulation) crowd() {
 	dice := w.growDice(1)
 	var keys []string
@@ -104,22 +105,23 @@ func (w *simulation) crowd() {
 	})
 }
 
-// ofItself reports whether a table's partitions are to change by themselves only.
+// ofItself reports whether a table's partitions may change only automatically.
 func (w *simulation) ofItself(table uint32) bool {
 	return w.plan.With.Growth && w.grow.crowded && table == rowsTable || w.spends(table)
 }
 
-// spares reports whether a node is left alone by faults.
+// spares reports whether faults must skip a node.
 func (w *simulation) spares(n *node) bool { return n == w.grow.spared && w.Now < w.grow.until }
 
-// growthAfter is for how long partitions go on to change by themselves when all is well again.
+// growthAfter is the time during which automatic changes continue after the faults have ended.
 const growthAfter = 15 * time.Second
 
-// capOf is how many bytes a partition of a table may have: as many as a row or a few have, or more than there are.
+// capOf returns the size limit of a table's partitions in bytes: the size of one row or a few rows, or more than the
+// table's size.
 func (w *simulation) capOf(table uint32) uint64 {
 	clients := table >= rowsTable && table <= smallTable
 	if !clients && table < schema.FirstTableID || table == w.batches.Table() || w.Now > w.plan.Length+growthAfter {
-		return 0 // a table of the system, or the run comes to its end
+		return 0 // a system table, or the end of the run
 	}
 	which := 1 + uint64(table)<<1
 	if w.Now > w.grow.turn {
@@ -135,7 +137,7 @@ func (w *simulation) capOf(table uint32) uint64 {
 	return 100 + dice.Uint64N(1400)
 }
 
-// startGrowth makes what has the node's partitions split and merge by themselves, as package node does.
+// startGrowth starts the automatic splits and merges of the node, as package node does.
 func (n *node) startGrowth(ctx context.Context) {
 	w, s := n.w, n.Scheduler()
 	watch := autosplit.New(autosplit.Options{
@@ -155,10 +157,10 @@ func (n *node) startGrowth(ctx context.Context) {
 	s.Go(func() { merger.Run(ctx) })
 }
 
-// hears reports whether another node answers, or is this one.
+// hears reports whether another node is alive, or is this node.
 func (n *node) hears(id topology.NodeID) bool { return id == n.self() || n.peers.Alive(id) }
 
-// others are the other nodes that answer.
+// others returns the other nodes that are alive.
 func (n *node) others() (out []topology.NodeID) {
 	for _, other := range n.state().Nodes {
 		if other.ID != n.self() && n.hears(other.ID) {
@@ -168,13 +170,13 @@ func (n *node) others() (out []topology.NodeID) {
 	return out
 }
 
-// weighed lets compactions come to rest before it looks at files: they run beside the simulation.
+// weighed waits for compactions before it reads file sizes, because compactions run concurrently with the simulation.
 type weighed struct {
 	*storage.Statistics
 	n *node
 }
 
-// Size implements growth.Store.
+// Size implements the store interface of package autosplit.
 func (s weighed) Size(span keys.Span, enough uint64) (uint64, error) {
 	if wait := s.n.w.Wait; wait != nil {
 		wait()
@@ -182,16 +184,16 @@ func (s weighed) Size(span keys.Span, enough uint64) (uint64, error) {
 	return s.Statistics.Size(span, enough)
 }
 
-// oneToken reports whether a partition between two boundaries has one token.
+// oneToken reports whether the range between two boundaries contains one token.
 func oneToken(begin, limit topology.Position) bool {
 	return len(begin.Key)+len(limit.Key) == 0 && limit.Ring == begin.Ring+1
 }
 
-// seenLate is what clocks differ by, with what it may take until a change is seen here.
+// seenLate is the maximum clock difference plus the maximum delay until a change is seen here.
 const seenLate = 5 * time.Second
 
-// checkMap checks a map that a node goes by, and if it is the newest one, that few partitions change at a time, and
-// none of them by itself that has changed just now.
+// checkMap checks a map that a node uses. If it is the newest map, only a few partitions may change at the same time,
+// and no recently changed partition may change automatically.
 func (w *simulation) checkMap(n *node, s *meta.State) {
 	if err := s.Topology.Validate(); err != nil {
 		w.Fail("node %d: the map at version %d: %v", n.ID, s.Version, err)
@@ -225,15 +227,15 @@ func (w *simulation) checkMap(n *node, s *meta.State) {
 		}
 	}
 	if splits > split.MaxConcurrent || merges > 2*merge.MaxConcurrent {
-		w.Fail("%d splits and %d merges are under way at version %d", splits, merges/2, s.Version)
+		w.Fail("%d splits and %d merges are in progress at version %d", splits, merges/2, s.Version)
 	}
 }
 
-// afterSplit is control/merge's: for how many times as long halves of a split rest.
+// afterSplit is the factor of package merge by which the halves of a split wait longer before they merge.
 const afterSplit = 12
 
-// checkRest checks that a partition which is to split or merge by itself has rested since its span changed, by clocks
-// that were right when that was stamped, which may have been seenLate before it was seen.
+// checkRest checks that a partition has rested since its last change before it splits or merges automatically. The
+// time of the change comes from a correct clock and may be up to seenLate before the change was seen here.
 func (w *simulation) checkRest(p *topology.Partition, rest time.Duration) {
 	at := spanAt{p.ID, p.Epoch}
 	if p.Reason == nil || p.Reason.Cause != topology.BySize && p.Reason.Cause != topology.ByLoad &&
@@ -250,7 +252,7 @@ func (w *simulation) checkRest(p *topology.Partition, rest time.Duration) {
 	case p.Reason.Cause == topology.ByKey:
 		w.counts.KeySplits++
 		if oneToken(p.Span.Begin, p.Split.At) || oneToken(p.Split.At, p.Span.Limit) {
-			return // a hot key is apart
+			return // a hot key is exempt
 		}
 	default:
 		w.counts.LoadSplits++
@@ -258,6 +260,6 @@ func (w *simulation) checkRest(p *topology.Partition, rest time.Duration) {
 	changed, has := w.grow.changed[at]
 	wrong := w.LastWrong()
 	if has && w.Now-changed < rest-seenLate && (wrong == 0 || wrong+seenLate < changed) {
-		w.Fail("partition %d is to change by itself after %v: %+v", p.ID, w.Now-changed, *p.Reason)
+		w.Fail("partition %d changes automatically after only %v: %+v", p.ID, w.Now-changed, *p.Reason)
 	}
 }

@@ -16,17 +16,18 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Halfway count the crashes within one step of the applier, or within one installation: a step is one event of the
-// simulation, so the disk is kept as it is in the middle of it, and the process goes on to its end with nobody
-// listening.
+// Halfway counts the crashes within one step of the applier, or within one installation. A step is one event of the
+// simulation, so the simulator saves the disk in the middle of the step. The process runs to the end of the step, but
+// its messages are discarded.
 type Halfway struct {
-	// Committed: before a batch is begun, after the one before was committed. Unsynced: before the store is synced.
-	// Synced: after that, before logs are made or removed. Raised: the directory has a feature level that the
-	// partition has not. Installed: the rows of a snapshot are there, before the log is.
+	// Committed counts crashes between the commit of a batch and the next batch. Unsynced counts crashes before a sync
+	// of the store. Synced counts crashes after the sync, before logs are created or removed. Raised counts crashes
+	// when the directory has a newer feature level than the partition. Installed counts crashes when the rows of a
+	// snapshot are on disk, but not the log.
 	Committed, Unsynced, Synced, Raised, Installed int
 }
 
-// each calls f with all of them, and how they are called.
+// each calls f with the name and the address of each counter.
 func (h *Halfway) each(f func(name string, n *int)) {
 	f("the commits of a step", &h.Committed)
 	f("the commit and the sync of a step", &h.Unsynced)
@@ -34,20 +35,20 @@ func (h *Halfway) each(f func(name string, n *int)) {
 	f("the parts of an installation", &h.Installed)
 }
 
-// halfwayMax bounds them in a run.
+// halfwayMax is the maximum number of these crashes in a run.
 const halfwayMax = 2
 
-// halfways is what a node needs for them.
+// halfways holds the state that a node needs for these crashes.
 type halfways struct {
 	dice *rand.Rand
-	// amid is set while an entry is applied that changes the span of a partition, or freezes it.
+	// amid is set while an entry is applied that changes a partition's token range or freezes the partition.
 	amid bool
-	// left is what the crash will leave on the disk that ends the process when the step does.
+	// left is the disk state after the crash that ends the process when the step ends.
 	left *vfs.MemFS
 }
 
-// halfway may have the process crash here: once in so many, more often amid a change of a partition. Planted bugs are
-// looked for without such crashes, which take the place of others.
+// halfway may crash the process here with a probability of one in odds, or more often during a change of a partition.
+// Runs with planted bugs have no such crashes, because these would replace other crashes.
 func (n *node) halfway(what *int, odds int) {
 	w, h := n.w, &n.halfways
 	if !w.plan.With.Strikes || w.plan.Bugs != (Bugs{}) || w.Calm || !n.Midway || h.left != nil ||
@@ -72,7 +73,7 @@ func (n *node) halfway(what *int, odds int) {
 	h.left = n.Left(percent)
 }
 
-// fell ends the process if it has crashed halfway.
+// fell ends the process if it has crashed within the step.
 func (n *node) fell() bool {
 	left := n.halfways.left
 	if left == nil {
@@ -84,13 +85,13 @@ func (n *node) fell() bool {
 	return true
 }
 
-// halting is a store at whose steps the process may crash.
+// halting is a store in whose steps the process may crash.
 type halting struct {
 	partition.Stored
 	n *node
 }
 
-// NewBatch implements partition.Store, as do the others.
+// NewBatch implements partition.Store.
 func (s halting) NewBatch() *storage.Batch {
 	s.n.halfway(&s.n.w.counts.Halfway.Committed, 10_000)
 	return s.Stored.NewBatch()

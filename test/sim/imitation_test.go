@@ -13,26 +13,26 @@ import (
 	"testing"
 )
 
-// seams are the types of the simulator that stand where the product has something else, and why.
+// seams maps the types of the simulator that replace a type of the product to the reason for the replacement.
 var seams = map[string]string{
-	"carrier":        "carries requests over the world's network, as remote.NewTransport does over connections",
+	"carrier":        "transports requests over the simulated network, as remote.NewTransport does over connections",
 	"exchange":       "one request of a carrier",
-	"responder":      "one answer of a carrier",
-	"driver":         "has the world draw when the steps of raftgroup run, as Runner does with goroutines",
+	"responder":      "one response of a carrier",
+	"driver":         "schedules the steps of raftgroup in the world, as Runner does with goroutines",
 	"node":           "a machine and the process on it",
 	"client":         "a client",
-	"answer":         "a coordinator's answer to a client",
+	"answer":         "a coordinator's response to a client",
 	"ending":         "a client's completion",
 	"viewer":         "a client's visitor",
-	"txn":            "what a client asks for in a transaction, and sees",
+	"txn":            "the requests and results of a client's transaction",
 	"stateViewer":    "a client's visitor",
-	"transactionRun": "what the transactions of clients do",
-	"spender":        "a client's visitor and completion that hears prices",
+	"transactionRun": "the programs of the clients' transactions",
+	"spender":        "a client's visitor and completion that receives costs",
 	"rowsViewer":     "a client's visitor",
 	"answered":       "a client's completion",
-	"baseNames":      "finds the table of statements in the schema that a client has",
-	"change":         "a change of the schema that a client asks for",
-	"notes":          "enters what is logged into the trace",
+	"baseNames":      "looks up tables of statements in a client's schema",
+	"change":         "a schema change that a client requests",
+	"notes":          "writes log messages to the trace",
 	"replicas":       "the host as package reconcile sees it, as package node has it",
 	"Report":         "a run's",
 	"Counts":         "a run's",
@@ -40,7 +40,7 @@ var seams = map[string]string{
 	"tableWithoutRequire": "planted", "machineWithoutSync": "planted",
 }
 
-// namesOf are the exported types, functions and methods of packages.
+// namesOf returns the exported types, functions, and methods of packages.
 func namesOf(t *testing.T, patterns ...string) (types, funcs map[string]string) {
 	t.Helper()
 	types, funcs = map[string]string{}, map[string]string{}
@@ -77,8 +77,9 @@ func namesOf(t *testing.T, patterns ...string) (types, funcs map[string]string) 
 	return types, funcs
 }
 
-// imitations lists what a file defines that the product has: a type by the name of one of its types, and a function by
-// the name of one of its functions that does not come down to a call of that, unless it belongs to a seam.
+// imitations returns the definitions in a file that duplicate the product. These are types that have the name of a
+// product type, and functions that have the name of a product function and do not call it. Definitions that belong to
+// a seam are omitted.
 func imitations(f *ast.File, types, funcs map[string]string) (out []string) {
 	for _, d := range f.Decls {
 		switch d := d.(type) {
@@ -100,7 +101,7 @@ func imitations(f *ast.File, types, funcs map[string]string) (out []string) {
 	return out
 }
 
-// receiver is the name of a method's type.
+// receiver returns the type name of a method's receiver.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
@@ -113,7 +114,7 @@ func receiver(d *ast.FuncDecl) string {
 	return name.String()
 }
 
-// calls reports whether a function calls another one of its name.
+// calls reports whether a function calls another function with its own name.
 func calls(d *ast.FuncDecl) (found bool) {
 	ast.Inspect(d.Body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -127,8 +128,9 @@ func calls(d *ast.FuncDecl) (found bool) {
 	return found
 }
 
-// TestNothingIsImitated proves that the simulator runs the product: what package node composes is imported, and nothing
-// that control, replica or route have is defined here a second time. What bugs.go plants wraps the product's.
+// TestNothingIsImitated checks that the simulator runs the product: it imports the packages that package node
+// assembles, and it does not define control, replica, or route code a second time. The code that bugs.go plants wraps
+// the product's code.
 func TestNothingIsImitated(t *testing.T) {
 	wings := []string{"../../internal/control/*/*.go", "../../internal/replica/*/*.go", "../../internal/route/*/*.go"}
 	types, funcs := namesOf(t, wings...)
@@ -149,7 +151,7 @@ func TestNothingIsImitated(t *testing.T) {
 			imports[strings.Trim(i.Path.Value, `"`)] = true
 		}
 		for _, what := range imitations(f, types, funcs) {
-			t.Errorf("%s defines %s: the simulator runs the product's", name, what)
+			t.Errorf("%s defines %s: use the product's code instead", name, what)
 		}
 	}
 	const internal = "github.com/ilion-db/ilion/internal/"
@@ -163,12 +165,12 @@ func TestNothingIsImitated(t *testing.T) {
 	for got := range imports {
 		if strings.HasPrefix(got, "go.etcd.io/raft/v3") && !strings.HasSuffix(got, "/raftpb") ||
 			got == "github.com/cockroachdb/pebble/v2" {
-			t.Errorf("the simulator imports %s: consensus and storage are the product's business", got)
+			t.Errorf("the simulator must not import %s: consensus and storage belong to the product", got)
 		}
 	}
 }
 
-// TestImitationsAreNoticed proves that the test before this one can fail.
+// TestImitationsAreNoticed checks that TestNothingIsImitated can fail.
 func TestImitationsAreNoticed(t *testing.T) {
 	types, funcs := namesOf(t, "../../internal/control/*/*.go", "../../internal/route/*/*.go")
 	f, err := parser.ParseFile(token.NewFileSet(), "imitation.go", `package sim
@@ -189,6 +191,6 @@ func (c *carrier) Forget() {}
 		got = append(got, strings.Split(what, ",")[0])
 	}
 	if want := []string{"the type keeper", "the type replayer", "Update", "Admit", "Decide"}; !slices.Equal(got, want) {
-		t.Errorf("noticed %q, want %q", got, want)
+		t.Errorf("found %q, want %q", got, want)
 	}
 }

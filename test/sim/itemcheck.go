@@ -20,12 +20,12 @@ import (
 	graph "github.com/ilion-db/ilion/test/history"
 )
 
-// What is checked of items: that all requests of a logical partition, with every status that they were answered, are
-// one sequence of whole requests in the order of time; that the graph of what depends on what, with the versions of
-// items in the order of their stamps, has no cycle; and in the logs, that each request is there once and whole, if
-// it was acknowledged, whole or not at all, if its outcome is unknown, and not at all, if it was refused.
+// The checks of items. All requests of a logical partition, with the statuses of their responses, must form one
+// sequence of atomic requests in the order of time. The dependency graph, with the versions of each item ordered by
+// timestamp, must have no cycle. The logs must contain an acknowledged request once and completely, a request with an
+// unknown outcome completely or not at all, and a rejected request not at all.
 
-// loggedItems notes what is applied of the container.
+// loggedItems records the changes of the container that are applied.
 func (w *simulation) loggedItems(m *command.Mutation) {
 	if w.items.table == nil || m.Table != w.items.table.ID {
 		return
@@ -50,11 +50,11 @@ func (w *simulation) loggedItems(m *command.Mutation) {
 		if body := r.Cell(w.items.table.ByName[schema.ItemBody].ID); body != nil {
 			v.value = numberOf(document.View(body.Value).Get("v"))
 		}
-		w.logged(itemAt{keyOfStock(m.Key), string(op.Clustering[1:2])}, v) // after the byte of a text
+		w.logged(itemAt{keyOfStock(m.Key), string(op.Clustering[1:2])}, v) // skip the type byte of a text
 	}
 }
 
-// logged notes a version, once.
+// logged records a version once.
 func (w *simulation) logged(at itemAt, v loggedItem) {
 	list := w.items.versions[at]
 	if !slices.ContainsFunc(list, func(o loggedItem) bool { return o.stamp == v.stamp && o.value == v.value }) {
@@ -62,7 +62,7 @@ func (w *simulation) logged(at itemAt, v loggedItem) {
 	}
 }
 
-// keyOfStock is the key of a logical partition, of which rows have the bytes.
+// keyOfStock returns the key of a logical partition from its encoding in the rows.
 func keyOfStock(b []byte) string {
 	for _, key := range append(stockKeys, expiringKey) {
 		if bytes.Equal(b, stockBytes(key)) {
@@ -72,7 +72,7 @@ func keyOfStock(b []byte) string {
 	return string(b)
 }
 
-// checkItems checks what was done to items; it returns how many keys took too long.
+// checkItems checks the item requests. It returns the number of keys whose check timed out.
 func (w *simulation) checkItems() (unchecked int) {
 	if !w.plan.With.Containers {
 		return 0
@@ -83,7 +83,7 @@ func (w *simulation) checkItems() (unchecked int) {
 	byKey := map[string][]*itemRequest{}
 	for _, r := range w.items.requests {
 		if r.ended == 0 && !r.client.t.Dead() {
-			w.Fail("%v has no answer", r)
+			w.Fail("%v has no response", r)
 		}
 		if w.checkLogged(r) {
 			byKey[r.key] = append(byKey[r.key], r)
@@ -109,13 +109,13 @@ func (w *simulation) checkItems() (unchecked int) {
 	return unchecked
 }
 
-// checkLogged checks a request against the logs, and reports whether it was carried out, or may have been.
+// checkLogged checks a request against the logs. It reports whether the request was executed, or may have been.
 func (w *simulation) checkLogged(r *itemRequest) bool {
 	there, missing := 0, 0
 	stamps := map[int64]bool{}
 	for id, value := range r.writes() {
 		if value == 0 {
-			continue // deletions look alike
+			continue // deletions cannot be distinguished
 		}
 		found := 0
 		for _, v := range w.items.versions[itemAt{r.key, id}] {
@@ -137,19 +137,19 @@ func (w *simulation) checkLogged(r *itemRequest) bool {
 	unchanged := refused || r.done && r.mix != nil && !r.mix.writesOn(r.seen)
 	switch {
 	case there > 0 && missing > 0, len(stamps) > 1:
-		w.Fail("%v is in the log in part: %d of its items, %d not, %d stamps", r, there, missing, len(stamps))
+		w.Fail("%v is in the log in part: %d items present, %d missing, %d timestamps", r, there, missing, len(stamps))
 	case unchanged && there > 0:
-		w.Fail("%v is in the log", r)
+		w.Fail("%v is in the log although it was rejected", r)
 	case r.done && !unchanged && missing > 0:
 		w.Fail("%v is not in the log", r)
 	}
 	return r.done && r.status != 503 && r.status != 429 || !r.done && !r.query
 }
 
-// writesOn reports whether the procedure writes after what it has seen.
+// writesOn reports whether the procedure writes after it has read seen.
 func (a *mixArgs) writesOn(seen map[string]uint64) bool { return !a.even || seen[a.reads[0]]%2 == 0 }
 
-// dependencies are the requests that were carried out, as far as it is known which version they saw and wrote.
+// dependencies returns the executed requests with the versions that they read and wrote, as far as these are known.
 func (w *simulation) dependencies(requests []*itemRequest) (out []graph.Txn) {
 	text := func(value uint64) string { return fmt.Sprint(value) }
 	for _, r := range requests {
@@ -182,7 +182,7 @@ func (w *simulation) dependencies(requests []*itemRequest) (out []graph.Txn) {
 			switch o := &r.ops[i]; {
 			case o.kind == container.Read:
 				reads[o.id] = o.seen
-			case r.done && o.match != 0 && o.kind != container.Upsert: // which makes an item that is not there
+			case r.done && o.match != 0 && o.kind != container.Upsert: // an upsert creates an item that does not exist
 				reads[o.id] = o.match
 			}
 		}
@@ -206,7 +206,7 @@ func (w *simulation) dependencies(requests []*itemRequest) (out []graph.Txn) {
 	return out
 }
 
-// stockState is what a logical partition holds.
+// stockState is the content of a logical partition.
 type stockState [4]struct {
 	value  uint64
 	unique string
@@ -222,7 +222,7 @@ func (s *stockState) taken(i int, unique string) bool {
 	return false
 }
 
-// carryOut carries out an operation and returns the status if it fails.
+// carryOut executes an operation and returns the status of a failure.
 func (s *stockState) carryOut(o *itemOp) int {
 	i := placeOfID(o.id)
 	is := &s[i]
@@ -252,7 +252,7 @@ func (s *stockState) carryOut(o *itemOp) int {
 	return 0
 }
 
-// holds reports whether what was seen of all items, or of those of a colour, is the state.
+// holds reports whether a read of all items, or of the items of a color, matches the state.
 func (s *stockState) holds(seen map[string]uint64, colour uint64) bool {
 	for i, id := range stockIDs {
 		want := s[i].value
@@ -266,7 +266,7 @@ func (s *stockState) holds(seen map[string]uint64, colour uint64) bool {
 	return true
 }
 
-// step carries out a request, or returns false if its answer cannot be.
+// step executes a request. It returns false if the response is impossible.
 func (s stockState) step(r *itemRequest) (bool, stockState) {
 	next := s
 	switch {
@@ -315,7 +315,7 @@ func (s stockState) step(r *itemRequest) (bool, stockState) {
 	return !r.done || r.status == 0 && next.holds(r.after, 0), next
 }
 
-// stockModel is the model of a logical partition: requests come one after the other, whole.
+// stockModel models a logical partition: requests execute atomically, one after the other.
 var stockModel = porcupine.Model{
 	Init: func() any { return stockState{} },
 	Step: func(state, in, _ any) (bool, any) {
@@ -325,8 +325,8 @@ var stockModel = porcupine.Model{
 	DescribeOperation: func(in, _ any) string { return in.(*itemRequest).String() },
 }
 
-// checkSequence looks for a sequence that explains all answers. Requests with an unknown outcome that are in no log are
-// left out.
+// checkSequence searches for a sequence that explains all responses. It omits requests with an unknown outcome that no
+// log contains.
 func (w *simulation) checkSequence(requests []*itemRequest) porcupine.CheckResult {
 	var ops []porcupine.Operation
 	for _, r := range requests {
@@ -341,8 +341,8 @@ func (w *simulation) checkSequence(requests []*itemRequest) porcupine.CheckResul
 	return porcupine.CheckOperationsTimeout(stockModel, ops, 10*time.Second)
 }
 
-// absent reports whether a request is in no log: it was not carried out. Of one that does nothing but delete the logs
-// do not tell.
+// absent reports whether no log contains a request, so that it was not executed. It returns false for a request that
+// only deletes, because the logs do not identify it.
 func (w *simulation) absent(r *itemRequest) bool {
 	deletes := false
 	for id, value := range r.writes() {

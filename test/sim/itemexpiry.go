@@ -11,31 +11,31 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// Items with a time to live have a logical partition of their own, since they vanish without a request. They are in all
-// scans, searches and feeds.
+// Items with a time to live have a separate logical partition, because they disappear without a request. All scans,
+// searches, and feeds include them.
 
-// expiringKey is its key, expiringLeast and the most their times to live.
+// expiringKey is the key of that partition. The next constants are the minimum and maximum time to live.
 const (
 	expiringKey   = "px"
 	expiringLeast = 2
 	expiringMost  = 6
-	// clockError is by how much the clocks of two nodes differ at most that are not set wrong, and then some for
-	// seconds that are cut off.
+	// clockError is the maximum difference between the clocks of two nodes whose clocks are not set wrong, plus an
+	// allowance for truncated seconds.
 	clockError = 2 * time.Second
 )
 
 var expiringIDs = []string{"y", "z"}
 
-// expiringItem is a write of such an item.
+// expiringItem is a write of an item that expires.
 type expiringItem struct {
 	itemAt
 	value uint64
 	ttl   time.Duration
-	// ended is when it was acknowledged, 0 if it was not.
+	// ended is the time of the acknowledgement, or 0 if the write was not acknowledged.
 	called, ended time.Duration
 }
 
-// startExpiring starts a client that writes them, and looks at them.
+// startExpiring starts a client that writes and reads expiring items.
 func (n *node) startExpiring() {
 	w := n.w
 	n.Spawn(func(t *world.Task) {
@@ -65,13 +65,13 @@ func (w *simulation) writeExpiring(n *node, t *world.Task, c *container.Containe
 	case err != nil:
 		w.itemsNotRead("an item that expires", n, err)
 	case r.Failed >= 0:
-		w.Fail("an item that expires is written with status %d", r.Of[0].Status)
+		w.Fail("the write of an expiring item returned status %d", r.Of[0].Status)
 	default:
 		e.ended = w.Now
 	}
 }
 
-// readExpiring looks at one. Where no clock is set wrong, it knows what has to be there and what must not be.
+// readExpiring reads an expiring item. If no clock is set wrong, it checks which item must exist and which must not.
 func (w *simulation) readExpiring(n *node, t *world.Task, c *container.Container, at itemAt) {
 	called := w.Now
 	r, _, err := n.stock.Read(context.Background(), c, stockKey(at.key), at.id, "", container.RequestOptions{})
@@ -94,14 +94,14 @@ func (w *simulation) readExpiring(n *node, t *world.Task, c *container.Container
 		switch {
 		case e.itemAt != at:
 		case e.value == value && e.ended != 0 && called > e.ended+e.ttl+clockError:
-			w.Fail("%v with the value %d lived for %v, and is seen at %v: %+v", at, value, e.ttl, called, e)
+			w.Fail("%v with value %d and lifetime %v still exists at %v: %+v", at, value, e.ttl, called, e)
 		case e.ended != 0 && e.ended < called && (first == nil || e.ended > first.ended):
 			first = e
 		}
 	}
 	switch {
 	case value == 0 && first != nil && w.Now < first.called+first.ttl-clockError:
-		w.Fail("%v is gone at %v: %+v", at, called, first)
+		w.Fail("%v is missing at %v: %+v", at, called, first)
 	case value == 0 && first != nil:
 		w.counts.Expired++
 	}

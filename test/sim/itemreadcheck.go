@@ -11,17 +11,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// What is checked of followers: that each change is in the log, and comes once, those of a key in the order of
-// their stamps; of all versions, that they are the log; of latest versions, that the last one came; and that a page
-// which said that there were no more changes had them all. Of searches: that what they give was there while the
-// page was read, and that what was there all the time comes once.
+// The checks of followers and searches. Each change that a follower reads is in the log and occurs once; the changes
+// of a key are in timestamp order. A feed of all versions equals the log. A feed of latest versions contains the last
+// version. A page that reports the end of the feed contains all changes up to it. A search returns only items that
+// existed while a page was read, and it returns an item that existed the whole time exactly once.
 
-// never is later than everything.
+// never is later than all other times.
 const never = time.Duration(math.MaxInt64)
 
-// checkReads checks what followers and searches have read.
+// checkReads checks the pages that followers and searches have read.
 func (w *simulation) checkReads() {
-	settled := map[itemVersion]time.Duration{} // when it was acknowledged
+	settled := map[itemVersion]time.Duration{} // the time of the acknowledgement
 	for _, r := range w.items.requests {
 		if !r.done || r.status != 0 {
 			continue
@@ -38,7 +38,7 @@ func (w *simulation) checkReads() {
 	}
 }
 
-// comes is a change in a feed: in which page it came, first and last.
+// comes holds the first and the last page in which a change occurs in a feed.
 type comes struct {
 	seenItem
 	page int
@@ -52,13 +52,13 @@ func (w *simulation) checkFollower(f *follower, settled map[itemVersion]time.Dur
 		mode = "all versions"
 	}
 	if n := len(f.pages); n == 0 || !f.pages[n-1].last {
-		w.Fail("a feed of %s was not read to its end", mode)
+		w.Fail("a feed of %s was not read to the end", mode)
 		return
 	}
 	for i, p := range f.pages {
 		for _, s := range p.items {
 			if s.stamp < stamps[s.key] {
-				w.Fail("%s: %v comes after the stamp %d of its key", mode, s, stamps[s.key])
+				w.Fail("%s: %v follows timestamp %d of its key", mode, s, stamps[s.key])
 			}
 			stamps[s.key] = s.stamp
 			came[s.itemAt] = append(came[s.itemAt], comes{s, i})
@@ -67,7 +67,7 @@ func (w *simulation) checkFollower(f *follower, settled map[itemVersion]time.Dur
 	for at, list := range came {
 		for i := 1; i < len(list); i++ {
 			if list[i-1].stamp >= list[i].stamp {
-				w.Fail("%s: %v comes after %v", mode, list[i].seenItem, list[i-1].seenItem)
+				w.Fail("%s: %v follows %v", mode, list[i].seenItem, list[i-1].seenItem)
 			}
 		}
 		for _, c := range list {
@@ -82,18 +82,19 @@ func (w *simulation) checkFollower(f *follower, settled map[itemVersion]time.Dur
 		if f.holds(at.key) {
 			w.checkComplete(f, mode, at, versions, came[at], settled)
 		} else if f.request.Key != nil && len(came[at]) > 0 {
-			w.Fail("%s of the key %v has %v", mode, f.request.Key, at)
+			w.Fail("%s of key %v contains %v", mode, f.request.Key, at)
 		}
 	}
 }
 
-// checkComplete checks that what was to come of an item has come: versions are those of its log, list what came.
+// checkComplete checks that the expected changes of an item occurred. versions is the item's log; list holds the
+// occurrences.
 func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions []loggedItem, list []comes,
 	settled map[itemVersion]time.Duration) {
 	all := f.request.AllVersions
 	next := 0
 	for i, v := range versions {
-		over := never // when it may have been overwritten
+		over := never // the time after which it may have been overwritten
 		if i+1 < len(versions) {
 			over = versions[i+1].born
 		}
@@ -104,11 +105,11 @@ func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions
 		expected := all || over == never && v.value != 0 && at.key != expiringKey
 		switch {
 		case expected && !came:
-			w.Fail("%s, %s to %s (%s): %v with the value %d of the stamp %d did not come", mode, f.request.MinEPK,
+			w.Fail("%s, %s to %s (%s): %v with value %d and timestamp %d is missing", mode, f.request.MinEPK,
 				f.request.MaxEPK, hexOf(at.key), at, v.value, v.stamp)
 			return
 		case !all && came && v.value == 0:
-			w.Fail("%s: the deletion of %v came", mode, at)
+			w.Fail("%s: the deletion of %v occurs", mode, at)
 		case all && at.key != expiringKey:
 			w.checkImages(at, versions[:i+1], list[next].seenItem)
 		}
@@ -119,7 +120,7 @@ func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions
 		for j := range f.pages {
 			p := &f.pages[j]
 			if p.last && p.called > when && (all || p.ended < over) && !(came && list[next].page <= j) {
-				w.Fail("%s: %v with the value %d was acknowledged at %v, and a page of %v to %v says that there is no more "+
+				w.Fail("%s: %v with value %d was acknowledged at %v, but a page of %v to %v reports the end of the feed "+
 					"without it", mode, at, v.value, when, p.called, p.ended)
 				return
 			}
@@ -127,7 +128,7 @@ func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions
 	}
 }
 
-// checkImages checks what a feed of all versions says of the last of some versions.
+// checkImages checks what a feed of all versions reports about the last of versions.
 func (w *simulation) checkImages(at itemAt, versions []loggedItem, s seenItem) {
 	v, before := versions[len(versions)-1], uint64(0)
 	if len(versions) > 1 {
@@ -141,7 +142,7 @@ func (w *simulation) checkImages(at itemAt, versions []loggedItem, s seenItem) {
 		kind = command.Created
 	}
 	if s.before != before || s.value != v.value || s.kind != kind.String() {
-		w.Fail("all versions: %+v comes of %v: it was to be %v of %d to %d", s, at, kind, before, v.value)
+		w.Fail("all versions: got %+v for %v, want %v of %d to %d", s, at, kind, before, v.value)
 	}
 }
 
@@ -155,21 +156,21 @@ func (w *simulation) checkSearch(s *search, settled map[itemVersion]time.Duratio
 	for _, p := range s.pages {
 		for _, i := range p.items {
 			if times[itemVersion{i.itemAt, i.value}]++; places[i.itemAt] && s.before == nil {
-				w.Fail("%s gives %v twice", s.text, i.itemAt)
+				w.Fail("%s returned %v twice", s.text, i.itemAt)
 			}
 			if places[i.itemAt] = true; s.before != nil && last != 0 && s.before(i.value, last) {
-				w.Fail("%s gives %d after %d", s.text, i.value, last)
+				w.Fail("%s returned %d after %d", s.text, i.value, last)
 			}
 			last = i.value
 			versions := w.items.versions[i.itemAt]
 			at := slices.IndexFunc(versions, func(v loggedItem) bool { return v.value == i.value })
 			if at < 0 || versions[at].born > p.ended {
-				w.Fail("%s gives %v, which was not there at %v", s.text, i, p.ended)
+				w.Fail("%s returned %v, which did not exist at %v", s.text, i, p.ended)
 			} else if at+1 < len(versions) {
 				over := versions[at+1]
 				when, acked := settled[itemVersion{i.itemAt, over.value}]
 				if acked && over.value != 0 && when < p.called {
-					w.Fail("%s gives %v at %v, which was overwritten at %v", s.text, i, p.called, when)
+					w.Fail("%s returned %v at %v, which was overwritten at %v", s.text, i, p.called, when)
 				}
 			}
 		}
@@ -191,7 +192,7 @@ func (w *simulation) checkSearch(s *search, settled map[itemVersion]time.Duratio
 					continue
 				}
 				if n := times[itemVersion{at, v.value}]; n != 1 {
-					w.Fail("%s gives %v with the value %d %d times, which was there from %v to %v: pages from %v to %v", s.text, at,
+					w.Fail("%s returned %v with value %d %d times; it existed from %v to %v: pages from %v to %v", s.text, at,
 						v.value, n, when, cmp.Or(over, never), begin, end)
 				}
 			}

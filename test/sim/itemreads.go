@@ -18,18 +18,18 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// Reads of items that outlive pages: followers of the change feed and searches by the index. Each page is asked of
-// whichever node is at hand, with the continuation of the page before.
+// Reads of items that span several pages: followers of the change feed and searches through the index. Each page is
+// requested from any available node, with the continuation token of the previous page.
 
-// itemPage is a page: when it was asked for and answered, what it had, and whether there was no more.
+// itemPage is a page: the times of its request and response, its content, and whether it was the last page.
 type itemPage struct {
 	called, ended time.Duration
 	items         []seenItem
 	last          bool
 }
 
-// seenItem is an item of a page; of the change feed with the stamp of the change and, of all versions, what was done
-// and the value before.
+// seenItem is an item of a page. In a change feed it includes the timestamp of the change. In a feed of all versions
+// it also includes the operation and the previous value.
 type seenItem struct {
 	itemAt
 	value, before uint64
@@ -37,7 +37,7 @@ type seenItem struct {
 	kind          string
 }
 
-// paged is what is read page by page. While a page is asked for it has a holder, a task, with which it may end.
+// paged is a read in pages. While a page is requested, the read belongs to a task, and ends if the task ends.
 type paged struct {
 	holder *world.Task
 	at     string
@@ -46,27 +46,27 @@ type paged struct {
 
 func (p *paged) free() bool { return p.holder == nil || p.holder.Dead() }
 
-// follower is a reader of the change feed. It goes back to its last checkpoint now and then.
+// follower is a reader of the change feed. It sometimes returns to its last checkpoint.
 type follower struct {
 	paged
 	request container.ChangesRequest
 	saved   paged
 }
 
-// search is a query over the whole container that the index serves: by colour, by a range of values, in their order, or
-// in that of the composite index.
+// search is a query across the container that the index serves: by color, by a range of values, ordered by value, or
+// ordered by the composite index.
 type search struct {
 	paged
 	text    string
 	matches func(value uint64) bool
-	// before reports whether one value has to come before another; nil where there is no order.
+	// before reports whether one value must precede another. It is nil if the search has no order.
 	before func(a, b uint64) bool
 }
 
-// followersMax bounds the followers, which become two now and then.
+// followersMax is the maximum number of followers; a follower may divide into two.
 const followersMax = 8
 
-// beginItemReads makes the followers: of both modes, of everything and of one key.
+// beginItemReads creates the followers: both modes, for the whole container and for one key.
 func (w *simulation) beginItemReads() {
 	since := w.Machines[0].Wall().Add(-time.Hour)
 	for _, all := range []bool{false, true} {
@@ -83,7 +83,7 @@ func (w *simulation) beginItemReads() {
 	}
 }
 
-// searchKinds is how many kinds of searches there are.
+// searchKinds is the number of kinds of searches.
 const searchKinds = 4
 
 // newSearch draws a search of a kind.
@@ -101,7 +101,7 @@ func (w *simulation) newSearch(kind int) *search {
 	case 2:
 		return &search{text: fmt.Sprint(fields, "c.v > 0 ORDER BY c.v"), matches: func(v uint64) bool { return v > 0 },
 			before: func(a, b uint64) bool { return a < b }}
-	default: // by the composite index
+	default: // through the composite index
 		return &search{text: fmt.Sprint(fields, "c.v > 0 ORDER BY c.c, c.v DESC"),
 			matches: func(v uint64) bool { return v > 0 }, before: func(a, b uint64) bool {
 				return a%colours < b%colours || a%colours == b%colours && a > b
@@ -109,7 +109,7 @@ func (w *simulation) newSearch(kind int) *search {
 	}
 }
 
-// startItemReaders starts what asks a node for pages.
+// startItemReaders starts the task that requests pages from a node.
 func (n *node) startItemReaders() {
 	w := n.w
 	for range 2 {
@@ -127,8 +127,8 @@ func (n *node) startItemReaders() {
 	n.startExpiring()
 }
 
-// follow reads a page of a follower, and sometimes has it keep a checkpoint, forget what it has read since, or become
-// two followers of a part each.
+// follow reads a page for a follower. Sometimes the follower saves a checkpoint, discards the pages read since the
+// checkpoint, or divides into two followers with a part of the range each.
 func (w *simulation) follow(n *node, t *world.Task, f *follower) {
 	f.request.MaxItems = 1 + w.Rand.IntN(9)
 	if !w.changesPage(n, t, f) {
@@ -137,7 +137,7 @@ func (w *simulation) follow(n *node, t *world.Task, f *follower) {
 	switch d := w.Rand.IntN(30); {
 	case d < 6:
 		f.saved = f.paged
-	case d < 8: // to the beginning, if there is none
+	case d < 8: // back to the start if there is no checkpoint
 		w.counts.Rereads += len(f.pages) - len(f.saved.pages)
 		f.paged = f.saved
 	case d == 8 && len(w.items.followers) < followersMax && f.request.Key == nil && f.request.MinEPK == "":
@@ -149,7 +149,7 @@ func (w *simulation) follow(n *node, t *world.Task, f *follower) {
 	}
 }
 
-// middleEPK is where the scopes of followers are cut.
+// middleEPK is the effective partition key at which the scope of a follower is divided.
 const middleEPK = "20"
 
 // holds reports whether a key is in the scope of a follower.
@@ -159,12 +159,12 @@ func (f *follower) holds(key string) bool {
 	}
 	r, err := epk.ParseRange(f.request.MinEPK, f.request.MaxEPK)
 	if err != nil {
-		panic(err) // they are the constants above
+		panic(err) // cannot fail: the constants are above
 	}
 	return r.Holds(epk.V2.Hash(nil, stockKey(key)))
 }
 
-// changesPage reads a page of a follower by a node; false if there is none.
+// changesPage reads a page for a follower from a node. It reports whether a page was read.
 func (w *simulation) changesPage(n *node, t *world.Task, f *follower) bool {
 	c := n.stocked()
 	if c == nil {
@@ -202,7 +202,7 @@ func (w *simulation) changesPage(n *node, t *world.Task, f *follower) bool {
 	return true
 }
 
-// search reads a page of a search by a node, and begins another one when it is at its end.
+// search reads a page of a search from a node. It starts another search after the last page.
 func (w *simulation) search(n *node, t *world.Task, s *search) {
 	if w.searchPage(n, t, s, 1+w.Rand.IntN(4)) && s.at == "" {
 		w.items.found = append(w.items.found, s)
@@ -214,7 +214,7 @@ func (w *simulation) search(n *node, t *world.Task, s *search) {
 	}
 }
 
-// searchPage reads a page of a search of so many items by a node; false if there is none.
+// searchPage reads a page of up to size items from a node. It reports whether a page was read.
 func (w *simulation) searchPage(n *node, t *world.Task, s *search, size int) bool {
 	c := n.stocked()
 	if c == nil {
@@ -235,7 +235,7 @@ func (w *simulation) searchPage(n *node, t *world.Task, s *search, size int) boo
 		v := document.View(d)
 		i := seenItem{itemAt: itemAt{v.Get("k").Str(), v.Get("id").Str()}, value: numberOf(v.Get("v"))}
 		if numberOf(v.Get("c")) != i.value%colours || !s.matches(i.value) {
-			w.Fail("node %d: %s gives %s", n.ID, s.text, d)
+			w.Fail("node %d: %s returned %s", n.ID, s.text, d)
 		}
 		p.items = append(p.items, i)
 	}
@@ -246,7 +246,7 @@ func (w *simulation) searchPage(n *node, t *world.Task, s *search, size int) boo
 	return true
 }
 
-// itemsNotRead takes an error of a page, which is asked for again.
+// itemsNotRead handles the error of a page; the request will be repeated.
 func (w *simulation) itemsNotRead(what string, n *node, err error) {
 	switch status := container.StatusOf(err); {
 	case status == 503, status == 429, status == 408, strings.Contains(err.Error(), sched.ErrEnded.Error()):
@@ -256,7 +256,7 @@ func (w *simulation) itemsNotRead(what string, n *node, err error) {
 	}
 }
 
-// sweepItems has a node remove what nobody can see of items, of their changes and of the entries of their index.
+// sweepItems makes a node remove invisible data of items, of their changes, and of their index entries.
 func (n *node) sweepItems() {
 	w := n.w
 	if w.items.table == nil || !w.OneIn(3) || !n.sweepTable(w.items.table.ID, (*partition.Replica).Sweep) {
@@ -268,7 +268,7 @@ func (n *node) sweepItems() {
 	w.counts.ItemSweeps++
 }
 
-// sweepTable has a node remove what nobody can see of the partitions of a table that it leads.
+// sweepTable makes a node remove invisible data from the partitions of a table that it leads.
 func (n *node) sweepTable(table uint32, sweep func(r *partition.Replica, s *command.Sweep,
 	done command.Completion) error) bool {
 	w, past := n.w, n.plantPast().Unix()-1
@@ -291,7 +291,7 @@ func (n *node) sweepTable(table uint32, sweep func(r *partition.Replica, s *comm
 	return true
 }
 
-// lastPages has followers read all there is when all is calm, and searches give what a scan does.
+// lastPages makes the followers read to the end after the faults have ended, and compares searches with scans.
 func (w *simulation) lastPages() {
 	for _, f := range w.items.followers {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
@@ -313,11 +313,11 @@ func (w *simulation) lastPages() {
 	}
 }
 
-// compareSearch compares what a search finds with a scan.
+// compareSearch compares the result of a search with a scan.
 func (w *simulation) compareSearch(n *node, t *world.Task, s *search) {
 	for len(s.pages) == 0 || s.at != "" {
 		if !w.searchPage(n, t, s, 2) {
-			w.Fail("no last page of %s", s.text)
+			w.Fail("the final page of %s failed", s.text)
 			return
 		}
 	}
@@ -325,14 +325,14 @@ func (w *simulation) compareSearch(n *node, t *world.Task, s *search) {
 	for _, p := range s.pages {
 		for _, i := range p.items {
 			if found[i.itemAt] != 0 {
-				w.Fail("in the end %s gives %v twice", s.text, i)
+				w.Fail("the final read of %s returned %v twice", s.text, i)
 			}
 			found[i.itemAt] = i.value
 		}
 	}
 	page, err := n.stock.Feed(context.Background(), n.stocked(), container.Scope{}, "", 100, container.RequestOptions{})
 	if err != nil || page.Continuation != "" {
-		w.Fail("no last scan: %v", err)
+		w.Fail("the final scan failed: %v", err)
 		return
 	}
 	matching := 0
@@ -340,19 +340,19 @@ func (w *simulation) compareSearch(n *node, t *world.Task, s *search) {
 		v := document.View(d)
 		at, value := itemAt{v.Get("k").Str(), v.Get("id").Str()}, numberOf(v.Get("v"))
 		if at.key == expiringKey {
-			w.Fail("%s has expired, and is there", d)
+			w.Fail("%s has expired but exists", d)
 		}
 		if s.matches(value) {
 			if matching++; found[at] != value {
-				w.Fail("in the end a scan has %v with %d, and %s finds %d", at, value, s.text, found[at])
+				w.Fail("the final scan has %v with %d, %s finds %d", at, value, s.text, found[at])
 			}
 		}
 	}
 	if matching != len(found) {
-		w.Fail("in the end %s finds %d items, and a scan %d", s.text, len(found), matching)
+		w.Fail("the final %s finds %d items, the scan %d", s.text, len(found), matching)
 	}
 	w.items.found = append(w.items.found, s)
 }
 
-// hexOf shows the effective partition key of a key, for the text of a failure.
+// hexOf returns the effective partition key of a key in hexadecimal, for failure messages.
 func hexOf(key string) string { return hex.EncodeToString(epk.V2.Hash(nil, stockKey(key))) }

@@ -16,25 +16,26 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// Items are made, replaced, patched, deleted and read one by one and in batches, with etags and without, by stored
-// procedures that read some and write others, and looked at by queries of a logical partition. No value is ever written
-// twice, so a version of an item is known by its value.
+// Clients create, replace, patch, delete, and read items, one at a time and in batches, with and without etags. Stored
+// procedures read some items and write others. Queries read logical partitions. Every value is written only once, so a
+// value identifies a version of an item.
 
 var (
 	stockKeys = []string{"p0", "p1", "p2"}
 	stockIDs  = []string{"a", "b", "c", "d"}
 )
 
-// itemsRun is what a run knows of items.
+// itemsRun holds the state of the items of a run.
 type itemsRun struct {
 	table    *schema.Table
 	editions int
 	requests []*itemRequest
-	// etags are those of the versions that were seen; versions are what the logs have, by key and id.
+	// etags holds the etags of the versions that clients have read. versions holds the versions in the logs by key and
+	// ID.
 	etags    map[itemVersion]string
 	versions map[itemAt][]loggedItem
-	// kept says that all changes are kept. followers are readers of changes, searches those under way by the index, and
-	// found those that have ended.
+	// kept is set if all changes are retained. followers holds the readers of changes. searches holds the searches in
+	// progress through the index, and found holds the completed searches.
 	kept      bool
 	followers []*follower
 	searches  []*search
@@ -50,8 +51,8 @@ type (
 	}
 )
 
-// loggedItem is a version in the log of its partition: by its stamp, with its value, 0 for a deletion, and when the
-// first replica applied it.
+// loggedItem is a version in the log of its partition: its timestamp, its value (0 for a deletion), and the time at
+// which the first replica applied it.
 type loggedItem struct {
 	stamp int64
 	value uint64
@@ -64,9 +65,10 @@ type itemOp struct {
 	id     string
 	value  uint64
 	unique string
-	// match is the version that the item has to be, 0 for any: by its etag, or by the condition of a patch.
+	// match is the version that the item must have, checked by its etag or by the condition of a patch, or 0 for any
+	// version.
 	match uint64
-	// seen is the version that was there after it.
+	// seen is the version after the operation.
 	seen uint64
 }
 
@@ -76,28 +78,30 @@ func (o *itemOp) String() string {
 	return fmt.Sprintf("%s %s %d %s match %d saw %d", kind[o.kind], o.id, o.value, o.unique, o.match, o.seen)
 }
 
-// itemRequest is one request: operations, of which all are done or none, a procedure, a query of everything or of a
-// colour, or the deletion of everything.
+// itemRequest is one request: operations that are executed atomically, a procedure, a query of all items or of a
+// color, or the deletion of all items.
 type itemRequest struct {
 	client *itemClient
 	key    string
 	ops    []itemOp
 	mix    *mixArgs
 	query  bool
-	// colour is 1 more than that of a query of one colour, 0 for all.
+	// colour is 1 plus the color that a query selects, or 0 for all colors.
 	colour uint64
-	// triggered says that the first of two operations is carried out with triggers, which carry out the second one.
+	// triggered is set if the first of two operations is executed with triggers, which execute the second operation.
 	triggered bool
 	clears    bool
-	// status is that of the operation that failed, at failed, or of the procedure; 0 if all went well.
+	// status is the status of the failed operation, whose index is failed, or the status of the procedure. It is 0 if
+	// the request succeeded.
 	status, failed int
-	// seen is what a procedure read, after what it, or a query, found of all items.
+	// seen holds the items that a procedure read. after holds all items that a query read, or that the procedure read
+	// at its end.
 	seen, after   map[string]uint64
 	done          bool
 	called, ended time.Duration
 }
 
-// mixArgs are the arguments of the procedure.
+// mixArgs holds the arguments of the procedure.
 type mixArgs struct {
 	reads, writes, uniques []string
 	value                  uint64
@@ -122,7 +126,7 @@ func (r *itemRequest) String() string {
 		r.called, r.ended, r.done)
 }
 
-// itemClient is a client of items, and what it has seen last.
+// itemClient is a client of items with the versions that it has seen last.
 type itemClient struct {
 	w    *simulation
 	n    *node
@@ -148,7 +152,7 @@ func (n *node) startItems() {
 
 func (c *itemClient) one(list []string) string { return list[c.w.Rand.IntN(len(list))] }
 
-// uniqueOf is a value of the unique key: mostly the item's own, sometimes one that others may have.
+// uniqueOf returns a value of the unique key: usually specific to the item, sometimes one that other items may have.
 func (c *itemClient) uniqueOf(id string) string {
 	if c.w.OneIn(4) {
 		return []string{"u0", "u1"}[c.w.Rand.IntN(2)]
@@ -156,7 +160,7 @@ func (c *itemClient) uniqueOf(id string) string {
 	return "own " + id
 }
 
-// draw chooses what to do.
+// draw chooses a request.
 func (c *itemClient) draw() *itemRequest {
 	w := c.w
 	r := &itemRequest{client: c, key: c.one(stockKeys), failed: -1}
@@ -196,7 +200,7 @@ func (c *itemClient) draw() *itemRequest {
 	return r
 }
 
-// drawOp chooses an operation; the kinds from so many on are reads.
+// drawOp chooses an operation. Kinds from reads on are reads.
 func (c *itemClient) drawOp(key string, reads int) itemOp {
 	w := c.w
 	o := itemOp{id: c.one(stockIDs)}
@@ -226,7 +230,7 @@ func (c *itemClient) drawOp(key string, reads int) itemOp {
 	return o
 }
 
-// operation is what is sent of an operation.
+// operation returns the container operation for o.
 func (c *itemClient) operation(key string, o *itemOp) container.Operation {
 	out := container.Operation{Kind: o.kind, ID: o.id}
 	etag := c.w.items.etags[itemVersion{itemAt{key, o.id}, o.match}]
@@ -250,17 +254,17 @@ func (c *itemClient) operation(key string, o *itemOp) container.Operation {
 	return out
 }
 
-// body is the item that an operation writes.
+// body returns the item that an operation writes.
 func (o *itemOp) body(key string) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":%q,"c":%d}`, o.id, key, o.value, o.unique, o.value%colours)
 }
 
-// carryOut has the node carry out a request, and notes how it ended.
+// carryOut executes a request on the node and records its outcome.
 func (c *itemClient) carryOut(r *itemRequest) {
 	w, n := c.w, c.n
 	at := n.stocked()
 	if at == nil {
-		return // the node knows nothing
+		return // the node does not know the container
 	}
 	r.called = w.Now
 	w.items.requests = append(w.items.requests, r)
@@ -294,7 +298,7 @@ func (c *itemClient) carryOut(r *itemRequest) {
 	}
 }
 
-// ask sends a request and takes the answer.
+// ask sends a request and processes the response.
 func (c *itemClient) ask(at *container.Container, r *itemRequest) error {
 	ctx, n, key := context.Background(), c.n, stockKey(r.key)
 	switch {
@@ -344,7 +348,7 @@ func (c *itemClient) ask(at *container.Container, r *itemRequest) error {
 	return nil
 }
 
-// trigger carries out an operation with both triggers.
+// trigger executes an operation with both triggers.
 func (c *itemClient) trigger(ctx context.Context, at *container.Container, r *itemRequest) error {
 	op := c.operation(r.key, &r.ops[0])
 	op.Body = fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":%q,"also":%s}`, r.ops[0].id, r.key, r.ops[0].value,
@@ -358,7 +362,7 @@ func (c *itemClient) trigger(ctx context.Context, at *container.Container, r *it
 	return err
 }
 
-// take takes what came of an operation.
+// take records the result of an operation.
 func (r *itemRequest) take(c *itemClient, i int, found *container.Result) {
 	o := &r.ops[i]
 	at := itemAt{r.key, o.id}
@@ -402,11 +406,11 @@ func (c *itemClient) look(ctx context.Context, at *container.Container, r *itemR
 	return nil
 }
 
-// known notes the etag of a version: it has one, or it was written twice.
+// known records the etag of a version. A version with two etags was written twice.
 func (w *simulation) known(at itemAt, value uint64, etag string) {
 	v := itemVersion{at, value}
 	if first, ok := w.items.etags[v]; ok && first != etag {
-		w.Fail("item %v with the value %d has the etags %s and %s: it was written twice", at, value, first, etag)
+		w.Fail("item %v with value %d has the etags %s and %s: it was written twice", at, value, first, etag)
 	}
 	w.items.etags[v] = etag
 }
@@ -418,7 +422,7 @@ func numberOf(v document.Value) uint64 {
 	return uint64(n)
 }
 
-// valuesOf are the numbers of an object.
+// valuesOf returns the numbers in an object.
 func valuesOf(v document.Value) map[string]uint64 {
 	out := map[string]uint64{}
 	for name, n := range v.Members() {
@@ -439,7 +443,7 @@ func (a *mixArgs) json(key string) []byte {
 		list(a.reads), list(a.writes), list(a.uniques), a.value, a.even, a.fail)
 }
 
-// lastItemReads looks at all items once more when all is calm.
+// lastItemReads reads all items once more after the faults have ended.
 func (w *simulation) lastItemReads() {
 	w.lastPages()
 	for _, key := range stockKeys {
@@ -448,13 +452,13 @@ func (w *simulation) lastItemReads() {
 			c := &itemClient{w: w, n: n, t: t, id: lastReader, last: map[itemAt]uint64{}}
 			r := &itemRequest{client: c, key: key, query: true, failed: -1}
 			if c.carryOut(r); !r.done || r.status != 0 {
-				w.Fail("no last query of %s", key)
+				w.Fail("the final query of %s failed", key)
 			}
 		})
 	}
 }
 
-// writes are the values that a request leaves if it is done, by id, 0 for a deletion.
+// writes returns the values that a completed request leaves behind, by ID, with 0 for a deletion.
 func (r *itemRequest) writes() map[string]uint64 {
 	out := map[string]uint64{}
 	if r.clears {
@@ -475,5 +479,5 @@ func (r *itemRequest) writes() map[string]uint64 {
 	return out
 }
 
-// placeOfID is where an item stands in a state.
+// placeOfID returns the index of an item in a state.
 func placeOfID(id string) int { return slices.Index(stockIDs, id) }

@@ -7,15 +7,18 @@ import (
 	"time"
 )
 
-// itemHardships are those in which items are checked: everything that moves leaders and partitions.
+// itemHardships are the faults under which items are checked: everything that moves leaders and partitions.
 var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, Strikes: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
-// TestItemsAreSerializable proves that requests for items of a logical partition - operations, with triggers or
-// without, batches, stored procedures, queries, by the index or of all, and the deletion of all - are one sequence,
-// each whole and once, in the order of calls and answers, with the statuses that they were answered, while nodes
-// fail, partitions are split, merged and moved, and the procedure changes. The change feed has every change once,
-// in order, in both modes, whatever node is asked for a page; pages of queries by the index give what is there, and
+// TestItemsAreSerializable checks that the item requests of a logical partition form one sequence while nodes fail,
+// partitions split, merge, and move, and the procedure changes. Each request is atomic, executes once, and fits the
+// order of calls and responses and the statuses of the responses. The requests are operations with or without
+// triggers, batches, stored procedures, queries with and without the index, and deletions of all items.
+//
+// The change feed must contain every change once, in order, in both modes, no matter which node serves a page. Pages
+// of index queries must contain the existing items and finally equal a scan. Items with a time to live must exist as
+// long as they should.
 // in the end what a scan does; and items with a time to live are there as long as they should.
 func TestItemsAreSerializable(t *testing.T) {
 	n, sum, unchecked := eachSeed(t, 6, 2, itemHardships)
@@ -28,26 +31,26 @@ func TestItemsAreSerializable(t *testing.T) {
 		sum.ItemSweeps)
 	if n >= 6 && (sum.Triggered == 0 || sum.Repelled == 0 || sum.Cleared == 0 || sum.Rereads == 0 ||
 		sum.FeedSplits == 0 || sum.IndexHits == 0 || sum.ItemSweeps == 0) {
-		t.Error("the simulation does not test triggers, deletions, the change feed or the index any more")
+		t.Error("the simulation no longer tests triggers, deletions, the change feed, or the index")
 	}
 	if sum.ItemBatches == 0 || sum.Procedures == 0 || sum.Thrown == 0 ||
 		n >= 6 && (sum.Divided == 0 || sum.Merged == 0) {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests items")
 	}
 }
 
-// TestItemsExpire proves that items with a time to live are there for that long, and no longer, where no clock is
-// wrong.
+// TestItemsExpire checks that items with a time to live exist exactly that long if no clock is wrong.
 func TestItemsExpire(t *testing.T) {
 	n, sum, _ := eachSeed(t, 3, 1, Hardships{Containers: true, Splits: true, Merges: true, Strikes: true, Lost: true,
 		Refusals: true, Rough: true})
 	t.Logf("%d items seen to be gone in %d seeds", sum.Expired, n)
 	if sum.Expired == 0 {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests items")
 	}
 }
 
-// TestItemsSameTrace proves that a seed with items is one history: identifiers and scripts are of it, too.
+// TestItemsSameTrace checks that a seed with items always produces the same history, including identifiers and
+// scripts.
 func TestItemsSameTrace(t *testing.T) {
 	p := Scenario{Seed: 7, Length: 5 * time.Second, With: itemHardships}
 	if one, again := run(t, p), run(t, p); one.Trace != again.Trace || one.Counts.Procedures == 0 {

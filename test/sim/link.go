@@ -16,24 +16,25 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// link is a connection over which one life of a node asks one life of another one: both its ends, and the frames of the
-// product between them. Like one of the transport it ends with either process and with a frame that is broken, and all
-// that is under way with it.
+// link is a connection on which one process run of a node sends requests to one process run of another node. It
+// includes both ends and the product's frames between them. Like a connection of package transport, it ends with
+// either process or with a broken frame, and so do all requests in flight on it.
 type link struct {
 	c *carrier
-	// to is the node that is asked, in that life.
+	// to is the remote node, in that process run.
 	to   *node
 	life int
 	over bool
-	// asks and answers are the two directions.
+	// asks and answers are the two directions of the connection.
 	asks, answers *world.Wire
-	// last counts requests; under are those whose ends the caller has not heard, served those that may be answered.
+	// last is the number of requests so far. under holds the requests whose end the caller has not received. served
+	// holds the requests that the remote node may still answer.
 	last   uint64
 	under  map[uint64]*exchange
 	served map[uint64]*responder
 }
 
-// link returns the connection to a node, a new one if that is over.
+// link returns the connection to a node. It opens a new one if the old connection has ended.
 func (c *carrier) link(to *node) *link {
 	id := to.self()
 	if l := c.links[id]; l != nil && !l.over && l.life == to.Life {
@@ -48,7 +49,7 @@ func (c *carrier) link(to *node) *link {
 	return l
 }
 
-// request puts a request on the connection.
+// request sends a request on the connection.
 func (l *link) request(e *exchange, left time.Duration, request []byte) {
 	l.last++
 	e.l, e.id = l, l.last
@@ -56,19 +57,19 @@ func (l *link) request(e *exchange, left time.Duration, request []byte) {
 	l.asks.Send(transport.AppendRequest(nil, e.id, left, e.ahead, request), l.asked)
 }
 
-// tell puts a word about a request on the connection.
+// tell sends a control frame about a request on the connection.
 func (l *link) tell(word []byte) {
 	if !l.over {
 		l.asks.Send(word, l.asked)
 	}
 }
 
-// soon is how long it takes until a process hears that a connection is gone, late until it stops to wait for an answer
-// that does not come.
+// soon returns the delay until a process learns that a connection has ended. late returns the time until it stops
+// waiting for a missing response.
 func soon(w *simulation) time.Duration { return w.Between(time.Millisecond, 20*time.Millisecond) }
 func late(w *simulation) time.Duration { return w.Between(time.Second, 4*time.Second) }
 
-// broken is the end of the connection, of which a network that lets nothing through tells nobody.
+// broken ends the connection. If the network drops everything, neither side is notified.
 func (l *link) broken(silent bool) {
 	if l.over {
 		return
@@ -80,7 +81,7 @@ func (l *link) broken(silent bool) {
 	l.end(after(l.c.n.w), transport.ErrLost)
 }
 
-// end ends the connection: the caller hears so after a while, and so does the other node if it lives.
+// end ends the connection. The caller is notified after a delay, and so is the remote node if it is up.
 func (l *link) end(after time.Duration, err error) {
 	if l.over {
 		return
@@ -101,7 +102,8 @@ func (l *link) end(after time.Duration, err error) {
 	}
 }
 
-// asked is what arrives at the other node. What arrived before a pause waits in the buffers of the process.
+// asked handles a frame that arrives at the remote node. Frames that arrived before a pause wait in the buffers of the
+// process.
 func (l *link) asked(f transport.Frame) {
 	n, to := l.c.n, l.to
 	a, err := f.Request()
@@ -117,7 +119,7 @@ func (l *link) asked(f transport.Frame) {
 	}
 }
 
-// take takes a word of the caller at the other node.
+// take handles a frame of the caller on the remote node.
 func (l *link) take(a transport.RequestFrame) {
 	r := l.served[a.ID]
 	switch {
@@ -131,8 +133,8 @@ func (l *link) take(a transport.RequestFrame) {
 	}
 }
 
-// serve carries out a request as a task of the other node: not in the order in which requests arrive, as goroutines
-// do.
+// serve executes a request as a task of the remote node. Like goroutines, tasks do not run in the order in which
+// requests arrive.
 func (l *link) serve(a transport.RequestFrame) {
 	n, from := l.to, l.c.n.self()
 	r := &responder{l: l, n: n, id: a.ID, life: n.Life, p: n.Process(), ahead: a.Ahead, credit: a.Ahead}
@@ -153,11 +155,11 @@ func (l *link) serve(a transport.RequestFrame) {
 	})
 }
 
-// stragglerIn says how rare stragglers are among requests.
+// stragglerIn determines the rarity of stragglers: one request in stragglerIn.
 const stragglerIn = 25
 
-// straggle carries out a request long after its connection was lost: its goroutine got no processor in time. The caller
-// has repeated it by then, and the record of the repetition has been swept.
+// straggle executes a request long after its connection was lost, as if its goroutine had not been scheduled in time.
+// The caller has repeated the request by then, and the dedupe record of the repetition has been swept.
 func (l *link) straggle(r *responder, request []byte) {
 	n, from := l.to, l.c.n.self()
 	l.end(soon(n.w), transport.ErrLost)
@@ -170,7 +172,7 @@ func (l *link) straggle(r *responder, request []byte) {
 	})
 }
 
-// answered is what arrives at the caller.
+// answered handles a frame that arrives at the caller.
 func (l *link) answered(f transport.Frame) {
 	n := l.c.n
 	a, err := f.HandleResponse()
@@ -187,7 +189,7 @@ func (l *link) answered(f transport.Frame) {
 	}
 }
 
-// responder is the side that answers.
+// responder is the server side of a request.
 type responder struct {
 	l    *link
 	n    *node
@@ -195,12 +197,12 @@ type responder struct {
 	life int
 	p    world.Process
 	over bool
-	// ahead is 0 if one answer is wanted; credit is how many pages may be sent.
+	// ahead is 0 for a request with a single response. credit is the number of pages that may be sent.
 	ahead, credit int
 	cancel        context.CancelFunc
 }
 
-// finish ends the request here; false if it was over.
+// finish ends the request on this side. It reports whether the request was still active.
 func (r *responder) finish() bool {
 	if r.over {
 		return false
@@ -212,7 +214,7 @@ func (r *responder) finish() bool {
 	return true
 }
 
-// Page implements remote.Responder, as do the others.
+// Page implements remote.Responder.
 func (r *responder) Page(data []byte) error {
 	if r.ahead == 0 {
 		return transport.ErrOneAnswer
@@ -240,32 +242,33 @@ func (r *responder) Fail(err error) {
 	}
 }
 
-// send puts a part of the answer on the connection. A process that is gone says nothing.
+// send sends a part of the response on the connection. A process that has ended sends nothing.
 func (r *responder) send(frame []byte) {
 	if r.n.Life == r.life && !r.l.over {
 		r.l.answers.Send(frame, r.l.answered)
 	}
 }
 
-// exchange is a request under way: the caller's side.
+// exchange is the client side of a request in flight.
 type exchange struct {
 	c      *carrier
 	l      *link
 	id     uint64
 	to     topology.NodeID
 	answer transport.ResponseHandler
-	// pages have arrived and were not taken; end is what follows the last, over says that nothing more is wanted.
+	// pages holds the pages that have arrived and have not been consumed. end is the result after the last page. over
+	// is set if the caller needs no more pages.
 	pages [][]byte
 	end   error
 	over  bool
-	// ahead is how many pages may be under way, 0 if there is to be one answer.
+	// ahead is the maximum number of pages in flight, or 0 for a request with a single response.
 	ahead  int
 	parent context.Context
-	// until and first are as in transport.Bounded.
+	// until and first are the deadlines of transport.Bounded.
 	until, first time.Time
 }
 
-// start sends the request, or says that there is no connection.
+// start sends the request. It returns an error if there is no connection.
 func (e *exchange) start(request []byte) error {
 	w := e.c.n.w
 	target := w.nodeOf(e.to)
@@ -280,7 +283,7 @@ func (e *exchange) start(request []byte) error {
 	return nil
 }
 
-// finish ends an exchange at the caller's side.
+// finish ends an exchange on the client side.
 func (e *exchange) finish(err error) {
 	n := e.c.n
 	if e.over || e.end != nil || n.Life != e.c.life || !n.Up {
@@ -299,7 +302,7 @@ func (e *exchange) finish(err error) {
 	})
 }
 
-// giveUp has the other node hear that nothing more is wanted.
+// giveUp notifies the remote node that the caller needs no more pages.
 func (e *exchange) giveUp() {
 	if _, ok := e.l.under[e.id]; ok {
 		delete(e.l.under, e.id)
@@ -346,7 +349,7 @@ func (e *exchange) Close() {
 	e.over = true
 }
 
-// arrived takes a part of the answer.
+// arrived processes a part of the response.
 func (e *exchange) arrived(data []byte, end error) {
 	if e.over || e.end != nil {
 		return

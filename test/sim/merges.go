@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// mergesMax bounds the merges that are ordered in a run.
+// mergesMax is the maximum number of merges that are ordered in a run.
 const mergesMax = 10
 
-// mergeSomething has merges ordered every now and then, by nodes that may be cut off, until the world is calm.
+// mergeSomething orders merges now and then until the calm phase begins. The ordering node may be cut off.
 func (w *simulation) mergeSomething() {
 	if w.Calm || w.counts.Merges >= mergesMax {
 		return
@@ -26,8 +26,8 @@ func (w *simulation) mergeSomething() {
 	}
 }
 
-// orderMerge has two neighbours merge, as an operator would who is in a hurry. Those on the same nodes come first; the
-// others are brought together.
+// orderMerge merges two neighbors, as an operator in a hurry would. It prefers neighbors on the same nodes; the
+// replicas of other neighbors are first moved together.
 func (n *node) orderMerge(*world.Task) {
 	w := n.w
 	var order merge.Request

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
-// edits are the places of the product where TestMutationsAreFound plants mistakes, each by its name.
+// edits returns the named mutations of the product that TestMutationsAreFound plants.
 func edits() []planted.Edit {
 	const partition, reconcile = "../../internal/replica/partition/", "../../internal/control/reconcile/"
 	const items, feed = "../../internal/query/container/", "../../internal/query/feed/"
@@ -85,15 +85,15 @@ func edits() []planted.Edit {
 	}
 }
 
-// mistake is a mistake by its name in the product, and the hardships in which it is looked for. name says what it is.
+// mistake is a named mutation of the product. name describes it, and only lists the faults under which it is searched.
 type mistake struct{ name, mistake, only string }
 
-// TestMutationsAreFound proves that mistakes within the product, which cannot be planted around it, are found within
-// 200 seeds: the simulator is built with changed source files, once for all mistakes, which the environment chooses
-// from. It takes a compilation, so it is for runs with the laws.
+// TestMutationsAreFound checks that mutations of the product that cannot be planted around it are found within 200
+// seeds. The simulator is built once from changed source files that contain all mutations; an environment variable
+// selects one. The test needs a compilation, so it runs only in builds with invariant checks.
 func TestMutationsAreFound(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it compiles")
+		t.Skip("needs a compilation")
 	}
 	const merges = "Splits,Merges,Growth,Presses"
 	const stragglers = "Stragglers,Batches,Schema"
@@ -150,7 +150,7 @@ func TestMutationsAreFound(t *testing.T) {
 	for _, only := range []string{merges + ",Jumps", "Transactions,Containers", "Feeds,Splits,Merges",
 		"Views,Splits,Merges", stragglers} {
 		if out, failed := bin.Seeds("", 1, 2, "-sim.only="+only); failed {
-			t.Errorf("without a mistake, %s: %s", only, out)
+			t.Errorf("without a mutation, %s: %s", only, out)
 		}
 	}
 }

@@ -20,37 +20,37 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// node is a machine and the process on it. While that is down Up is false.
+// node is a machine and the process on it. Up is false while the process is down.
 type node struct {
 	world.Loop
 	w *simulation
-	// wipes counts disks: each is a new node to the others.
+	// wipes counts the disks of the machine. To other nodes, each disk is a new node.
 	wipes byte
 
 	raftLog *raftlog.Store
 	store   *storage.Store
 	parts   *partition.Host
 
-	// The coordinator, what carries its requests and what answers those of others; callers are connections to it, which
-	// the end of the process breaks.
+	// The coordinator, the client and the server of the internal protocol, and the connections of clients to the
+	// coordinator. The end of the process breaks these connections.
 	coord   *coordinator.Coordinator
 	carrier *carrier
 	server  *remote.Server
 	callers []*link
 	control
-	// originals judges the directories of others, met holds which of their lives were let in; harm is what is done to
-	// the node's own.
+	// originals checks the directories of other nodes. met holds the process runs that were admitted. harm describes
+	// the damage to the node's own directory.
 	originals *membership.DirectoryGuard
 	met       map[livesAt]bool
 	harm      *harm
-	// disputed says that another directory of the node was let in somewhere than the one that is put back.
+	// disputed is set if some node has admitted another directory of this node than the restored one.
 	disputed bool
-	// births counts the directories that were made before under the node's identity.
+	// births is the number of earlier directories with the node's identity.
 	births uint64
-	// born says that the first replicas were made.
+	// born is set after the first replicas have been created.
 	born     bool
 	halfways halfways
-	// seen is what a reader here may rely on.
+	// seen holds the values that a reader on this node must see.
 	seen map[seenAt]uint64
 }
 
@@ -92,13 +92,13 @@ func newNode(w *simulation, m *world.Machine) *node {
 	return n
 }
 
-// self is the node's identity, which is on its disk.
+// self returns the node's identity, which is stored on its disk.
 func (n *node) self() (id topology.NodeID) {
 	id[0], id[1] = byte(n.ID+1), n.wipes
 	return id
 }
 
-// nodeOf returns the machine of an identity, and nil if it is on its disk no more.
+// nodeOf returns the machine with an identity, or nil if no disk has that identity now.
 func (w *simulation) nodeOf(id topology.NodeID) *node {
 	if id[0] == 0 {
 		return nil
@@ -171,7 +171,7 @@ func (n *node) options() partition.Options {
 	}
 }
 
-// start opens the stores and everything in them.
+// start opens the stores and starts the components of the node.
 func (n *node) start() {
 	w := n.w
 	n.Reset()
@@ -220,7 +220,7 @@ func (n *node) open() (err error) {
 	return err
 }
 
-// openLog opens the log if it goes with the rows.
+// openLog opens the log if it matches the rows.
 func (n *node) openLog() error {
 	log, directory, err := n.plantLineage(membership.OpenLog(n.store, logDir, logOptions(n)))
 	if err != nil {
@@ -244,7 +244,7 @@ func logOptions(n *node) raftlog.Options {
 	return raftlog.Options{FS: n.FS, MemtableBytes: 512 << 10, GroupCacheBytes: 4 << 10}
 }
 
-// replayer finishes the batches of coordinators that are gone.
+// replayer returns the component that completes the batches of failed coordinators.
 func (n *node) replayer() *coordinator.Replayer {
 	return &coordinator.Replayer{
 		Coordinator: n.coord,
@@ -252,24 +252,24 @@ func (n *node) replayer() *coordinator.Replayer {
 			n.w.counts.Replayed += batches
 			n.w.Note("node %d: %d batches replayed", n.ID, batches)
 		},
-		Failed: func(err error) { n.w.Note("node %d: batches not replayed: %v", n.ID, err) },
+		Failed: func(err error) { n.w.Note("node %d: replay of batches: %v", n.ID, err) },
 	}
 }
 
-// restartMost is how long a process is gone that was not ended by a fault which says so.
+// restartMost is the maximum downtime of a process if the fault does not specify a downtime.
 const restartMost = 3 * time.Second
 
-// crash ends the process; some of the others may hear of it.
+// crash ends the process. Some of the other nodes may notice it.
 func (n *node) crash() { n.ended(func() { n.Crash(n.close) }) }
 
-// ended is a crash, by whatever does it.
+// ended handles a crash that the given function causes.
 func (n *node) ended(crash func()) {
 	n.w.stepsOf(n, &n.w.counts.Struck)
 	crash()
 	n.w.Net.Refuse(n.Machine, n.refuses(n.self()))
 }
 
-// refuses tells a node that the address of another one refuses connections.
+// refuses notifies a node that another node's address refuses connections.
 func (n *node) refuses(id topology.NodeID) func(by *world.Machine) {
 	return func(by *world.Machine) {
 		other := n.w.nodes[by.ID]
@@ -288,7 +288,7 @@ func (n *node) restart() {
 	}
 }
 
-// close ends the process without a word.
+// close ends the process without notice to other nodes.
 func (n *node) close() {
 	n.End()
 	for _, l := range n.callers {
@@ -313,7 +313,7 @@ func (n *node) close() {
 	n.raftLog, n.store = nil, nil
 }
 
-// leads reports whether a node leads a partition, by what its loop knows, and in which term.
+// leads reports whether a node leads a partition according to its loop, and in which term.
 func (n *node) leads(id topology.PartitionID) (term uint64, ok bool) {
 	if n.Host == nil {
 		return 0, false

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// place is one of a command in a log, and written is a write by its id at a key: each has one place, on all nodes and
-// in all logs, whatever was sent again, split or merged.
+// place is the position of a command in a log. written identifies a write by its ID and key. Each write must have
+// exactly one place on all nodes and in all logs, regardless of repetitions, splits, and merges.
 type (
 	place struct {
 		group, index uint64
@@ -21,8 +21,8 @@ type (
 	}
 )
 
-// once checks that of what is applied on a node in one of its lives, and that the leaders' stamps of a key never go
-// back, whichever partition it is in.
+// once checks that rule for the commands that are applied in one process run of a node. It also checks that the
+// leaders' timestamps of a key never decrease, regardless of the partition that holds the key.
 type once struct {
 	raftgroup.StateMachine
 	w      *simulation
@@ -59,7 +59,7 @@ func (o *once) Apply(group, index, term uint64, commands [][]byte, results []any
 			m := &o.e.Mutations[i]
 			key := string(keys.AppendPartition(nil, m.Table, m.Token, m.Key))
 			if m.Timestamp < o.stamps[key] {
-				o.w.Fail("a write of key %q is stamped %d at %+v, and another one %d before", m.Key, m.Timestamp, at,
+				o.w.Fail("a write of key %q has timestamp %d at %+v, but an earlier write has %d", m.Key, m.Timestamp, at,
 					o.stamps[key])
 			}
 			o.stamps[key] = m.Timestamp
@@ -77,7 +77,7 @@ func (o *once) Apply(group, index, term uint64, commands [][]byte, results []any
 	return results, err
 }
 
-// changes reports whether a command changes the span of a partition, or freezes it.
+// changes reports whether a command changes the token range of a partition or freezes it.
 func (o *once) changes(commands [][]byte) bool {
 	for _, c := range commands {
 		if command.DecodeEntry(&o.e, c) != nil {

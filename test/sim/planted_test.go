@@ -9,11 +9,10 @@ import (
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
-// TestPlantedBugsAreFound proves that the simulator sees what it is there to see: each planted bug fails within 200
-// seeds.
+// TestPlantedBugsAreFound checks that the simulator finds each planted bug within 200 seeds.
 func TestPlantedBugsAreFound(t *testing.T) {
 	if !invariant.Enabled {
-		t.Skip("it takes minutes, and runs with the laws: -tags invariants")
+		t.Skip("takes minutes and needs -tags invariants")
 	}
 	seeds := planted.Read(t)
 	for _, b := range []struct {
@@ -62,7 +61,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// brings are the hardships in which a bug shows: one of several takes the place of the others, and makes it rare.
+// brings returns the faults that expose a bug. Further faults would displace them and make the bug rare.
 func brings(b Bugs) Hardships {
 	switch {
 	case b.DoubleItems:

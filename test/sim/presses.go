@@ -12,18 +12,20 @@ import (
 )
 
 const (
-	// pressesMax bounds the presses of a run: each key is written a few dozen times more.
+	// pressesMax is the maximum number of stressed merges in a run. Each stressed merge writes every key a few dozen
+	// times.
 	pressesMax = 3
-	// pressFor is for how long a merge is followed, and pressAfter for how long its keys are written afterwards.
+	// pressFor is the time during which a merge is stressed. pressAfter is the time during which its keys are written
+	// after the merge.
 	pressFor, pressAfter = 4 * time.Second, 700 * time.Millisecond
-	// pressSkew is how far clocks are moved: with what they are off by anyway they stay within what nodes tolerate.
+	// pressSkew is the clock offset. Together with the drift it stays within the limit that nodes tolerate.
 	pressSkew = 500 * time.Millisecond
 )
 
-// press has a partition that is about to become a part of another one written to where it hurts. A node whose clock is
-// ahead writes to it until it is frozen, and does not hear what becomes of the last writes: it sends them again when
-// the other partition has them. One whose clock is behind writes after the merge: its stamps must be above those of the
-// first.
+// press stresses the merge of a partition with critical writes. A node whose clock is ahead writes to the partition
+// until it is frozen and does not receive the outcomes of the last writes. It repeats these writes when the other
+// partition has taken over the rows. A second node, whose clock is behind, writes after the merge; its timestamps must
+// exceed the timestamps of the first node.
 type press struct {
 	w           *simulation
 	dice        *rand.Rand
@@ -33,7 +35,7 @@ type press struct {
 	until       time.Duration
 }
 
-// pressMerges begins to press merges that are new in the newest map.
+// pressMerges starts to stress merges that are new in the newest map.
 func (w *simulation) pressMerges() {
 	if !w.plan.With.Presses || w.Calm {
 		return
@@ -57,8 +59,8 @@ func (w *simulation) pressMerges() {
 	}
 }
 
-// choose chooses the nodes: the first one has no replica of the partition if there is such a node, the other one leads
-// what is left.
+// choose chooses the two nodes. The first node preferably has no replica of the partition; the second node leads the
+// left partition.
 func (s *press) choose(p *topology.Partition) bool {
 	up := func(n *node) bool { return n != nil && n.Host != nil && n.keeper != nil }
 	for _, i := range s.dice.Perm(nodeCount) {
@@ -94,7 +96,7 @@ func (s *press) begin() {
 	})
 }
 
-// joining reports whether the merge is under way, frozen whether the right partition takes nothing any more.
+// joining reports whether the merge is in progress. frozen reports whether the right partition rejects requests.
 func (s *press) joining() bool {
 	p := s.w.newest().Topology.Partition(s.right)
 	return p != nil && p.Merge != nil
@@ -102,7 +104,7 @@ func (s *press) joining() bool {
 
 func (s *press) frozen() bool { _, frozen := s.w.furthest(s.right); return frozen }
 
-// write writes and reads the keys at a node as long as that is wanted.
+// write writes and reads the keys on a node while wanted returns true.
 func (s *press) write(n *node, id int, wanted func() bool) {
 	w := s.w
 	n.Spawn(func(t *world.Task) {
@@ -118,8 +120,8 @@ func (s *press) write(n *node, id int, wanted func() bool) {
 	})
 }
 
-// deafen keeps the first node from hearing the right partition's leader from now until a moment after the freeze: its
-// writes arrive.
+// deafen prevents the first node from receiving messages of the right partition's leader from now until shortly after
+// the freeze. The node's writes still arrive.
 func (s *press) deafen() {
 	w := s.w
 	leader := w.leaderOf(s.right)

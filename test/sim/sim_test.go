@@ -19,15 +19,15 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; if 0, 64 in a build with the laws, else 8")
+	seeds = flag.Int("sim.seeds", 0, "number of seeds of TestSeeds; 0 means 64 in a build with invariant checks, else 8")
 	first = flag.Uint64("sim.seed", 1, "the first seed")
-	most  = flag.Duration("sim.for", 0, "TestSeeds begins no further seed after so long; 0 for never")
-	with  = flag.String("sim.with", "", "hardships beside the usual, as Batches,Jumps")
-	only  = flag.String("sim.only", "", "hardships instead of the usual")
+	most  = flag.Duration("sim.for", 0, "time after which TestSeeds starts no further seed; 0 for no limit")
+	with  = flag.String("sim.with", "", "hardships in addition to the usual ones, such as Batches,Jumps")
+	only  = flag.String("sim.only", "", "hardships instead of the usual ones")
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
 
-// run simulates a plan. The library draws election timeouts from crypto/rand, so that is seeded, too.
+// run simulates a scenario. The Raft library draws election timeouts from crypto/rand, so run also seeds that.
 func run(t *testing.T, p Scenario) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
@@ -41,8 +41,8 @@ func run(t *testing.T, p Scenario) *Report {
 	return r
 }
 
-// count is how many seeds a test runs: those of -sim.seeds, or many in a build with the laws, which continuous
-// integration has one of, or few.
+// count returns the number of seeds that a test runs: -sim.seeds if set, many in a build with invariant checks (one
+// job of continuous integration), and few otherwise.
 func count(many, few int) int {
 	switch {
 	case *seeds > 0:
@@ -53,8 +53,8 @@ func count(many, few int) int {
 	return few
 }
 
-// eachSeed simulates as many seeds as count says, and fails the test for each in which something is violated. It
-// returns how many they were and what they had in all.
+// eachSeed simulates count seeds and fails the test for each seed with a violation. It returns the number of seeds,
+// the sum of their counts, and the number of unchecked keys.
 func eachSeed(t *testing.T, many, few int, with Hardships) (n int, sum Counts, unchecked int) {
 	t.Helper()
 	n = count(many, few)
@@ -69,7 +69,7 @@ func eachSeed(t *testing.T, many, few int, with Hardships) (n int, sum Counts, u
 	return n, sum, unchecked
 }
 
-// hardships are the usual ones and those of -sim.with, or those of -sim.only.
+// hardships returns the faults of -sim.only, or the usual faults plus the faults of -sim.with.
 func hardships(t *testing.T) Hardships {
 	h, names := Usual, *with
 	if *only != "" {
@@ -79,17 +79,17 @@ func hardships(t *testing.T) Hardships {
 		if f := reflect.ValueOf(&h).Elem().FieldByName(name); f.IsValid() {
 			f.SetBool(true)
 		} else if name != "" {
-			t.Fatalf("no hardship is called %q", name)
+			t.Fatalf("unknown hardship %q", name)
 		}
 	}
 	return h
 }
 
-// faultsLeast is how many faults a seed has on average, frames that are dropped or delayed not counted.
+// faultsLeast is the minimum average number of faults per seed, without dropped and delayed frames.
 const faultsLeast = 25
 
-// TestSeeds proves that no seed finds a violation: histories are linearizable, replicas are equal, nothing acknowledged
-// is lost. Run thousands with -sim.seeds=5000 -timeout=0.
+// TestSeeds checks that no seed finds a violation: histories are linearizable, replicas are equal, and no acknowledged
+// write is lost. Run thousands of seeds with -sim.seeds=5000 -timeout=0.
 func TestSeeds(t *testing.T) {
 	n := count(64, 8)
 	var sum Counts
@@ -113,10 +113,10 @@ func TestSeeds(t *testing.T) {
 		sum.Sum(), sum, unchecked)
 	frames := sum.Dropped + sum.Delayed + sum.Breaks + sum.Flips + sum.Stalls
 	each := float64(sum.Sum()-frames) / float64(max(done, 1))
-	t.Logf("%.1f faults a seed, and %.1f frames that were not heard, or late", each,
+	t.Logf("%.1f faults per seed, and %.1f dropped or delayed frames", each,
 		float64(frames)/float64(max(done, 1)))
 	if done >= 8 && each < faultsLeast {
-		t.Errorf("%.1f faults a seed, at least %d are wanted", each, faultsLeast)
+		t.Errorf("%.1f faults per seed, want at least %d", each, faultsLeast)
 	}
 	if h := hardships(t); done >= 48 && h.Batches && (sum.Batches == 0 || sum.Replayed == 0) {
 		t.Errorf("%d batches, %d replayed in %d seeds", sum.Batches, sum.Replayed, done)
@@ -134,22 +134,22 @@ func TestSeeds(t *testing.T) {
 			{"splits taken back", sum.RecalledSplits}, {"merges whose keys were written to", sum.Presses},
 		} {
 			if c.n == 0 {
-				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)
+				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, done)
 			}
 		}
 		sum.Halfway.each(func(between string, n *int) {
 			if *n == 0 {
-				t.Errorf("no crash between %s in %d seeds: the simulation does not test it any more", between, done)
+				t.Errorf("no crash between %s in %d seeds: the simulation no longer tests it", between, done)
 			}
 		})
 		sum.Struck.each(func(step string, n *int) {
 			if *n == 0 {
-				t.Errorf("no crash among %s in %d seeds: the simulation does not test it any more", step, done)
+				t.Errorf("no crash at step %s in %d seeds: the simulation no longer tests it", step, done)
 			}
 		})
 	}
 	if done >= 150 && sum.RolledBack == 0 { // about one in twelve seeds has one
-		t.Errorf("no directories put back in %d seeds: the simulation does not test it any more", done)
+		t.Errorf("no directories were rolled back in %d seeds: the simulation no longer tests it", done)
 	}
 	if done >= 8 {
 		for _, c := range []struct {
@@ -173,13 +173,13 @@ func TestSeeds(t *testing.T) {
 			{"splits by size", sum.SizeSplits},
 		} {
 			if c.n == 0 {
-				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, done)
+				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, done)
 			}
 		}
 	}
 }
 
-// TestSameSeedSameTrace proves that a seed is one history, also in another process.
+// TestSameSeedSameTrace checks that a seed always produces the same history, also in another process.
 func TestSameSeedSameTrace(t *testing.T) {
 	if os.Getenv("SIM_TRACE_OF") != "" {
 		fmt.Printf("trace %016x\n", run(t, Scenario{Seed: 7, Length: 8 * time.Second, With: Usual}).Trace)

@@ -15,80 +15,82 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// Scenario says what to simulate. The zero value but for Seed is the usual run.
+// Scenario describes a simulation. The zero value with a Seed is the usual run.
 type Scenario struct {
 	Seed uint64
-	// Length of the part with faults, in virtual time; 20 s if 0. A quiet part follows.
+	// Length is the duration of the phase with faults in virtual time; 0 means 20 s. A calm phase follows.
 	Length time.Duration
-	// Wait lets the file systems' background work end before a crash: synctest.Wait.
+	// Wait waits for the background work of the file systems before a crash: synctest.Wait.
 	Wait func()
-	// Bugs are planted.
+	// Bugs holds the planted bugs.
 	Bugs Bugs
-	// With is what happens beside the usual.
+	// With holds the faults and workloads of the run.
 	With Hardships
-	// Print hears one line for each fault and each acknowledgement; nil for none.
+	// Print receives one line for each fault and each acknowledgement. It may be nil.
 	Print func(line string)
 }
 
-// Hardships are faults and workloads that a run may do without. Usual has those that the product stands.
+// Hardships selects the optional faults and workloads. The product must withstand the ones in Usual.
 type Hardships struct {
-	// Batches are logged batches over partitions, on keys that have conditions.
+	// Batches enables logged batches across partitions, on keys that have conditional writes.
 	Batches bool
-	// Mixed has clients stamp keys that have conditions.
+	// Mixed lets clients assign timestamps to keys that have conditional writes.
 	Mixed bool
-	// Jumps are of wall clocks, Suspends of whole machines, LongPauses take up to 14 s.
+	// Jumps enables jumps of wall clocks, Suspends suspends whole machines, and LongPauses enables pauses of up to 14
+	// s.
 	Jumps, Suspends, LongPauses bool
-	// Lost and RolledBack are directories: of rows, of the log, of both.
+	// Lost and RolledBack enable lost and outdated data directories: the rows, the log, or both.
 	Lost, RolledBack bool
-	// Schema changes are of tables with indexes, which are written to, searched and truncated meanwhile.
+	// Schema enables changes of tables with indexes while clients write, search, and truncate these tables.
 	Schema bool
-	// Refusals are connections that are refused though the process lives.
+	// Refusals enables refused connections to processes that are up.
 	Refusals bool
-	// Rough connections break within a frame, and flip bits.
+	// Rough enables connections that break within a frame and that flip bits.
 	Rough bool
-	// Splits are of any partition of a user's table, at a key that clients use or anywhere.
+	// Splits enables splits of user tables' partitions, at a key that clients use or at any token.
 	Splits bool
-	// Merges are of any neighbours.
+	// Merges enables merges of adjacent partitions.
 	Merges bool
-	// Growth has partitions split and merge by themselves, by their size and load.
+	// Growth enables automatic splits and merges by size and load.
 	Growth bool
-	// Strikes are faults just when a split, a merge or a move has come to another step.
+	// Strikes enables faults at the moment when a split, a merge, or a move reaches another step.
 	Strikes bool
-	// Presses are writes to partitions that are being merged, by nodes whose clocks differ and that hear nothing.
+	// Presses enables writes to merging partitions by nodes with different clocks that do not receive responses.
 	Presses bool
-	// Throughput has clients ask for all that a table's throughput gives, which changes, and makes partitions.
+	// Throughput enables clients that use a table's whole provisioned throughput, which changes and determines the
+	// number of partitions.
 	Throughput bool
-	// Transactions are of several rows of a logical partition.
+	// Transactions enables transactions of several rows of a logical partition.
 	Transactions bool
-	// Feeds are those of CQL tables with cdc = true, which are written to by statements of all kinds.
+	// Feeds enables the feeds of CQL tables with cdc = true, which are written with all kinds of statements.
 	Feeds bool
-	// Stragglers are requests that are carried out long after they were repeated.
+	// Stragglers enables requests that are executed long after they were repeated.
 	Stragglers bool
-	// Containers are of items, one by one, in batches and in stored procedures.
+	// Containers enables requests for items, one at a time, in batches, and in stored procedures.
 	Containers bool
-	// Views are of a table that is written to with statements of every kind.
+	// Views enables materialized views of a table that is written with all kinds of statements.
 	Views bool
 }
 
-// Usual is what every seed has.
+// Usual holds the faults and workloads of every seed.
 var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true,
 	Rough:    true,
 	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true, Growth: true, Strikes: true,
 	Presses: true}
 
-// Report is what a run came to.
+// Report is the result of a run.
 type Report struct {
 	Scenario Scenario
 	Trace    uint64
 	Duration time.Duration
 	Counts   Counts
-	// Failures are the violations found; empty for a good run.
+	// Failures holds the violations found. It is empty for a successful run.
 	Failures []string
-	// Unchecked are the keys whose history took porcupine too long.
+	// Unchecked is the number of keys whose histories porcupine could not check in time.
 	Unchecked int
 }
 
-// Counts of what happened.
+// Counts holds the numbers of events in a run.
 type Counts struct {
 	world.Faults
 	Events, Acked, Unknown, IndexReads int
@@ -97,56 +99,60 @@ type Counts struct {
 	Quiesced, Leaders                  int
 	Compared, Updates, Sweeps, Asked   int
 	Batches, Replayed, Scans           int
-	// Departures are orderly ends; Skewed counts how often a node found its own clock wrong, or right again.
+	// Departures counts orderly shutdowns. Skewed counts changes of a node's verdict that its own clock is wrong.
 	Departures, Skewed int
-	// RefusedStarts are those on directories that must not be used.
+	// RefusedStarts counts rejected starts on directories that must not be used.
 	RefusedStarts int
-	// Changes of the schema were answered, Built indexes are complete, Finds went by one; Stale statements were planned
-	// anew.
+	// Changes counts schema changes with a response. Built counts completed indexes. Finds counts reads through an
+	// index. Stale counts statements that were planned again.
 	Changes, Built, Finds, Stale int
-	// Repeats are attempts beyond the first, Forwarded those at other nodes.
+	// Repeats counts attempts after the first one. Forwarded counts attempts on other nodes.
 	Repeats, Forwarded int
-	// Of HereAsked reads at ONE HereReads were served on the spot, FollowerReads of them by replicas that did not lead.
-	// Told are answers to followers that serve linearizable reads.
+	// HereAsked counts reads at ONE on the client's node. HereReads counts those reads that the node served, and
+	// FollowerReads those that a follower served. Told counts responses to followers that serve linearizable reads.
 	HereAsked, HereReads, FollowerReads, Told int
-	// Splits were ordered, Divided are those that the map has in the end, RecalledSplits were taken back.
+	// Splits counts ordered splits. Divided counts the splits in the final map. RecalledSplits counts canceled splits.
 	Splits, Divided, RecalledSplits int
-	// Merges were ordered, Merged are those that were carried out, Recalled those that were taken back.
+	// Merges counts ordered merges, Merged completed merges, and Recalled canceled merges.
 	Merges, Merged, Recalled int
-	// SizeSplits, LoadSplits, KeySplits and AutoMerges were ordered by the partitions' leaders.
+	// SizeSplits, LoadSplits, KeySplits, and AutoMerges count the automatic changes that the partitions' leaders
+	// ordered.
 	SizeSplits, LoadSplits, KeySplits, AutoMerges int
-	// Struck are the crashes of nodes by the step at which one of their partitions was. ChangedAmid are changes of the
-	// schema and truncations that were asked for at one.
+	// Struck counts crashes of nodes by the step of one of their partitions. ChangedAmid counts schema changes and
+	// truncations that were requested at a step.
 	Struck      Steps
 	Presses     int
 	Halfway     Halfway
 	ChangedAmid int
-	// Spent are the request units that a table with a throughput gave, Throttled the requests that it refused. Provided
-	// are the splits that its throughput asked for.
+	// Spent is the number of request units that a table with provisioned throughput granted. Throttled counts rejected
+	// requests. Provided counts the splits that the throughput required.
 	Spent, Throttled, Provided int
-	// Transactions were answered.
+	// Transactions counts transactions with a response.
 	Transactions int
-	// Items are requests for items that were answered; of them ItemBatches and Procedures have changed or seen
-	// something, and Thrown are procedures that threw.
+	// Items counts item requests with a response. ItemBatches and Procedures count the batches and procedures that
+	// changed or read something. Thrown counts procedures that threw.
 	Items, ItemBatches, Procedures, Thrown int
-	// Triggered are operations with triggers, Repelled those of them that were refused, Cleared deletions of all items
-	// of a key. Expired are items with a time to live that were seen to be gone.
+	// Triggered counts operations with triggers. Repelled counts rejected operations with triggers. Cleared counts
+	// deletions of all items of a key. Expired counts items that were seen to have expired.
 	Triggered, Repelled, Cleared, Expired int
-	// ChangePages are pages of the change feed, Rereads those that a reader forgot, FeedSplits readers that became two;
-	// Searches are pages of queries by the index, IndexHits what it found, ItemSweeps walks over its entries.
+	// ChangePages counts pages of the change feed, Rereads the pages that a reader discarded, and FeedSplits the
+	// readers that divided. Searches counts pages of index queries, IndexHits their results, and ItemSweeps the sweeps
+	// of index entries.
 	ChangePages, Rereads, FeedSplits, Searches, IndexHits, ItemSweeps int
-	// DedupeSweeps are dedupe records that were swept, Stragglers requests that were carried out late.
+	// DedupeSweeps counts swept dedupe records. Stragglers counts requests that were executed late.
 	DedupeSweeps, Stragglers int
-	// FeedWrites are statements to tables with a feed that were answered, FeedPages pages of the feeds, FeedRereads
-	// those that a reader forgot, FeedDivisions readers that became two, FeedSweeps rounds over what nobody can see.
+	// FeedWrites counts statements to tables with a feed that have a response, and FeedPages counts pages of the
+	// feeds. FeedRereads counts pages that a reader discarded, FeedDivisions readers that divided, and FeedSweeps
+	// sweeps of invisible data.
 	FeedWrites, FeedPages, FeedRereads, FeedDivisions, FeedSweeps int
-	// BaseWrites are statements about the base of views that were carried out, ViewRows what the views had in the end.
+	// BaseWrites counts executed statements on the base table of views. ViewRows counts the final rows of the views.
 	BaseWrites, ViewRows int
-	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
+	// Discards counts snapshots that arrived and were not needed. Unwanted counts snapshots that did not need to be
+	// sent.
 	Discards, Unwanted int
 }
 
-// Sum is how much went wrong.
+// Sum returns the total number of faults.
 func (c *Counts) Sum() int { return c.Faults.Sum() + c.Transfers + c.Wipes + c.Asked }
 
 func (r *Report) String() string {
@@ -161,12 +167,13 @@ func (r *Report) String() string {
 	)
 }
 
-// Shape of the cluster.
+// The shape of the cluster.
 const (
 	nodeCount  = 5
 	voterCount = 4
 	healAfter  = 2500 * time.Millisecond
-	// clientsAfter is for how long clients go on when all is well again; nothing slows them down then, so it is dear.
+	// clientsAfter is the time during which clients continue after the faults have ended. Clients are not slowed down
+	// by faults then, so this time is expensive.
 	clientsAfter = 1500 * time.Millisecond
 	tick         = 50 * time.Millisecond
 	elections    = 20
@@ -179,27 +186,27 @@ type simulation struct {
 	nodes  []*node
 	counts Counts
 	hist   history
-	// finished is set when clients end.
+	// finished is set when the clients end.
 	finished bool
-	// hot is a key that clients prefer until then, for what is amiss with it would go unseen: it is led by a node that
-	// refuses connections.
+	// hot is a key that clients prefer until the given time. Its leader refuses connections, which clients could
+	// otherwise fail to notice.
 	hot     string
 	refused *node
 	until   time.Duration
-	// hashes of groups at applied indexes, as first seen.
+	// hashes holds the hashes of groups by applied index, when they were first seen.
 	hashes map[stateAt]uint64
-	// applied are the writes that have an id, with their places in the logs.
+	// applied holds the writes that have an ID with their places in the logs.
 	applied map[written]place
-	// born is the map as it was in the beginning.
+	// born is the initial map.
 	born     *topology.Snapshot
 	batches  *write.BatchLog
 	records  []command.Record
 	grow     grow
 	spending spending
 	strikes  strikes
-	// halfway are the crashes within a step until now.
+	// halfway is the number of crashes within a step so far.
 	halfway int
-	// pressed are the partitions whose merges are or were pressed.
+	// pressed holds the partitions whose merges are or have been stressed.
 	pressed map[spanAt]bool
 	items   itemsRun
 	feeds   feedRun
@@ -207,7 +214,7 @@ type simulation struct {
 
 type stateAt struct{ partition, applied, epoch, frozen uint64 }
 
-// Run simulates one plan.
+// Run simulates a scenario.
 func Run(p Scenario) *Report {
 	if p.Length == 0 {
 		p.Length = 20 * time.Second
@@ -232,7 +239,7 @@ func Run(p Scenario) *Report {
 	if p.With.Merges {
 		w.After(4*time.Second, w.mergeSomething)
 	}
-	// After the faults everything heals; clients go on for a while, then every key is read once more.
+	// After the phase with faults, all faults end. Clients continue for a while; then every key is read once more.
 	w.After(p.Length, w.heal)
 	w.After(p.Length+4*time.Second, w.wrongClock)
 	w.After(p.Length+4*time.Second, w.checkDamage)
@@ -254,7 +261,7 @@ func Run(p Scenario) *Report {
 	}
 	end := p.Length + 20*time.Second
 	for w.World.Run(end); len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second; w.World.Run(end) {
-		end += 100 * time.Millisecond // an entry is on its way: a change of the records, or a new leader's first
+		end += 100 * time.Millisecond // an entry is in flight: a metadata change or the first entry of a new leader
 	}
 	r := &Report{Scenario: p, Duration: w.Now}
 	if len(w.Failures) == 0 {
@@ -272,7 +279,7 @@ func Run(p Scenario) *Report {
 	return r
 }
 
-// begin makes the nodes and the first map.
+// begin creates the nodes and the first map.
 func (w *simulation) begin() {
 	for _, m := range w.Machines {
 		w.nodes = append(w.nodes, newNode(w, m))
@@ -286,7 +293,8 @@ func (w *simulation) begin() {
 	}
 }
 
-// firstMap cuts the tables: most replica sets have four voters, one of them has a single one, and grows.
+// firstMap divides the tables into partitions. Most replica sets have four voters; one starts with a single voter and
+// grows.
 func (w *simulation) firstMap() (err error) {
 	at := w.placesFrom
 	m := topology.New().WithLevel(feature.Known.Newest)
@@ -311,7 +319,7 @@ func (w *simulation) firstMap() (err error) {
 	return w.firstRecords()
 }
 
-// placesFrom are so many nodes, from one of them on.
+// placesFrom returns n nodes, starting at first.
 func (w *simulation) placesFrom(first, n int) []topology.Place {
 	p := topology.Place{Region: region}
 	for i := range n {
@@ -320,7 +328,7 @@ func (w *simulation) placesFrom(first, n int) []topology.Place {
 	return []topology.Place{p}
 }
 
-// pieces are two halves of a table.
+// pieces returns the two halves of a table.
 func (w *simulation) pieces(i int) []topology.Piece {
 	out := topology.Equal(2, w.placesFrom(i, voterCount))
 	out[1].Places = w.placesFrom(i+2, voterCount)

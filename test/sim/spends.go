@@ -30,57 +30,62 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// The table with a throughput, which is lowThroughput or highThroughput: partitions are made and merged by it. Shares
-// never fall below 3,000, so nothing is saved for longer than spareFor.
+// The table with provisioned throughput alternates between lowThroughput and highThroughput, which determine its
+// number of partitions. Shares never fall below 3,000, so unused throughput is saved for at most spareFor.
 const (
 	spentKeyspace  = "spent"
 	spentTable     = "t"
 	lowThroughput  = 12_000
 	highThroughput = 24_000
 	leastShare     = 3_000
-	// spenders ask for it on each node: one reads, and the others write writeRows rows, of 5 request units each.
+	// spenders is the number of clients on each node that use the throughput. One of them reads; the others write
+	// writeRows rows, which cost 5 request units each.
 	spenders  = 4
 	writeRows = 20
-	// fatKeys have rows that cost 6 request units to read, by whoever has lent or borrowed them.
+	// fatKeys is the number of keys whose rows cost 6 request units to read, regardless of the partition that lent or
+	// borrowed the units.
 	fatKeys  = 4
 	fatBytes = 60 << 10
-	// slices of the ring for which it is checked, alone and in all stretches, what was given.
+	// ringSlices is the number of ring slices. The granted units are checked for each slice and for each range of
+	// adjacent slices.
 	ringSlices = 8
 	checkEvery = 10 * time.Millisecond
-	// spareFor is what a leader may have to give at once that was not asked for long, beginFor a new one.
+	// spareFor bounds the unused throughput that a leader may grant immediately. beginFor is the bound for a new
+	// leader.
 	spareFor = 200 * time.Millisecond
 	beginFor = time.Second / 2
 )
 
-// dearest is what one request may take above what there is: the balance is a debt then.
+// dearest is the maximum by which one request may exceed the balance; the balance is negative afterward.
 const dearest = 5 * writeRows * float64(ru.Unit)
 
-// spending is what was taken of a throughput in a run.
+// spending records the use of a throughput in a run.
 type spending struct {
 	table uint32
-	// given is what was charged since the last check, by slice of the ring.
+	// given holds the units charged since the last check, by slice of the ring.
 	given [ringSlices]float64
-	// terms are the partitions that began to be led since then.
+	// terms holds the partitions that got a new leader since the last check.
 	terms []topology.PartitionID
-	// stretches are how far what was given is above what was due, in all stretches of slices; shares what was due at
-	// the last check.
+	// stretches holds the excess of granted over due units for all ranges of slices. shares holds the shares at the
+	// last check.
 	stretches [ringSlices][ringSlices]excess
 	shares    []share
 	busy      bool
 	dice      *rand.Rand
 }
 
-// share is what a partition may take, in parts of ru.Unit a second, and the slices that it reaches into.
+// share is the limit of a partition, in fractions of ru.Unit per second, with the slices that its range intersects.
 type share struct {
 	id          topology.PartitionID
 	first, last int
 	units       float64
 }
 
-// excess is the most that was given above what was due, of all windows that end now; spare is what of that is allowed.
+// excess is the maximum excess of granted over due units in all windows that end now. spare is the allowed part of the
+// excess.
 type excess struct{ above, spare float64 }
 
-// firstSpending makes the table, with the partitions that its throughput asks for.
+// firstSpending creates the table with the partitions that its throughput requires.
 func (w *simulation) firstSpending(s *meta.State) (*meta.State, error) {
 	replication := []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}
 	out := *s
@@ -110,10 +115,10 @@ func throughputs(units int) []schema.Property {
 	return []schema.Property{{Name: "throughput", Value: strconv.Itoa(units)}}
 }
 
-// spends reports whether a table is the one with a throughput.
+// spends reports whether a table is the table with provisioned throughput.
 func (w *simulation) spends(table uint32) bool { return table != 0 && table == w.spending.table }
 
-// provide tells the partitions of the node what they may take, as package node does.
+// provide sets the throughput limits of the node's partitions, as package node does.
 func (n *node) provide(old, s *meta.State) {
 	t := throughput.DividePerPartition(s)
 	if n.w.plan.Bugs.LateBound && old.Version == 0 {
@@ -127,7 +132,8 @@ func (n *node) provide(old, s *meta.State) {
 	n.parts.SetThroughputs(t)
 }
 
-// startSpending has clients ask for all that the throughput gives, the throughput changed, and its partitions split.
+// startSpending starts the clients that use the throughput, the changes of the throughput, and the splits of its
+// partitions.
 func (n *node) startSpending(ctx context.Context) {
 	w := n.w
 	if !w.plan.With.Throughput {
@@ -158,12 +164,12 @@ func (n *node) startSpending(ctx context.Context) {
 	})
 }
 
-// spendingPause draws from dice of their own: nothing else of a run changes.
+// spendingPause uses a separate random source, so that its draws do not change the rest of a run.
 func (w *simulation) spendingPause(most time.Duration) time.Duration {
 	return 1 + time.Duration(w.spending.dice.Int64N(int64(most)))
 }
 
-// alterThroughput changes it, if shares are large enough then.
+// alterThroughput changes the throughput if the resulting shares are large enough.
 func (n *node) alterThroughput(t *world.Task) {
 	w := n.w
 	state := n.state()
@@ -190,7 +196,7 @@ func (n *node) alterThroughput(t *world.Task) {
 	}
 }
 
-// splitSpent has a partition split in its middle, if the shares of its halves are large enough.
+// splitSpent splits a partition in its middle if the shares of the halves are large enough.
 func (n *node) splitSpent() {
 	w := n.w
 	err := n.update(func(s *meta.State) (*meta.State, error) {
@@ -213,7 +219,7 @@ func (n *node) splitSpent() {
 	}
 }
 
-// spend is one request: a write of several rows, or a read of many bytes.
+// spend makes one request: a write of several rows, or a read of many bytes.
 func (n *node) spend(t *world.Task, writes bool) {
 	w, dice := n.w, n.w.spending.dice
 	key := fmt.Sprint("f", dice.IntN(fatKeys))
@@ -272,7 +278,7 @@ func (n *node) spendWrite(t *world.Task, key string, rows, bytes int) (ru.Units,
 	return done.cost, end
 }
 
-// spender is the visitor or completion of a request, which is told what it costs.
+// spender is the visitor or completion of a request. It receives the cost of the request.
 type spender struct {
 	cost ru.Units
 	rows int
@@ -296,7 +302,8 @@ func (s *spender) Charge(u ru.Units) { s.cost += u }
 // Done implements command.Completion.
 func (s *spender) Done(err error) { s.end(err) }
 
-// sharesNow are what the partitions of the newest map may take, each by the most that a node which holds it knows.
+// sharesNow returns the limits of the partitions in the newest map. Each limit is the maximum that a node with a
+// replica knows.
 func (w *simulation) sharesNow() (out []share) {
 	m := w.newest().Topology
 	for _, p := range m.Partitions(w.spending.table) {
@@ -314,8 +321,8 @@ func (w *simulation) sharesNow() (out []share) {
 	return out
 }
 
-// shareBy is what a partition may take by some records, which may be older than the newest: an equal part, and half of
-// that if it is split already and they do not know that.
+// shareBy returns the limit of a partition according to a metadata state, which may be older than the newest. The
+// limit is an equal part, or half of an equal part if the partition has split since that state.
 func (w *simulation) shareBy(s *meta.State, p *topology.Partition, newest *topology.Snapshot) float64 {
 	ps := s.Topology.Partitions(w.spending.table)
 	if len(ps) == 0 {
@@ -332,8 +339,8 @@ func (w *simulation) shareBy(s *meta.State, p *topology.Partition, newest *topol
 	return each
 }
 
-// watchSpending checks every now and then that no window has been given more than what was due in it, with what is
-// allowed beyond: what leaders have to give at once, and a debt for each request under way.
+// watchSpending checks repeatedly that no window was granted more units than due plus the allowance. The allowance
+// covers the units that leaders may grant immediately and a debt for each request in flight.
 func (w *simulation) watchSpending() {
 	if w.finished {
 		return
@@ -355,7 +362,7 @@ func (w *simulation) watchSpending() {
 				e.spare = spare
 			}
 			if e.above > e.spare {
-				w.Fail("slices %d to %d of the ring were given %.0f request units more than is due, %.0f are allowed: %v",
+				w.Fail("ring slices %d to %d were granted %.0f request units more than due, the allowance is %.0f: %v",
 					first, last, e.above/float64(ru.Unit), e.spare/float64(ru.Unit), shares)
 			}
 		}
@@ -363,11 +370,11 @@ func (w *simulation) watchSpending() {
 	x.given, x.terms, x.shares = [ringSlices]float64{}, x.terms[:0], shares
 }
 
-// clockSlack is by how much clocks may go fast.
+// clockSlack is the maximum rate of a fast clock.
 const clockSlack = 1.05
 
-// due is what slices may be given between two checks, with what new leaders begin with, and what may be given at any
-// time beyond that.
+// due returns the units that slices may be granted between two checks, including the initial balance of new leaders.
+// spare is the additional amount that may be granted at any time.
 func (w *simulation) due(first, last int, now []share) (due, spare float64) {
 	x := &w.spending
 	debts := (spenders - 1) * nodeCount * dearest
@@ -376,7 +383,7 @@ func (w *simulation) due(first, last int, now []share) (due, spare float64) {
 			if s.last < first || s.first > last {
 				continue
 			}
-			// What both lists have is due once; where they differ, by the larger one.
+			// Shares in both lists count once. Where the lists differ, the larger share counts.
 			due += s.units * clockSlack * checkEvery.Seconds() / 2
 			spare += s.units * spareFor.Seconds() / 2
 			for _, id := range x.terms {
@@ -386,18 +393,19 @@ func (w *simulation) due(first, last int, now []share) (due, spare float64) {
 			}
 		}
 	}
-	// Debts are those at the end of a window, and those of what ended in it and began before.
+	// The debts include requests that are in flight at the end of a window, and requests that began before the window
+	// and ended in it.
 	return due, spare + 2*debts
 }
 
-// newTerm notes that a partition begins to be led.
+// newTerm records that a partition has a new leader.
 func (w *simulation) newTerm(id topology.PartitionID) {
 	if w.plan.With.Throughput {
 		w.spending.terms = append(w.spending.terms, id)
 	}
 }
 
-// beginSpending checks what is given, and has clients ask for it, from when the cluster is there.
+// beginSpending starts the checks and the clients once the cluster exists.
 func (w *simulation) beginSpending() {
 	if w.plan.With.Throughput {
 		w.After(checkEvery, w.watchSpending)
@@ -405,13 +413,13 @@ func (w *simulation) beginSpending() {
 	}
 }
 
-// turnSpending has clients ask for all they can get, or for little, by turns.
+// turnSpending alternates between clients that request as much as possible and clients that request little.
 func (w *simulation) turnSpending() {
 	w.spending.busy = !w.spending.busy
 	w.After(time.Second+w.spendingPause(5*time.Second), w.turnSpending)
 }
 
-// checkSpending checks that in the end there are as many partitions as the throughput needs, and that each has its
+// checkSpending checks that at the end the number of partitions matches the throughput and each partition has its
 // share.
 func (w *simulation) checkSpending() {
 	if !w.plan.With.Throughput {
@@ -421,7 +429,7 @@ func (w *simulation) checkSpending() {
 	ps := s.Topology.Partitions(w.spending.table)
 	units := s.Schema.Keyspace(spentKeyspace).Throughput(s.Schema.TableByID(w.spending.table)).Units
 	if len(ps) < int((units+9_999)/10_000) {
-		w.Fail("%d partitions for %d request units a second in the end", len(ps), units)
+		w.Fail("%d partitions at the end for %d request units per second", len(ps), units)
 	}
 	for _, p := range ps {
 		var r *partition.Replica
@@ -429,7 +437,7 @@ func (w *simulation) checkSpending() {
 			r = leader.parts.Replica(p.ID)
 		}
 		if want := min(units/int64(len(ps)), 10_000); r != nil && r.Throughput() != want && !w.plan.Bugs.Undivided {
-			w.Fail("partition %d may take %d request units a second in the end, %d are due", p.ID, r.Throughput(), want)
+			w.Fail("the final limit of partition %d is %d request units per second, want %d", p.ID, r.Throughput(), want)
 		}
 	}
 	for _, e := range s.History {

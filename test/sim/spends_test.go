@@ -4,17 +4,17 @@ package sim
 
 import "testing"
 
-// spendingHardships are those in which a table with a throughput is asked for all that it gives.
+// spendingHardships are the faults under which clients use the whole throughput of a table.
 var spendingHardships = Hardships{Throughput: true, Growth: true, Strikes: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true}
 
-// TestThroughputIsKept proves that no window of time gives more than a throughput provides and what is allowed beyond,
-// while nodes fail, partitions are split and merged by it, and it is changed itself.
+// TestThroughputIsKept checks that no window of time grants more than the provisioned throughput plus the allowance,
+// while nodes fail, partitions split and merge because of the throughput, and the throughput changes.
 func TestThroughputIsKept(t *testing.T) {
 	n, sum, _ := eachSeed(t, 3, 3, spendingHardships)
 	t.Logf("%d RU given, %d requests refused, %d splits asked for by the throughput, %d partitions came of splits, "+
 		"%d merges", sum.Spent, sum.Throttled, sum.Provided, sum.Divided, sum.Merged)
 	if n >= 3 && (sum.Spent == 0 || sum.Throttled == 0 || sum.Provided == 0 || sum.Merged == 0) {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests throughput")
 	}
 }

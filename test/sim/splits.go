@@ -14,10 +14,11 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// splitsMax bounds the splits of a run: logs, snapshots and the ends of histories are compared for each partition.
+// splitsMax is the maximum number of splits in a run. Logs, snapshots, and the ends of histories are compared for each
+// partition, so partitions are expensive.
 const splitsMax = 8
 
-// splitSomething has splits ordered every now and then, by nodes that may be cut off, until the world is calm.
+// splitSomething orders splits now and then until the calm phase begins. The ordering node may be cut off.
 func (w *simulation) splitSomething() {
 	if w.Calm || w.counts.Splits >= splitsMax {
 		return
@@ -28,7 +29,7 @@ func (w *simulation) splitSomething() {
 	}
 }
 
-// orderSplit has a partition split, as an operator would who is in a hurry.
+// orderSplit splits a partition, as an operator in a hurry would.
 func (n *node) orderSplit(*world.Task) {
 	w := n.w
 	var order split.Request
@@ -53,7 +54,7 @@ func (n *node) orderSplit(*world.Task) {
 	}
 }
 
-// splitPoint is the token of a key that clients use, the one after it, or any token of the partition.
+// splitPoint returns the token of a key that clients use, the next token, or any token of the partition.
 func (w *simulation) splitPoint(p *topology.Partition) topology.Position {
 	key := allKeys[w.Rand.IntN(len(allKeys))]
 	at := token.Hash([]byte(key)).Position()
@@ -75,7 +76,7 @@ func (w *simulation) splitPoint(p *topology.Partition) topology.Position {
 	return topology.Position{Ring: at}
 }
 
-// divided counts the partitions that came of splits, as the newest map has them.
+// divided returns the number of partitions in the newest map that splits have created.
 func (w *simulation) divided() (n int) {
 	for p := range w.newest().Topology.All() {
 		if p.Parent != 0 {
@@ -85,7 +86,8 @@ func (w *simulation) divided() (n int) {
 	return n
 }
 
-// checkSplits checks that in the end no split is under way, and that the tables of the map tile their rings.
+// checkSplits checks that at the end no split is in progress and each table's partitions cover the ring without
+// overlaps.
 func (w *simulation) checkSplits() {
 	m := w.newest().Topology
 	if err := m.Validate(); err != nil {
@@ -93,10 +95,10 @@ func (w *simulation) checkSplits() {
 	}
 	for p := range m.All() {
 		if p.Split != nil {
-			w.Fail("partition %d is still being split in the end", p.ID)
+			w.Fail("partition %d is still being split at the end", p.ID)
 		}
 		if p.Merge != nil {
-			w.Fail("partition %d is still being merged in the end: %+v", p.ID, *p.Merge)
+			w.Fail("partition %d is still being merged at the end: %+v", p.ID, *p.Merge)
 		}
 	}
 	for _, n := range w.nodes {
@@ -104,10 +106,10 @@ func (w *simulation) checkSplits() {
 		for _, r := range n.parts.Replicas() {
 			p := m.Partition(r.ID())
 			if p == nil || p.ID == topology.MetaPartition {
-				continue // what is left of it is not asked any more
+				continue // the old partition receives no more requests
 			}
 			if r.Frozen() != 0 {
-				w.Fail("node %d: partition %d is frozen in the end", n.ID, p.ID)
+				w.Fail("node %d: partition %d is frozen at the end", n.ID, p.ID)
 			}
 			if span, epoch := r.Span(); r.Table() != 0 && (epoch != p.Epoch || span.String() != p.Span.String()) {
 				w.Fail("node %d: partition %d holds %s at epoch %d, the map has %s at %d", n.ID, p.ID, span, epoch, p.Span,

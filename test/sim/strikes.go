@@ -11,21 +11,21 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// Steps count what happens while a partition is at a step of a split, a merge or a move.
+// Steps counts events by the step of a split, a merge, or a move that a partition has reached.
 type Steps struct {
-	// SplitOrdered: no replica has split; SplitApplied: one has, or has taken the order back, and the map does not know
-	// it. SplitRecalled: the order is taken back, and no replica has done either.
+	// SplitOrdered: no replica has split. SplitApplied: a replica has split or canceled the order, and the map does
+	// not show it yet. SplitRecalled: the order is canceled, and no replica has split or applied the cancellation.
 	SplitOrdered, SplitApplied, SplitRecalled int
-	// MergeOrdered: nothing is frozen. MergeFrozen: a replica of the right partition is; MergeReady: and the map knows
-	// of one. MergeDecided: all are, and no replica of the left one has merged; MergeApplied: one has. MergeThawing: it
-	// is taken back.
+	// MergeOrdered: no replica is frozen. MergeFrozen: a replica of the right partition is frozen. MergeReady: the map
+	// also shows a frozen replica. MergeDecided: all replicas are frozen, and no replica of the left partition has
+	// merged. MergeApplied: a replica has merged. MergeThawing: the merge is being canceled.
 	MergeOrdered, MergeFrozen, MergeReady, MergeDecided, MergeApplied, MergeThawing int
-	// MoveJoining: a replica is on its way in, MoveJoint: the old and the new members decide together, MoveLeaving: one
-	// is on its way out, and the others are there.
+	// MoveJoining: a new replica is being added. MoveJoint: the old and the new members decide together. MoveLeaving:
+	// the new replicas exist, and an old replica is being removed.
 	MoveJoining, MoveJoint, MoveLeaving int
 }
 
-// each calls f with all of them, and how they are called.
+// each calls f with the name and the address of each counter.
 func (s *Steps) each(f func(name string, n *int)) {
 	for _, e := range []struct {
 		name string
@@ -42,8 +42,8 @@ func (s *Steps) each(f func(name string, n *int)) {
 	}
 }
 
-// at is the counter of the step that a partition of the newest map is at, nil if nothing happens to it, or the other
-// partition of its merge has the step.
+// at returns the counter of the step that a partition of the newest map has reached. It returns nil if the partition
+// is at no step, or if the other partition of its merge has the step.
 func (s *Steps) at(w *simulation, p *topology.Partition) *int {
 	epoch, frozen := w.furthest(p.ID)
 	switch {
@@ -82,7 +82,7 @@ func (s *Steps) at(w *simulation, p *topology.Partition) *int {
 	return &s.MoveLeaving
 }
 
-// furthest is the highest epoch at which a replica of a partition is, and whether one is frozen.
+// furthest returns the highest epoch of a partition's replicas, and reports whether a replica is frozen.
 func (w *simulation) furthest(id topology.PartitionID) (epoch uint64, frozen bool) {
 	for _, n := range w.nodes {
 		if n.parts == nil {
@@ -96,7 +96,7 @@ func (w *simulation) furthest(id topology.PartitionID) (epoch uint64, frozen boo
 	return epoch, frozen
 }
 
-// stepsOf counts the steps at which partitions are that a node has a replica of.
+// stepsOf counts the steps of all partitions of which a node has a replica.
 func (w *simulation) stepsOf(n *node, to *Steps) {
 	m := w.newest().Topology
 	for p := range m.InMotion() {
@@ -109,19 +109,19 @@ func (w *simulation) stepsOf(n *node, to *Steps) {
 	}
 }
 
-// strikes is what is done to nodes just when a partition has come to another step.
+// strikes holds the state of the faults that are injected when a partition reaches another step.
 type strikes struct {
 	dice *rand.Rand
-	// seen is the step of each partition that is at one.
+	// seen holds the step of each partition that is at a step.
 	seen map[topology.PartitionID]string
 	n    int
 }
 
-// strikesMax bounds them in a run, but for those at splits that are taken back, which are few: nothing would come to
-// its end.
+// strikesMax is the maximum number of these faults in a run; more would prevent progress. Faults at canceled splits
+// are rare and do not count.
 const strikesMax = 8
 
-// watchSteps is called when a node has applied something, and when there are new records.
+// watchSteps must be called when a node has applied an entry and when there is new metadata.
 func (w *simulation) watchSteps() {
 	if !w.plan.With.Strikes || w.Calm {
 		return
@@ -139,22 +139,22 @@ func (w *simulation) watchSteps() {
 			continue
 		}
 		*steps.at(w, p) = 1
-		odd := 3 // of one strike in as many
+		odd := 3 // one strike in odd steps
 		if p.Merge == nil {
 			odd = 8
 		}
 		if p.Split != nil && p.Split.Canceled {
-			odd = 1 // few are
+			odd = 1 // these steps are rare
 		}
 		if p.Merge == nil && p.Split == nil {
-			odd = 40 // there is always a replica on its way
+			odd = 40 // a replica is moving most of the time
 		}
 		steps.each(func(name string, n *int) {
 			if *n > 0 {
 				now[p.ID] = name
 			}
 		})
-		if w.plan.Bugs.RightByMap { // it shows where the first node that has merged crashes, and the map does not know
+		if w.plan.Bugs.RightByMap { // shows if the first node that has merged crashes before the map changes
 			if odd = 1; steps.MergeApplied == 0 {
 				continue
 			}
@@ -176,10 +176,10 @@ func (w *simulation) watchSteps() {
 	}
 }
 
-// crashes is none of the rarer strikes.
+// crashes is a draw that makes strike crash the node: a value that no other fault has.
 const crashes = 8
 
-// strike does something to a node that has a replica of a partition, or to its table, now or soon.
+// strike injects a fault into a node that has a replica of a partition, or changes its table, now or soon.
 func (w *simulation) strike(p *topology.Partition, step string) {
 	dice := w.strikes.dice
 	set := p.Sets[0].Replicas
@@ -197,7 +197,7 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 	}
 	if by := w.nodes[dice.IntN(nodeCount)]; p.Split != nil && !p.Split.Canceled && by != n && by.keeper != nil &&
 		dice.IntN(2) == 0 {
-		by.cancel(p.Table, p.ID) // in time, as a rule, where the leader is struck
+		by.cancel(p.Table, p.ID) // usually in time if the leader is the target
 	}
 	if n == nil || n.Host == nil || w.spares(n) {
 		return
@@ -207,9 +207,9 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 		switch weather := w.Weather(n.Machine, n.crash, n.restart); {
 		case w.Calm || n.Host == nil:
 		case what == 0:
-			weather[1]() // it is cut off
+			weather[1]() // partitions the node from the network
 		case what == 1:
-			weather[2]() // it pauses
+			weather[2]() // pauses the node
 		case what == 2 && w.quietOtherwise():
 			w.wipe(n)
 		case what == 3:
@@ -222,7 +222,7 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 	})
 }
 
-// changeAmid truncates a table, drops it, or has an index of it built or dropped.
+// changeAmid truncates or drops a table, or creates or drops an index of it.
 func (w *simulation) changeAmid(n *node, id uint32) {
 	c := []change{createIndex, createIndex, dropIndex, dropTable, dropTable}[w.strikes.dice.IntN(5)]
 	truncate := w.strikes.dice.IntN(3) == 0

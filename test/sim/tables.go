@@ -25,7 +25,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// The tables that come and go: k is their key, v has an index now and then, x is a column that comes and goes.
+// The tables that are created and dropped during a run. k is the key, v is sometimes indexed, and x is a column that
+// is added and dropped.
 const keyspace = "ks"
 
 var (
@@ -33,7 +34,7 @@ var (
 	tableKeys  = []string{"k0", "k1", "k2", "k3", "k4", "k5"}
 )
 
-// change is a change of the schema.
+// change is a kind of schema change.
 type change uint8
 
 const (
@@ -49,7 +50,7 @@ func (c change) String() string {
 	return [...]string{"create table", "drop table", "add column", "drop column", "create index", "drop index"}[c]
 }
 
-// changeEnd is how a change ended.
+// changeEnd is the outcome of a change.
 type changeEnd uint8
 
 const (
@@ -58,7 +59,7 @@ const (
 	refused
 )
 
-// alteration is a change that somebody asked for.
+// alteration is a schema change that a client requested.
 type alteration struct {
 	table         string
 	change        change
@@ -66,10 +67,10 @@ type alteration struct {
 	called, ended time.Duration
 }
 
-// outline is what a table has.
+// outline describes a table: whether it exists, and whether it has the column and the index.
 type outline struct{ there, column, index bool }
 
-// after is the outline after a change; ok is false if the change is to be refused.
+// after returns the outline after a change. ok is false if the change must be rejected.
 func (s outline) after(c change) (next outline, ok bool) {
 	if c == createTable {
 		return outline{there: true}, !s.there
@@ -90,8 +91,7 @@ func (s outline) after(c change) (next outline, ok bool) {
 	return next, ok
 }
 
-// shapes is the model of a table's schema: changes take effect one after the other, and those that do not fit are
-// refused.
+// shapes models a table's schema: changes take effect one after the other, and invalid changes are rejected.
 var shapes = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{outline{there: true}} },
 	Step: func(state, in, out any) []any {
@@ -110,7 +110,7 @@ var shapes = porcupine.NondeterministicModel{
 	DescribeOperation: func(in, out any) string { return fmt.Sprint(in, " ", out) },
 }
 
-// of returns the statement's change for a table.
+// of returns the schema change for a table.
 func (c change) of(n *node, table string) schema.Change {
 	var id schema.UUID
 	for i := range id {
@@ -140,7 +140,7 @@ func (c change) of(n *node, table string) schema.Change {
 	return &schema.DropIndex{Stamp: stamp, Keyspace: keyspace, Name: "i" + table}
 }
 
-// firstTables are there from the beginning, each in two partitions.
+// firstTables creates the initial tables, each in two partitions.
 func (w *simulation) firstTables(s *meta.State) (*meta.State, error) {
 	replication := []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}
 	changes := []schema.Change{&schema.CreateKeyspace{
@@ -167,7 +167,7 @@ func (w *simulation) firstTables(s *meta.State) (*meta.State, error) {
 	return &out, nil
 }
 
-// startSchema changes the schema now and then, and writes to the tables that come and go.
+// startSchema changes the schema now and then, and writes to the tables.
 func (n *node) startSchema() {
 	w := n.w
 	if !w.plan.With.Schema {
@@ -175,7 +175,7 @@ func (n *node) startSchema() {
 	}
 	n.Spawn(func(t *world.Task) {
 		for t.Sleep(w.Between(500*time.Millisecond, 7*time.Second)) && !w.finished && !w.Calm {
-			if n.state().Version > 0 { // a node without records lets no clients in
+			if n.state().Version > 0 { // a node without metadata accepts no clients
 				n.alter(t)
 			}
 		}
@@ -190,7 +190,7 @@ func (n *node) startSchema() {
 	})
 }
 
-// alter asks for a change that fits what the node knows, mostly.
+// alter requests a change that usually fits the schema that the node knows.
 func (n *node) alter(t *world.Task) {
 	w := n.w
 	name := tableNames[w.Rand.IntN(len(tableNames))]
@@ -198,7 +198,7 @@ func (n *node) alter(t *world.Task) {
 	if table := n.cat.Snapshot().Table(keyspace, name); table != nil {
 		s = outline{true, table.Column("x") != nil, len(table.Indexes) > 0}
 	}
-	// Indexes are made and dropped more often than anything else.
+	// Indexes are created and dropped more often than other objects.
 	c := []change{createIndex, createIndex, createIndex, createIndex, dropIndex, addColumn, dropColumn, createTable,
 		dropTable}[w.Rand.IntN(9)]
 	if _, ok := s.after(c); !ok && !w.OneIn(8) {
@@ -217,7 +217,7 @@ func (n *node) alter(t *world.Task) {
 	n.changeTable(t, name, c)
 }
 
-// changeTable asks for a change of a table.
+// changeTable requests a change of a table.
 func (n *node) changeTable(t *world.Task, name string, c change) {
 	w := n.w
 	a := &alteration{table: name, change: c, called: w.Now}
@@ -237,7 +237,7 @@ func (n *node) changeTable(t *world.Task, name string, c change) {
 	w.Note("node %d: %v %s: %v", n.ID, c, name, err)
 }
 
-// isRefusal reports whether an error says that a change does not fit the schema.
+// isRefusal reports whether an error states that a change does not fit the schema.
 func isRefusal(err error) bool {
 	var (
 		invalid *dberr.Invalid
@@ -247,7 +247,8 @@ func isRefusal(err error) bool {
 	return errors.As(err, &invalid) || errors.As(err, &config) || errors.As(err, &exists)
 }
 
-// loseCoordinator has another node's process end within a batch that it has just begun, so that others replay it.
+// loseCoordinator ends another node's process within a batch that it has just started, so that other nodes replay the
+// batch.
 func (n *node) loseCoordinator() {
 	w := n.w
 	other := w.nodes[w.Rand.IntN(nodeCount)]
@@ -266,7 +267,7 @@ func (n *node) loseCoordinator() {
 	})
 }
 
-// visit does something with a table.
+// visit makes a request to a table.
 func (c *client) visit(t *schema.Table) {
 	w := c.w
 	one := func() string { return nameOf(t, tableKeys[w.Rand.IntN(len(tableKeys))]) }
@@ -294,7 +295,7 @@ func (c *client) visit(t *schema.Table) {
 func (c *client) truncateTable(t *schema.Table) {
 	w := c.w
 	o := &op{client: c.id, kind: opTruncate, called: w.Now}
-	for _, k := range tableKeys { // twice: a coordinator that is not sure truncates again
+	for _, k := range tableKeys { // twice: an unsure coordinator truncates again
 		for range 2 {
 			o.parts = append(o.parts, &op{client: c.id, kind: opTruncate, key: nameOf(t, k), called: w.Now})
 		}
@@ -313,7 +314,7 @@ func (c *client) tableBatch(t *schema.Table) {
 	c.inTable(t, o, o.parts)
 }
 
-// find looks for a value by the index, if that is complete: in the history it is a look at each key.
+// find looks for a value through the index if the index is complete. The history contains a lookup of each key.
 func (c *client) find(t *schema.Table, value uint64) {
 	w := c.w
 	for _, ix := range t.SortedIndexes() {
@@ -330,7 +331,7 @@ func (c *client) find(t *schema.Table, value uint64) {
 	}
 }
 
-// inTable carries an operation out; what it is in the history are its parts.
+// inTable executes an operation. parts represents it in the history.
 func (c *client) inTable(t *schema.Table, o *op, parts []*op) {
 	w := c.w
 	for _, part := range parts {
@@ -340,7 +341,7 @@ func (c *client) inTable(t *schema.Table, o *op, parts []*op) {
 	s := w.newest().Schema
 	gone := s.TableByID(t.ID) == nil
 	if _, ix := s.IndexByID(o.index); o.index != 0 && ix == nil {
-		gone = true // a read by an index that is dropped meanwhile may find nothing
+		gone = true // a read through an index that is dropped in the meantime may find nothing
 	}
 	switch {
 	case c.t.Dead():
@@ -383,11 +384,11 @@ func (c *client) finishTable(o *op, parts []*op, a *answer) {
 	w.Note("client %d: %v in table %s", o.client, o.kind, parts[0].key)
 }
 
-// replanMax is how often a statement is planned anew because the table has changed.
+// replanMax is the maximum number of times that a statement is planned again because the table has changed.
 const replanMax = 50
 
-// askTable has the node's coordinator do it, planned for the schema as the node knows it, and again when that has
-// changed.
+// askTable sends an operation to the node's coordinator, planned for the schema that the node knows. It plans and
+// sends the operation again when the schema has changed.
 func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 	n, ctx, now := c.n, context.Background(), c.n.Wall().Unix()
 	for range replanMax {
@@ -425,7 +426,7 @@ func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 		if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {
 			a.err = err
 			if !c.t.Dead() {
-				c.w.Fail("client %d: %v has no answer: %v", c.id, o.kind, err)
+				c.w.Fail("client %d: %v has no response: %v", c.id, o.kind, err)
 			}
 			return a
 		}
@@ -434,11 +435,11 @@ func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 		}
 		c.w.counts.Stale++
 	}
-	a.err = &dberr.Overloaded{} // it was refused each time
+	a.err = &dberr.Overloaded{} // rejected every time
 	return a
 }
 
-// planned is a row of a table with its index entries, as a statement that is bound to a schema has them.
+// planned returns a row of a table with its index entries, as a bound statement writes them.
 func planned(s *schema.Schema, table uint32, o *op) (command.Mutation, error) {
 	t := s.TableByID(table)
 	if t == nil {
@@ -458,12 +459,12 @@ func planned(s *schema.Schema, table uint32, o *op) (command.Mutation, error) {
 	return c.Mutation, err
 }
 
-// nameOf is the name of a key of a table in the history, nameOfKey the key.
+// nameOf returns the name of a table's key in the history. nameOfKey returns the key.
 func nameOf(t *schema.Table, key string) string { return fmt.Sprintf("t%06d/%s", t.ID, key) }
 
 func nameOfKey(name string) string { return name[len(name)-2:] }
 
-// newest is the newest state of the records that anybody has.
+// newest returns the newest metadata state that any node knows.
 func (w *simulation) newest() *meta.State {
 	newest := meta.Empty()
 	for _, n := range w.nodes {
@@ -474,7 +475,7 @@ func (w *simulation) newest() *meta.State {
 	return newest
 }
 
-// lastFinds reads all rows of the tables that are there in the end, and by their indexes each value that was found.
+// lastFinds reads all rows of the tables that exist at the end, and finds each value through their indexes.
 func (w *simulation) lastFinds() {
 	for _, name := range tableNames {
 		t := w.newest().Schema.Table(keyspace, name)
@@ -491,7 +492,7 @@ func (w *simulation) lastFinds() {
 			}
 			for _, ix := range t.SortedIndexes() {
 				if n.builder.Building(ix) {
-					w.Fail("index %d of table %s is not complete in the end", ix.ID, name)
+					w.Fail("index %d of table %s is not complete at the end", ix.ID, name)
 				}
 			}
 			for _, k := range tableKeys {
@@ -501,8 +502,8 @@ func (w *simulation) lastFinds() {
 	}
 }
 
-// checkSchema checks that all nodes have one schema in the end, and that the answers to all changes fit one order of
-// them.
+// checkSchema checks that at the end all nodes have the same schema, and that the responses to all changes fit one
+// order of the changes.
 func (w *simulation) checkSchema() {
 	newest := w.newest()
 	for _, n := range w.nodes {
@@ -513,7 +514,7 @@ func (w *simulation) checkSchema() {
 		}
 	}
 	if left := slices.Collect(maps.Keys(newest.Building)); len(left) > 0 {
-		w.Fail("indexes %v are still to be built in the end", left)
+		w.Fail("indexes %v are not built at the end", left)
 	}
 	for _, name := range tableNames {
 		var ops []porcupine.Operation
@@ -526,14 +527,14 @@ func (w *simulation) checkSchema() {
 			case unknown:
 				end = 1 << 62
 			case refused:
-				call = 0 // by what the node knows, which may be old
+				call = 0 // the node may know only an old schema
 			}
 			ops = append(ops, porcupine.Operation{ClientId: i, Input: a.change, Call: int64(call), Output: a.answer,
 				Return: int64(end)})
 		}
 		model := shapes.ToModel()
 		if porcupine.CheckOperationsTimeout(model, ops, 10*time.Second) == porcupine.Illegal {
-			w.Fail("no order of the changes of table %s explains their answers", name)
+			w.Fail("no order of the changes of table %s explains their results", name)
 			for _, a := range w.hist.alterations {
 				w.Note("%+v", *a)
 			}

@@ -22,30 +22,31 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// Transactions read some rows of a logical partition, one after the other or as a slice, and write others of it, each
-// with the same value, which is never used twice. Beside them there are blind writes of several rows, and reads of all.
-// That what all of them saw and did is one sequence of whole operations, each at a moment between its call and its
-// answer, is more than snapshot isolation: it excludes write skew, half of a transaction, and one that is done twice.
+// Transactions read some rows of a logical partition, one after the other or as a slice, and write other rows of it.
+// All writes of a transaction have the same value, and each value is used once. In addition, there are blind writes of
+// several rows, and reads of all rows. All operations must form one sequence of atomic operations, each at a point
+// between its call and its response. This is stronger than snapshot isolation: it excludes write skew, partially
+// applied transactions, and transactions that are applied twice.
 
-// transacted are the keys, and transactedRows how many rows each has.
+// transacted holds the keys. transactedRows is the number of rows of each key.
 var transacted = []string{"t0", "t1"}
 
 const transactedRows = 3
 
-// txn is one operation: a transaction, a blind write (of no reads), or a read from outside (of no writes).
+// txn is one operation: a transaction, a blind write without reads, or a read from outside without writes.
 type txn struct {
 	client int
 	key    string
-	// reads and writes are sets of rows, a bit for each. slice has them read at once.
+	// reads and writes are sets of rows with one bit per row. slice is set if the rows are read in one call.
 	reads, writes uint8
 	slice         bool
-	// outside says that it is no transaction.
+	// outside is set if the operation is not a transaction.
 	outside bool
-	// even has it write only if the first row that it reads is even.
+	// even makes the transaction write only if the first row that it reads has an even value.
 	even  bool
 	value uint64
 	seen  partitionState
-	// done says that its outcome is known.
+	// done is set when the outcome is known.
 	done          bool
 	called, ended time.Duration
 }
@@ -55,7 +56,7 @@ func (o *txn) String() string {
 		o.client, o.key, o.reads, o.writes, o.value, o.outside, o.slice, o.even, o.seen, o.called, o.ended, o.done)
 }
 
-// partitionState is what the rows of a key hold.
+// partitionState holds the values of a key's rows.
 type partitionState [transactedRows]uint64
 
 // startTransactions starts clients of transactions on a node.
@@ -86,7 +87,7 @@ func (w *simulation) drawTxn(client int) *txn {
 	return o
 }
 
-// transact has the node's coordinator carry out an operation, and notes how it ended.
+// transact executes an operation through the node's coordinator and records its outcome.
 func (n *node) transact(t *world.Task, o *txn) {
 	w := n.w
 	o.called = w.Now
@@ -113,7 +114,7 @@ func (n *node) transact(t *world.Task, o *txn) {
 	}
 	if e := t.Wait(func() bool { return told }, patience); e != nil && !told {
 		if err = e; !t.Dead() {
-			w.Fail("%v has no answer: %v", o, err)
+			w.Fail("%v has no response: %v", o, err)
 		}
 	}
 	o.ended = w.Now
@@ -121,7 +122,7 @@ func (n *node) transact(t *world.Task, o *txn) {
 	switch {
 	case o.done && d != nil:
 		if len(d.Result) != 8*transactedRows {
-			w.Fail("%v is answered by %d bytes", o, len(d.Result))
+			w.Fail("%v has a response of %d bytes", o, len(d.Result))
 			return
 		}
 		for i := range o.seen {
@@ -136,13 +137,13 @@ func (n *node) transact(t *world.Task, o *txn) {
 	}
 }
 
-// unknown reports whether an operation may have been carried out, or may yet be, after an error.
+// unknown reports whether an operation may have been executed, or may still be, after an error.
 func (o *txn) unknown(err error) bool {
 	_, late := errors.AsType[*dberr.WriteTimeout](err)
 	return o.writes != 0 && (late || errors.Is(err, sched.ErrEnded))
 }
 
-// refused reports whether an error is one that clients have to expect.
+// refused reports whether clients must expect an error.
 func (o *txn) refused(err error) bool {
 	_, unavailable := errors.AsType[*dberr.Unavailable](err)
 	_, overloaded := errors.AsType[*dberr.Overloaded](err)
@@ -150,7 +151,7 @@ func (o *txn) refused(err error) bool {
 	return unavailable || overloaded || late || o.outside || errors.Is(err, sched.ErrEnded)
 }
 
-// changes are the operands of what is written.
+// changes returns the write operations of the transaction.
 func (o *txn) changes() (ops []command.Op) {
 	for i := range transactedRows {
 		if o.writes&(1<<i) != 0 {
@@ -163,7 +164,7 @@ func (o *txn) changes() (ops []command.Op) {
 	return ops
 }
 
-// program is what travels to the leader.
+// program returns the encoded program that is sent to the leader.
 func (o *txn) program() []byte {
 	flags := byte(0)
 	if o.slice {
@@ -187,7 +188,7 @@ func (o *txn) writesOn(s *partitionState) bool {
 	return true
 }
 
-// transactions are the partition.Programs of a node.
+// transactions implements partition.Programs for a node.
 type transactions struct{ n *node }
 
 // Program implements partition.Programs.
@@ -204,7 +205,7 @@ type transactionRun struct {
 	c *command.Conditional
 }
 
-// Run implements partition.Program. Its node may be slow between what it does.
+// Run implements partition.Program. The node may be slow between its steps.
 func (r *transactionRun) Run(ctx context.Context, t *partition.Txn) ([]byte, error) {
 	m, w := &r.c.Mutation, r.n.w
 	v := &stateViewer{}
@@ -243,7 +244,7 @@ func (r *transactionRun) Run(ctx context.Context, t *partition.Txn) ([]byte, err
 	return out, nil
 }
 
-// stateViewer takes what a read passes on.
+// stateViewer collects the rows of a read.
 type stateViewer struct{ state partitionState }
 
 // Partition implements command.Visitor.
@@ -259,7 +260,7 @@ func (v *stateViewer) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// serial is the model of a logical partition: operations come one after the other, whole.
+// serial models a logical partition: operations execute atomically, one after the other.
 var serial = porcupine.Model{
 	Init: func() any { return partitionState{} },
 	Step: func(state, in, _ any) (bool, any) {
@@ -281,20 +282,20 @@ var serial = porcupine.Model{
 	DescribeOperation: func(in, _ any) string { return in.(*txn).String() },
 }
 
-// lastTransactedReads reads all once more when all is calm.
+// lastTransactedReads reads all rows once more after the faults have ended.
 func (w *simulation) lastTransactedReads() {
 	for _, key := range transacted {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
 		n.Spawn(func(t *world.Task) {
 			o := &txn{client: lastReader, key: key, outside: true, reads: 1<<transactedRows - 1}
 			if n.transact(t, o); !o.done {
-				w.Fail("no last read of %s", key)
+				w.Fail("the final read of %s failed", key)
 			}
 		})
 	}
 }
 
-// checkTransactions checks the histories of all keys; it returns how many took too long.
+// checkTransactions checks the histories of all keys. It returns the number of keys whose check timed out.
 func (w *simulation) checkTransactions() (unchecked int) {
 	seen := map[uint64]bool{}
 	for _, o := range w.hist.txns {
@@ -305,7 +306,7 @@ func (w *simulation) checkTransactions() (unchecked int) {
 	byKey := map[string][]porcupine.Operation{}
 	for _, o := range w.hist.txns {
 		if o.reads|o.writes == 0 || !o.done && (o.writes == 0 || !seen[o.value]) {
-			continue // of what is unknown and was never seen it does not matter
+			continue // an unknown outcome that was never seen does not matter
 		}
 		end := int64(math.MaxInt64)
 		if o.done {

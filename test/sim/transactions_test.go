@@ -4,18 +4,19 @@ package sim
 
 import "testing"
 
-// transactingHardships are those in which transactions are checked: everything that moves leaders and partitions.
+// transactingHardships are the faults under which transactions are checked: everything that moves leaders and
+// partitions.
 var transactingHardships = Hardships{Transactions: true, Splits: true, Merges: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
-// TestTransactionsAreSerializable proves that transactions, blind writes and reads of a logical partition are one
-// sequence, each whole and once, in the order of calls and answers, while nodes fail and partitions are split, merged
-// and moved.
+// TestTransactionsAreSerializable checks that transactions, blind writes, and reads of a logical partition form one
+// sequence while nodes fail and partitions split, merge, and move. Each operation must be atomic, execute once, and
+// fit the order of calls and responses.
 func TestTransactionsAreSerializable(t *testing.T) {
 	n, sum, unchecked := eachSeed(t, 8, 3, transactingHardships)
 	t.Logf("%d transactions in %d seeds, %d faults, %d partitions came of splits, %d merges, %d keys unchecked",
 		sum.Transactions, n, sum.Sum(), sum.Divided, sum.Merged, unchecked)
 	if sum.Transactions == 0 || n >= 3 && (sum.Divided == 0 || sum.Merged == 0) {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests transactions")
 	}
 }

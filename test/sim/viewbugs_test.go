@@ -6,8 +6,8 @@ package sim
 
 import "github.com/ilion-db/ilion/test/sim/planted"
 
-// viewEdits are the places where TestMutationsAreFound plants mistakes in how views follow: at least one for each way
-// in which a view is maintained.
+// viewEdits returns the mutations of view maintenance that TestMutationsAreFound plants: at least one for each method
+// of maintaining a view.
 func viewEdits() []planted.Edit {
 	const view, write, storage = "../../internal/query/view/", "../../internal/query/write/view.go",
 		"../../internal/replica/storage/"
@@ -45,7 +45,7 @@ func viewEdits() []planted.Edit {
 	}
 }
 
-// viewMistakes are what they come to, by the names under which the seeds that find them are kept.
+// viewMistakes returns the mutations of views by the names under which their seeds are stored.
 func viewMistakes() (out []mistake) {
 	const only = "Views,Splits,Merges,Strikes,Lost,Suspends,Refusals,Rough,LongPauses"
 	for _, m := range []struct{ name, mistake string }{

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// shownIn says which rows of the base each view shows; nothing of the product is asked.
+// shownIn determines which rows of the base each view shows. It does not use product code.
 var shownIn = map[string]func(base map[string]string) bool{
 	"by_v": func(base map[string]string) bool { return base["v"] != "" },
 	"by_c": func(map[string]string) bool { return true },
@@ -28,13 +28,13 @@ var shownIn = map[string]func(base map[string]string) bool{
 	"late": func(base map[string]string) bool { return base["w"] != "" && base["v"] != "" },
 }
 
-// lastViewReads has every view compared with its base when all is calm: hints must be gone, and what both show, at once
-// and at later moments, at which more has expired, the same.
+// lastViewReads compares every view with its base after the faults have ended. All hints must be gone. View and base
+// must match immediately and at later times, at which more cells have expired.
 func (w *simulation) lastViewReads() {
 	n := w.nodes[w.Rand.IntN(nodeCount)]
 	n.Spawn(func(t *world.Task) {
 		if err := t.Wait(func() bool { return w.hintsLeft() == 0 }, 2*time.Second); err != nil && w.hintsLeft() > 0 {
-			w.Fail("%d hints of views are left: %v", w.hintsLeft(), err)
+			w.Fail("%d view hints remain: %v", w.hintsLeft(), err)
 			return
 		}
 		ks := n.cat.Snapshot().Keyspaces[seen]
@@ -42,13 +42,13 @@ func (w *simulation) lastViewReads() {
 			now := n.Wall().Unix() + later
 			base, err := n.rowsAt(ks.Tables["base"], now)
 			if err != nil {
-				w.Fail("no last read of the base of views: %v", err)
+				w.Fail("the final read of the base table failed: %v", err)
 				return
 			}
 			for _, v := range ks.ViewsOf("base") {
 				rows, err := n.rowsAt(v, now)
 				if err != nil {
-					w.Fail("no last read of view %s: %v", v.Name, err)
+					w.Fail("the final read of view %s failed: %v", v.Name, err)
 					return
 				}
 				w.compareView(v, base, rows, later)
@@ -57,7 +57,7 @@ func (w *simulation) lastViewReads() {
 	})
 }
 
-// hintsLeft counts what is due, where it is led.
+// hintsLeft returns the number of pending hints on their leaders.
 func (w *simulation) hintsLeft() (n int) {
 	for _, node := range w.nodes {
 		if node.views == nil {
@@ -90,12 +90,12 @@ func (w *simulation) compareView(v *schema.Table, base, rows []map[string]string
 	w.counts.ViewRows += len(rows)
 	for _, r := range slices.Sorted(maps.Keys(want)) {
 		if n := want[r]; n != 0 {
-			w.Fail("view %s, seen %d s later: %s is in the base %d times more than in the view", v.Name, later, r, n)
+			w.Fail("view %s, read %d s later: %s is in the base %d times more often than in the view", v.Name, later, r, n)
 		}
 	}
 }
 
-// rowsAt reads all rows of a table as of a second: the values by the names of the columns, "" for null.
+// rowsAt reads all rows of a table as of a second. It returns the values by column name, with "" for null.
 func (n *node) rowsAt(t *schema.Table, now int64) ([]map[string]string, error) {
 	v := &rowsViewer{table: t}
 	err := n.coord.Read(context.Background(), &command.Read{Table: t.ID, Range: token.Full, Level: dberr.Quorum,

@@ -26,14 +26,14 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// A base table and its materialized views: one moves rows by a regular column, one has key columns alone, one a WHERE
-// clause, and one is made while clients write. They write with statements of every kind; in the end each view has to be
-// equal to what the base says (viewcheck.go).
+// A base table and its materialized views: one view moves rows by a regular column, one has only key columns, one has
+// a WHERE clause, and one is created while clients write. The clients write with all kinds of statements. At the end,
+// each view must match the base table (viewcheck.go).
 const (
 	seen      = "seen"
 	lateView  = "late"
-	viewKeys  = 3 // partition keys of the base, from 0 on
-	viewRows  = 4 // clustering keys of each
+	viewKeys  = 3 // partition keys of the base table, starting at 0
+	viewRows  = 4 // clustering keys of each partition
 	viewPause = 90 * time.Millisecond
 )
 
@@ -50,7 +50,7 @@ var viewTables = []string{
 const lateText = "CREATE MATERIALIZED VIEW late AS SELECT k, c, v, w FROM base WHERE w IS NOT NULL AND v IS NOT NULL " +
 	"AND k IS NOT NULL AND c IS NOT NULL PRIMARY KEY ((w, c), k)"
 
-// viewDraft applies changes of the schema to a catalog alone.
+// viewDraft applies schema changes to a catalog only.
 type viewDraft struct{ cat *catalog.Catalog }
 
 // Apply implements ddl.Store.
@@ -62,7 +62,7 @@ func (d viewDraft) Apply(_ context.Context, c schema.Change, _ string) (*schema.
 	return s, events, err
 }
 
-// define carries out a statement that changes the schema.
+// define executes a statement that changes the schema.
 func define(cat *catalog.Catalog, store ddl.Store, now func() time.Time, text string) error {
 	stmt, _, err := parser.Parse(text)
 	if err != nil {
@@ -72,7 +72,7 @@ func define(cat *catalog.Catalog, store ddl.Store, now func() time.Time, text st
 	return err
 }
 
-// firstViews are there from the beginning, each table in two partitions.
+// firstViews creates the initial tables, each in two partitions.
 func (w *simulation) firstViews(s *meta.State) (*meta.State, error) {
 	out := *s
 	cat := catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
@@ -93,7 +93,7 @@ func (w *simulation) firstViews(s *meta.State) (*meta.State, error) {
 	return &out, nil
 }
 
-// keepViews makes what has views follow on a node, as package node does.
+// keepViews creates the components that maintain views on a node, as package node does.
 func (n *node) keepViews() {
 	if !n.w.plan.With.Views {
 		return
@@ -105,7 +105,7 @@ func (n *node) keepViews() {
 	s.Go(func() { n.views.Run(context.Background()) })
 }
 
-// entries are those that a row has in an index that is being built.
+// entries returns the entries of a row in an index that is being built.
 func (n *node) entries(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
 	if ks := n.cat.Snapshot().Keyspaces[t.Keyspace]; ix.Kind == schema.ViewKind && ks != nil {
 		return view.Entries(ks, t, ix, clustering, r)
@@ -113,7 +113,7 @@ func (n *node) entries(t *schema.Table, ix *schema.Index, key, clustering []byte
 	return expr.IndexOps(t, ix, key, clustering, r)
 }
 
-// startViews starts clients of the base table on a node, and somebody who makes one more view.
+// startViews starts clients of the base table on a node, and a task that creates one more view.
 func (n *node) startViews() {
 	w := n.w
 	if !w.plan.With.Views {
@@ -149,16 +149,16 @@ type answered func(err error)
 // Written implements write.Completion.
 func (f answered) Written(o *write.Outcome) { f(o.Err) }
 
-// baseNames finds the tables of a schema.
+// baseNames looks up the tables of a schema.
 type baseNames struct{ s *schema.Schema }
 
-// Release implements write.Names, as do the others.
+// Release implements write.Names.
 func (b baseNames) Release() *compat.Release { return compat.Cassandra50 }
 
-// Functions are none.
+// Functions implements write.Names.
 func (b baseNames) Functions() expr.Functions { return nil }
 
-// Table finds one of keyspace seen.
+// Table implements write.Names.
 func (b baseNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	ks := b.s.Keyspaces[seen]
 	if ks == nil || ks.Tables[name.Name.Name] == nil {
@@ -167,8 +167,8 @@ func (b baseNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.T
 	return ks, ks.Tables[name.Name.Name], nil
 }
 
-// carryOut has the node carry out a statement, planned for the schema as the node knows it, and again when that has
-// changed. What becomes of it does not matter: views have to follow the base all the same.
+// carryOut executes a statement on the node, planned for the schema that the node knows, and plans it again when the
+// schema has changed. The outcome does not matter: views must follow the base in any case.
 func (c *viewClient) carryOut(text string) {
 	w := c.n.w
 	for range replanMax {
@@ -216,14 +216,14 @@ func (c *viewClient) once(text string) error {
 	}
 	if e := c.t.Wait(func() bool { return told }, patience); e != nil && !told {
 		if !c.t.Dead() {
-			c.n.w.Fail("%s has no answer: %v", text, e)
+			c.n.w.Fail("%s has no response: %v", text, e)
 		}
 		return e
 	}
 	return err
 }
 
-// viewStatement draws a statement about the base table.
+// viewStatement draws a statement for the base table.
 func (w *simulation) viewStatement() string {
 	r := w.Rand
 	k, c := r.IntN(viewKeys), r.IntN(viewRows)
@@ -277,7 +277,7 @@ func (w *simulation) viewStatement() string {
 		return fmt.Sprintf("BEGIN BATCH UPDATE base SET v = %s %s; INSERT INTO base (k, c, w) VALUES (%d, %d, %d); "+
 			"DELETE w FROM base WHERE k = %d AND c = %d; APPLY BATCH", value(), at, (k+1)%viewKeys, c, r.IntN(3),
 			(k+2)%viewKeys, c)
-	case 18: // nobody writes to it again: what the build of a view leaves out stays out
+	case 18: // never written again, so that rows missed by a view build stay missing
 		return fmt.Sprintf("INSERT INTO base (k, c, v, w) VALUES (%d, %d, 1, 1)", 1000+w.hist.newValue(), c)
 	}
 	return fmt.Sprintf("BEGIN UNLOGGED BATCH UPDATE base SET v = %s %s; DELETE FROM base WHERE k = %d AND c = %d; "+

@@ -4,18 +4,18 @@ package sim
 
 import "testing"
 
-// viewHardships are those in which views are checked: everything that moves leaders and partitions.
+// viewHardships are the faults under which views are checked: everything that moves leaders and partitions.
 var viewHardships = Hardships{Views: true, Splits: true, Merges: true, Strikes: true, Lost: true, Suspends: true,
 	Refusals: true, Rough: true, LongPauses: true}
 
-// TestViewsAgree proves that materialized views are equal to what their base says, at quiescence and for every moment
-// after it, whatever statements were carried out or may have been, while nodes fail, partitions of base and views are
-// split, merged and moved, leaders change, and a view is built.
+// TestViewsAgree checks that materialized views match their base at quiescence and at every later time. The statements
+// may be executed or have unknown outcomes, while nodes fail, partitions of base and views split, merge, and move,
+// leaders change, and a view is built.
 func TestViewsAgree(t *testing.T) {
 	n, sum, _ := eachSeed(t, 8, 2, viewHardships)
 	t.Logf("%d statements about the base in %d seeds, %d rows of views, %d faults, %d partitions came of splits, %d merges, "+
 		"%d views built", sum.BaseWrites, n, sum.ViewRows, sum.Sum(), sum.Divided, sum.Merged, sum.Built)
 	if sum.BaseWrites == 0 || sum.ViewRows == 0 || n >= 8 && (sum.Divided == 0 || sum.Merged == 0 || sum.Built == 0) {
-		t.Error("the simulation does not test it any more")
+		t.Error("the simulation no longer tests views")
 	}
 }

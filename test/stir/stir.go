@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stir changes the physical partitions of tables while a test does something else: it splits, merges and moves
-// them at random, by a seed, through the orders that operators give.
+// Package stir changes the physical partitions of tables during a test: it splits, merges, and moves them at random,
+// based on a seed, with the orders that operators use.
 package stir
 
 import (
@@ -25,14 +25,15 @@ import (
 
 var digits = regexp.MustCompile(`-?[0-9]+`)
 
-// partitionsMax is how many partitions of a table there are at most, so that merges come as often as splits.
+// partitionsMax is the maximum number of partitions of a table. It makes merges as frequent as splits.
 const partitionsMax = 12
 
-// Stirrer changes partitions of the tables of users. Its methods may be called by any goroutine.
+// Stirrer changes partitions of user tables. It is safe for concurrent use.
 type Stirrer struct {
-	// Siblings has only partitions merge of which one has split off from the other. Set it before Stir is called.
+	// Siblings restricts merges to partitions one of which was split off from the other. Set it before the first call
+	// of Stir.
 	Siblings bool
-	// User and Password give the orders where users log in. Set them before Stir is called.
+	// User and Password are the credentials for orders if logins are required. Set them before the first call of Stir.
 	User, Password string
 
 	t    testing.TB
@@ -42,17 +43,17 @@ type Stirrer struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	ordered map[string]int
-	refused map[string]int // by their reasons
+	refused map[string]int // by reason
 }
 
-// New returns a Stirrer for nodes at HTTP addresses, which take orders from the machine itself. The end of the test
-// logs what it did.
+// New returns a Stirrer for nodes at HTTP addresses, which accept orders from the same machine. It logs its changes at
+// the end of the test.
 func New(t testing.TB, seed uint64, webs ...string) *Stirrer {
 	s := &Stirrer{t: t, webs: webs, http: &http.Client{Timeout: time.Minute}, rng: rand.New(rand.NewPCG(seed, 8)),
 		ordered: map[string]int{}, refused: map[string]int{}}
 	t.Cleanup(func() {
 		s.http.CloseIdleConnections()
-		t.Logf("seed %d: done or ordered %v", seed, s.ordered)
+		t.Logf("seed %d: completed or ordered %v", seed, s.ordered)
 		for _, why := range slices.Sorted(maps.Keys(s.refused)) {
 			t.Logf("refused %d times: %s", s.refused[why], why)
 		}
@@ -60,8 +61,8 @@ func New(t testing.TB, seed uint64, webs ...string) *Stirrer {
 	return s
 }
 
-// Stir changes one partition of a table whose name begins with a prefix, such as a keyspace with its dot. What is
-// refused is counted: a table may have been dropped meanwhile, or too many changes be under way.
+// Stir changes one partition of a table whose name begins with a prefix, such as a keyspace with its dot. It counts
+// rejected orders: a table may have been dropped, or too many changes may be in progress.
 func (s *Stirrer) Stir(prefix string) {
 	s.t.Helper()
 	web := s.webs[s.number(len(s.webs))]
@@ -95,8 +96,8 @@ func (s *Stirrer) Stir(prefix string) {
 	}
 }
 
-// order draws a change of a table. It waits for half of them; the others are under way when the next statement
-// comes.
+// order draws a change of a table. It waits for half of the changes; the other changes are in progress when the next
+// statement arrives.
 func (s *Stirrer) order(status *admin.Status, t *admin.TableStatus) (what, order string) {
 	i := s.number(len(t.Partitions))
 	p := &t.Partitions[i]
@@ -113,13 +114,13 @@ func (s *Stirrer) order(status *admin.Status, t *admin.TableStatus) (what, order
 			}
 		}
 		return "merge", fmt.Sprintf("partition=%d&with=%d", t.Partitions[i].ID, t.Partitions[i+1].ID) + wait
-	case n%2 == 0: // in the middle of its rows, which is refused where there are fewer than two
+	case n%2 == 0: // in the middle of its rows, which is rejected with fewer than two rows
 		return "split", fmt.Sprintf("partition=%d", p.ID) + wait
 	}
 	return "split", fmt.Sprintf("partition=%d&at=%d", p.ID, s.within(p.Span)) + wait
 }
 
-// sibling is the first partition from i on whose right neighbour has split off from it, -1 if there is none.
+// sibling returns the first partition from i on whose right neighbor was split off from it, or -1.
 func sibling(ps []admin.PartitionStatus, i int) int {
 	for j := range len(ps) - 1 {
 		if k := (i + j) % (len(ps) - 1); ps[k+1].Parent == ps[k].ID {
@@ -129,7 +130,7 @@ func sibling(ps []admin.PartitionStatus, i int) int {
 	return -1
 }
 
-// within draws a token of a span, as a status shows it.
+// within draws a token of a range in the format of the status.
 func (s *Stirrer) within(span string) int64 {
 	begin, end, _ := strings.Cut(strings.Trim(span, "[)"), ", ")
 	first, last := int64(math.MinInt64), int64(math.MaxInt64)
@@ -162,7 +163,7 @@ func (s *Stirrer) status(web string) (*admin.Status, error) {
 	return status, json.NewDecoder(r.Body).Decode(status)
 }
 
-// give returns the text of a refusal.
+// give sends an order and returns the text of a rejection.
 func (s *Stirrer) give(web, order string) (refused string, err error) {
 	ask, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+web+order, nil)
 	if err != nil {

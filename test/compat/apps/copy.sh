@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# COPY of 100,000 rows out of a table and into another: copy.sh CQLSH HOST PORT. The last line has the rates that cqlsh says.
+# Copies 100,000 rows from a table to another with COPY: copy.sh CQLSH HOST PORT. The last line contains the rates that cqlsh reports.
 set -uo pipefail
 cqlsh=$1 host=$2 port=$3
 dir=$(mktemp -d)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A diary of sensors by the object mapper of the Python driver: cqlengine_app.py HOST PORT"""
+"""A sensor log with the object mapper of the Python driver: cqlengine_app.py HOST PORT"""
 import os
 import sys
 import uuid
@@ -11,7 +11,7 @@ from cassandra.cqlengine import ValidationError, columns, connection, functions
 from cassandra.cqlengine.management import (create_keyspace_simple, drop_keyspace, drop_table, sync_table, sync_type)
 from cassandra.cqlengine.models import Model
 from cassandra.cqlengine.query import BatchQuery, ContextQuery, DoesNotExist, LWTException
-from cassandra.cqlengine.statements import IsNotNull  # noqa: F401  (what an application may import)
+from cassandra.cqlengine.statements import IsNotNull  # noqa: F401  (applications may import it)
 from cassandra.cqlengine.usertype import UserType
 
 host, port, ks = sys.argv[1], int(sys.argv[2]), "compat_cqlengine"
@@ -69,7 +69,7 @@ create_keyspace_simple(ks, 1)
 sync_type(ks, Place)
 for model in (Sensor, Visits, Cat):
     sync_table(model)
-    sync_table(model)  # a second time nothing is to be done: what the mapper reads of the schema is what it asked for
+    sync_table(model)  # the second call must change nothing: the schema that the mapper reads equals its model
 
 site, day = uuid.uuid4(), date(2026, 11, 23)
 begin = datetime(2026, 11, 23, 10, 0, 0)

@@ -11,7 +11,7 @@ import django  # noqa: E402
 from cassandra.cluster import Cluster  # noqa: E402
 from django.conf import settings  # noqa: E402
 
-# The engine looks for the keyspace when it connects, so what an earlier run left goes first.
+# The engine looks up the keyspace when it connects, so drop the remains of an earlier run first.
 with Cluster([host], port=port) as cluster, cluster.connect() as session:
     session.execute(f"DROP KEYSPACE IF EXISTS {ks}")
 
@@ -26,7 +26,7 @@ settings.configure(
                     "connection": {"port": port, "retry_connect": True}, "session": {"default_timeout": 20}}}})
 
 
-# The application "blog" as a project has it: files in a folder on the path.
+# The application "blog" as in a real project: files in a folder on the path.
 project = tempfile.TemporaryDirectory()
 os.mkdir(os.path.join(project.name, "blog"))
 FILES = {"__init__.py": "", "models.py": """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users of a web application on Flask with Flask-CQLAlchemy: flask_app.py HOST PORT"""
+"""A web application with users, on Flask with Flask-CQLAlchemy: flask_app.py HOST PORT"""
 import os
 import sys
 import uuid

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A video site by the object mapper of the Node.js driver, and by express-cassandra where it is installed: mapper_app.js HOST PORT
+// A video site with the object mapper of the Node.js driver, and with express-cassandra if it is installed: mapper_app.js HOST PORT
 const assert = require('assert');
 const cassandra = require('cassandra-driver');
 const { Mapper, UnderscoreCqlToCamelCaseMappings, q } = cassandra.mapping;
@@ -67,7 +67,7 @@ async function mapped() {
   await client.shutdown();
 }
 
-// Models of express-cassandra make the keyspace, the tables, the types, the indexes and the view by themselves.
+// Models of express-cassandra create the keyspace, tables, types, indexes, and view themselves.
 async function express() {
   let models;
   try {

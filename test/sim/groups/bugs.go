@@ -13,43 +13,44 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Bugs are mistakes that the product does not make and the simulator must find. Each is planted in what stands around
-// the product: the disk it writes to, the clock it reads, the command it is given.
+// Bugs selects faults that the product does not have and that the simulator must find. Each fault is injected into the
+// environment of the product: its disk, its clock, or the commands that it receives.
 type Bugs struct {
-	// NoSync: the log is not synced.
+	// NoSync skips the syncs of the log.
 	NoSync bool
-	// EarlyTruncation: logs are cut though the state machine was not synced.
+	// EarlyTruncation truncates logs although the state machine has not been synced.
 	EarlyTruncation bool
-	// WrongSnapshotIndex: a snapshot says that it is older by one entry than its state.
+	// WrongSnapshotIndex labels a snapshot with an index that is one entry lower than its state.
 	WrongSnapshotIndex bool
-	// LongLease: a lease has no margin, and ends 700 ms after voters are free again, as if it were counted from a slow
-	// answer.
+	// LongLease removes the safety margin of leases. A lease ends 700 ms after the voters may vote again, as if it
+	// were measured from a late response.
 	LongLease bool
-	// DoubleApply: some entries are applied twice, on every replica.
+	// DoubleApply applies some entries twice on every replica.
 	DoubleApply bool
-	// StaleTerm: a proposal evaluated in one term is made in whichever term there is.
+	// StaleTerm proposes the result of an evaluation in a later term.
 	StaleTerm bool
-	// HastyFate: a client takes an unknown outcome for the certainty that nothing was done.
+	// HastyFate makes a client treat an unknown outcome as a definite failure.
 	HastyFate bool
-	// AnyFollower: reads are served by whatever replica there is, fresh or not.
+	// AnyFollower serves reads from any replica, fresh or not.
 	AnyFollower bool
-	// EarlyClock: a leader looks at its lease before a follower's question has come.
+	// EarlyClock makes a leader check its lease before the request of a follower has arrived.
 	EarlyClock bool
-	// SharedAnswer: a read at a follower uses the answer to a question that was sent before the read began.
+	// SharedAnswer makes a follower read with the response to a request that was sent before the read began.
 	SharedAnswer bool
-	// UnappliedRead: a follower reads before it has applied the index that it was told.
+	// UnappliedRead makes a follower read before it has applied the index in the leader's response.
 	UnappliedRead bool
-	// EarlyCommit: followers are told of commits that their leader has not applied.
+	// EarlyCommit notifies followers of commits that their leader has not applied.
 	EarlyCommit bool
-	// RefusedIsDeath: a connection that is refused is taken for the proof that the process has ended.
+	// RefusedIsDeath treats a refused connection as proof that the remote process has ended.
 	RefusedIsDeath bool
-	// BrokenPromise: votes are given while a lease may rest on the word of who gives them.
+	// BrokenPromise makes a voter grant votes while a lease may still depend on its promise.
 	BrokenPromise bool
-	// ForgottenPromise: a process that starts votes at once, though it may have answered a leader before.
+	// ForgottenPromise makes a starting process vote immediately, although it may have made a promise to a leader
+	// before.
 	ForgottenPromise bool
-	// OfferUnderLease: a leader offers its leadership and goes on to read under its lease.
+	// OfferUnderLease makes a leader offer its leadership and continue to read under its lease.
 	OfferUnderLease bool
-	// ForgottenCommit: the commit index is written only when the term or the vote has changed.
+	// ForgottenCommit writes the commit index only when the term or the vote has changed.
 	ForgottenCommit bool
 }
 
@@ -57,7 +58,7 @@ type logWithoutSync struct{ raftgroup.LogBatch }
 
 func (l logWithoutSync) Commit(bool) error { return l.LogBatch.Commit(false) }
 
-// logWithoutCommit drops hard states that differ from the last one in the commit index only.
+// logWithoutCommit drops hard states that differ from the previous one only in the commit index.
 type logWithoutCommit struct {
 	raftgroup.LogBatch
 	last map[uint64][2]uint64
@@ -94,7 +95,7 @@ func (m machineTwice) Apply(group, index, term uint64, commands [][]byte, result
 	return m.StateMachine.Apply(group, index, term, commands, results)
 }
 
-// machineWatched tells the laws what is applied where, and the history which attempts of clients that are.
+// machineWatched reports applied entries to the invariant checks, and applied attempts of clients to the history.
 type machineWatched struct {
 	raftgroup.StateMachine
 	n *node
@@ -148,8 +149,8 @@ func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore
 	return s
 }
 
-// plantClock moves the clock by which a step runs: leases begin late, or the questions of followers are answered by an
-// earlier one.
+// plantClock shifts the clock of a step: leases start late, or requests of followers are answered with an earlier
+// clock.
 func (n *node) plantClock() raftgroup.Instant {
 	if n.w.plan.Bugs.LongLease {
 		return raftgroup.Instant(elections*tick - (elections-2)*tick*9/10 + 700*time.Millisecond)
@@ -166,8 +167,8 @@ func (n *node) plantClock() raftgroup.Instant {
 	return 0
 }
 
-// plantAnswers changes what a follower hears, and what a voter is asked: the library and the product take a vote with
-// this context for one that the leader wants.
+// plantAnswers changes the messages that a follower receives and the vote requests that a voter receives. The library
+// and the product treat a vote request with this context as one that the leader requested.
 func (w *simulation) plantAnswers(f *raftgroup.Received) {
 	for _, m := range f.Messages {
 		if t := m.Raft.GetType(); w.plan.Bugs.BrokenPromise && (t == pb.MsgVote || t == pb.MsgPreVote) {
@@ -179,7 +180,7 @@ func (w *simulation) plantAnswers(f *raftgroup.Received) {
 	}
 }
 
-// plantCommits changes what a leader tells its followers.
+// plantCommits changes the commit index that a leader sends to its followers.
 func (n *node) plantCommits(frame []byte) []byte {
 	if !n.w.plan.Bugs.EarlyCommit {
 		return frame
@@ -200,7 +201,7 @@ func (n *node) plantCommits(frame []byte) []byte {
 	return out
 }
 
-// plantRefused is what a node makes of a connection that was refused.
+// plantRefused changes how a node handles a refused connection.
 func (w *simulation) plantRefused(by *node) func(*raftgroup.Host) {
 	if w.plan.Bugs.RefusedIsDeath {
 		return func(h *raftgroup.Host) { h.NodeDeparted(by.self()) }
@@ -208,7 +209,7 @@ func (w *simulation) plantRefused(by *node) func(*raftgroup.Host) {
 	return func(h *raftgroup.Host) { h.NodeRefused(by.self()) }
 }
 
-// plantOffer asks a replica to lead behind the back of the leader's host; it reports whether it did.
+// plantOffer asks a replica to campaign without the knowledge of the leader's host. It reports whether it did.
 func (w *simulation) plantOffer(n *node, group, to uint64) bool {
 	target := w.at(group, to)
 	s, ok := n.Host.Status(group)
@@ -222,7 +223,7 @@ func (w *simulation) plantOffer(n *node, group, to uint64) bool {
 	return true
 }
 
-// plantTerm is the term that a client gives to its proposal.
+// plantTerm returns the term of a client's proposal.
 func (w *simulation) plantTerm(evaluated uint64) uint64 {
 	if w.plan.Bugs.StaleTerm {
 		return 0

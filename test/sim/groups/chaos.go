@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// startChaos draws faults until the world is calm, and moves replicas about.
+// startChaos injects random faults and moves replicas until the calm phase begins.
 func (w *simulation) startChaos() {
 	var next func()
 	next = func() {
@@ -31,7 +31,7 @@ func (w *simulation) startChaos() {
 	}
 }
 
-// fault does something to a node; half of the time one that leads.
+// fault injects a fault into a node; half of the time the node is a leader.
 func (w *simulation) fault() {
 	n := w.nodes[w.Rand.IntN(nodeCount)]
 	if w.OneIn(2) {
@@ -56,7 +56,7 @@ func (w *simulation) fault() {
 		w.counts.Resets++
 		w.Note("connections to node %d are refused though it lives", n.ID)
 		w.refuse(n)
-		if w.OneIn(2) { // by a firewall that lets nothing through any more
+		if w.OneIn(2) { // a firewall drops all packets
 			weather[1]()
 		}
 	case 10:
@@ -68,9 +68,9 @@ func (w *simulation) fault() {
 	}
 }
 
-// restartTwo has a follower campaign, which has not heard of its leader for long, when two others have just started
-// again and the leader is cut off: what they told the leader they must remember. Clients write nothing meanwhile, or
-// the follower would lack entries.
+// restartTwo makes a follower that has not heard from its leader for long campaign at a critical time. Two other nodes
+// have just restarted, and the leader is cut off. The restarted nodes must still keep their promises to the leader.
+// Clients write nothing during that time, because the follower would otherwise lack entries.
 func (w *simulation) restartTwo() {
 	group := 1 + w.Rand.Uint64N(groupCount)
 	leader := w.leaderOf(group)
@@ -105,7 +105,7 @@ func (w *simulation) restartTwo() {
 	})
 }
 
-// transfer makes a leader hand over, sometimes to somebody who cannot hear.
+// transfer makes a leader transfer its leadership, sometimes to an unreachable node.
 func (w *simulation) transfer(n *node) {
 	if w.OneIn(3) {
 		w.counts.Transfers++
@@ -132,8 +132,8 @@ func (w *simulation) transfer(n *node) {
 	}
 }
 
-// hinder has an offer of leadership meet with trouble: it waits in a process that is paused until the leader has long
-// given it up, or the leader does not hear of what came of it.
+// hinder disturbs an offer of leadership. Either the offer waits in a paused process until the leader has abandoned
+// it, or the leader does not receive the result.
 func (w *simulation) hinder(n *node, group, to uint64) {
 	if w.Calm {
 		return
@@ -152,7 +152,7 @@ func (w *simulation) hinder(n *node, group, to uint64) {
 	}
 }
 
-// at returns the node of a replica, nil if no node that is up has it.
+// at returns the node of a replica, or nil if no running node has the replica.
 func (w *simulation) at(group, replica uint64) *node {
 	for _, n := range w.nodes {
 		if n.Host == nil {
@@ -168,12 +168,13 @@ func (w *simulation) at(group, replica uint64) *node {
 // heal ends all faults.
 func (w *simulation) heal() { w.Heal(func(m *world.Machine) { w.nodes[m.ID].restart() }) }
 
-// move replaces a member of a group: a learner on a node without one, a snapshot, then both changes in a joint
-// configuration. Each step is taken again until its effect is seen, as a reconciler would, whatever crashes meanwhile.
+// move replaces a member of a group. It adds a learner on a node without a replica, sends a snapshot, and then makes
+// both changes in a joint configuration. Like a reconciler, it repeats each step until the effect is visible,
+// regardless of crashes.
 type move struct {
 	w     *simulation
 	group uint64
-	// in is the new replica, out the old one; zero between moves.
+	// in is the new replica and out the old one. Both are zero between moves.
 	in, out raftgroup.Member
 }
 
@@ -224,7 +225,7 @@ func contains(list []uint64, id uint64) bool {
 	return false
 }
 
-// begin chooses a member and a node without one.
+// begin chooses a member and a node without a replica.
 func (m *move) begin(members *pb.ConfState) {
 	w := m.w
 	hosts := map[int]bool{}
@@ -253,7 +254,7 @@ func (m *move) begin(members *pb.ConfState) {
 	}
 }
 
-// prepare makes the new replica, which waits for a snapshot; it reports whether it is there.
+// prepare creates the new replica, which waits for a snapshot. It reports whether the replica exists.
 func (m *move) prepare() bool {
 	n := m.w.nodes[nodeOf(m.in.Node)]
 	if n.Host == nil {
@@ -289,8 +290,8 @@ func (m *move) change(leader *node, changes ...raftgroup.Change) {
 	})
 }
 
-// crashVoter crashes a voter that may have the end of a change of members in its log by then, and not have applied the
-// beginning.
+// crashVoter crashes a voter whose log may contain the end of a membership change although the voter has not applied
+// the start of the change.
 func (m *move) crashVoter() {
 	w := m.w
 	leader := w.leaderOf(m.group)
@@ -312,7 +313,7 @@ func (m *move) crashVoter() {
 // finish removes the old replica from its node.
 func (m *move) finish() {
 	w := m.w
-	n := w.nodes[max(0, nodeOf(m.out.Node))] // any, if nobody is to go
+	n := w.nodes[max(0, nodeOf(m.out.Node))] // any node, if no replica is removed
 	if n.Host == nil {
 		return
 	}

@@ -11,57 +11,58 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// history is what clients did and saw.
+// history holds the operations of all clients and their results.
 type history struct {
 	ops    []*op
 	values uint64
-	last   []*op // the reads at the end
-	// attempts are what clients proposed, by number from 1.
+	last   []*op // the final reads
+	// attempts holds the proposals of clients, numbered from 1.
 	attempts []attempt
-	// latches are held for evaluations: one at a time for a group, at one leader in one term.
+	// latches holds the latches of evaluations: at most one per group, on one leader in one term.
 	latches map[latchAt]bool
 }
 
 // attempt is one proposal of an operation.
 type attempt struct {
-	// index is where it was applied, on whichever replica first.
+	// index is the index at which the first replica applied the attempt.
 	index  uint64
 	failed bool
 }
 
-// attempted numbers a proposal.
+// attempted assigns a number to a proposal.
 func (h *history) attempted() uint64 {
 	h.attempts = append(h.attempts, attempt{})
 	return uint64(len(h.attempts))
 }
 
-// attemptApplied checks that an attempt is applied at one index, and not if a client was told that it never will be.
+// attemptApplied checks that an attempt is applied at only one index, and never after the client received a definite
+// failure.
 func (w *simulation) attemptApplied(id uint64, n *node, group, index uint64) {
 	a := &w.hist.attempts[id-1]
 	if a.failed {
-		w.Fail("group %d, entry %d on node %d: attempt %d is applied and was answered as not done", group, index, n.ID,
+		w.Fail("group %d, entry %d on node %d: attempt %d is applied but was reported as failed", group, index, n.ID,
 			id)
 	}
 	if a.index != 0 && a.index != index {
-		w.Fail("group %d, entry %d on node %d: attempt %d was applied at %d, too", group, index, n.ID, id, a.index)
+		w.Fail("group %d, entry %d on node %d: attempt %d was also applied at %d", group, index, n.ID, id, a.index)
 	}
 	a.index = index
 }
 
-// attemptFailed notes that a client was told that nothing was done.
+// attemptFailed records that a client received a definite failure.
 func (w *simulation) attemptFailed(id uint64, why error) {
 	a := &w.hist.attempts[id-1]
 	a.failed = true
 	if a.index != 0 {
-		w.Fail("attempt %d was applied at %d and is answered as not done: %v", id, a.index, why)
+		w.Fail("attempt %d was applied at %d but is reported as failed: %v", id, a.index, why)
 	}
 }
 
-// attemptDone checks that a success is one.
+// attemptDone checks that a reported success is correct.
 func (w *simulation) attemptDone(id, group, index uint64) {
 	w.show(group, index)
 	if a := w.hist.attempts[id-1]; a.index != index {
-		w.Fail("attempt %d succeeded at %d and was applied at %d", id, index, a.index)
+		w.Fail("attempt %d succeeded at %d but was applied at %d", id, index, a.index)
 	}
 }
 
@@ -77,7 +78,7 @@ func (h *history) add(o *op) {
 	h.ops = append(h.ops, o)
 }
 
-// drop takes back an operation that never reached anybody.
+// drop removes an operation that never reached a node.
 func (h *history) drop(o *op) { h.ops[o.id] = nil }
 
 func (h *history) latched(n *node, group, term uint64) bool {
@@ -93,7 +94,7 @@ func (h *history) latch(n *node, group, term uint64) (release func()) {
 	return func() { delete(h.latches, at) }
 }
 
-// crashed ends what was under way at a node: it was lost, or nobody knows.
+// crashed ends the operations in flight on a node: they are lost, or their outcome is unknown.
 func (h *history) crashed(node int) {
 	for _, o := range h.ops {
 		if o == nil || o.next == nil || o.node != node {
@@ -108,7 +109,7 @@ func (h *history) crashed(node int) {
 	}
 }
 
-// input and output are what porcupine sees.
+// input and output are the input and output that porcupine checks.
 type input struct {
 	kind  opKind
 	value uint64
@@ -119,8 +120,8 @@ type output struct {
 	unknown bool
 }
 
-// register is the model of all keys: a number that is set, added to and read. Of an operation with an unknown outcome
-// any answer will do.
+// register models all keys: a number that is set, added to, and read. An operation with an unknown outcome accepts any
+// response.
 var register = porcupine.Model{
 	Init: func() any { return uint64(0) },
 	Step: func(state, in, out any) (bool, any) {
@@ -132,7 +133,7 @@ var register = porcupine.Model{
 			return o.unknown || o.value == s, s
 		case opAdd:
 			return o.unknown || o.value == s+1, s + 1
-		default: // opBump: it set what it had seen plus one; with another state in between it may not succeed
+		default: // opBump sets the value it has seen plus one; it must not succeed if the state has changed in between
 			if i.value == s+1 {
 				return true, i.value
 			}
@@ -144,7 +145,7 @@ var register = porcupine.Model{
 	},
 }
 
-// checkHistories checks every key; it returns how many took too long.
+// checkHistories checks every key. It returns the number of keys whose check timed out.
 func (w *simulation) checkHistories() (unchecked int) {
 	keys := map[string][]*op{}
 	var names []string
@@ -161,7 +162,7 @@ func (w *simulation) checkHistories() (unchecked int) {
 	sort.Strings(names)
 	for _, o := range w.hist.last {
 		if !o.done {
-			w.Fail("group %d: no last read of %s", o.group, o.key)
+			w.Fail("group %d: the final read of %s failed", o.group, o.key)
 		}
 	}
 	for _, name := range names {
@@ -176,8 +177,8 @@ func (w *simulation) checkHistories() (unchecked int) {
 	return unchecked
 }
 
-// operations are those that count: one that is unknown and whose value nobody saw may never have been, so it is left
-// out. Bumped numbers grow by one, so all up to the highest seen were there.
+// operations returns the operations to check. An operation with an unknown outcome whose value was never seen may not
+// have happened, so it is omitted. Bumped numbers grow by one, so all numbers up to the highest one seen existed.
 func operations(ops []*op) []porcupine.Operation {
 	seen := map[uint64]bool{}
 	highest := uint64(0)
@@ -204,7 +205,7 @@ func operations(ops []*op) []porcupine.Operation {
 	return out
 }
 
-// compareStates checks that a node's groups hold what any other replica held at the same applied index.
+// compareStates checks that a node's groups hold the same state as every other replica at the same applied index.
 func (w *simulation) compareStates(n *node) {
 	if !w.OneIn(6) || n.store == nil {
 		return
@@ -229,12 +230,12 @@ func (w *simulation) compareStates(n *node) {
 	}
 }
 
-// checkConverged checks that in the end all members of a group have applied the same and hold the same.
+// checkConverged checks that all members of a group finally have the same applied index and the same state.
 func (w *simulation) checkConverged() {
 	for group := uint64(1); group <= groupCount; group++ {
 		leader := w.leaderOf(group)
 		if leader == nil {
-			w.Fail("group %d has no leader in the end", group)
+			w.Fail("group %d has no leader at the end", group)
 			continue
 		}
 		s, _ := leader.Host.Status(group)
@@ -258,7 +259,7 @@ func (w *simulation) checkConverged() {
 			}
 			found++
 			if k := n.store.Kept(); k != 0 {
-				w.Fail("node %d: %d snapshots were not thrown away", n.ID, k)
+				w.Fail("node %d: %d snapshots were not closed", n.ID, k)
 			}
 			hash, err := n.store.Hash(group)
 			if err != nil || hash != want || g.Applied() != s.Applied {

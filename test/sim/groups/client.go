@@ -15,10 +15,10 @@ import (
 type opKind uint8
 
 const (
-	opWrite opKind = iota // set a register to a value never used before
+	opWrite opKind = iota // set a register to a unique value
 	opRead                // read a register or a counter
 	opAdd                 // add one to a counter
-	opBump                // read a number at the leader, propose the next one in the same term
+	opBump                // read a number on the leader and propose the next number in the same term
 )
 
 func (k opKind) String() string { return [...]string{"write", "read", "add", "bump"}[k] }
@@ -30,20 +30,22 @@ type op struct {
 	kind   opKind
 	group  uint64
 	key    string
-	value  uint64 // written, or seen
-	// floor is the highest index of the group that was known when it began, at that of the state that it read.
+	value  uint64 // the value written or seen
+	// floor is the highest index of the group that was known when the operation began. at is the index of the state
+	// that it read.
 	floor, at uint64
 	called    time.Duration
 	ended     time.Duration
-	// done is set when the client has an answer; an op without one has an unknown outcome.
+	// done is set when the client has a response. An op without a response has an unknown outcome.
 	done bool
-	// node is where it is under way, -1 if nowhere; sent is true once it may have reached a log.
+	// node is the node on which the operation is in flight, or -1. sent is true once the operation may have reached a
+	// log.
 	node int
 	sent bool
 	next func()
 }
 
-// Keys of a group: registers r0 and r1, the counter c, the evaluated number b.
+// Keys of a group: registers r0 and r1, the counter c, and the evaluated number b.
 var registers = []string{"r0", "r1"}
 
 const (
@@ -99,11 +101,11 @@ func (c *client) next() {
 	c.try(o)
 }
 
-// try sends the operation to the node that the client believes to lead.
+// try sends the operation to the node that the client considers the leader.
 func (c *client) try(o *op) {
 	w := c.w
 	if o.next == nil {
-		return // given up
+		return // abandoned
 	}
 	n := w.nodes[c.hint[o.group]]
 	if n.Host == nil || n.Host.Group(o.group) == nil || !n.submit(o, func() { c.retry(o) }) {
@@ -111,14 +113,14 @@ func (c *client) try(o *op) {
 	}
 }
 
-// retry goes to another node: nothing was done.
+// retry sends the operation to another node, because it had no effect.
 func (c *client) retry(o *op) {
 	o.node, o.sent = -1, false
 	c.hint[o.group] = (c.hint[o.group] + 1) % nodeCount
 	c.w.After(c.w.Between(2*time.Millisecond, 20*time.Millisecond), func() { c.try(o) })
 }
 
-// giveUp leaves an operation whose client has waited long enough; if it was sent, nobody knows.
+// giveUp abandons an operation after the client's timeout. If it was sent, its outcome is unknown.
 func (w *simulation) giveUp(o *op) {
 	if o.next == nil {
 		return
@@ -133,10 +135,10 @@ func (w *simulation) giveUp(o *op) {
 	next()
 }
 
-// acknowledge ends an operation well.
+// acknowledge completes an operation that succeeded.
 func (w *simulation) acknowledge(o *op, value uint64) {
 	if o.next == nil {
-		return // the client has gone: unknown it stays
+		return // the client has timed out: the outcome stays unknown
 	}
 	next := o.next
 	o.next, o.done, o.ended, o.value = nil, true, w.Now, value
@@ -151,10 +153,11 @@ func (w *simulation) acknowledge(o *op, value uint64) {
 // waiter is a raftgroup.Waiter.
 type waiter func(raftgroup.Outcome)
 
-// Done is called on the loop.
+// Done runs on the loop.
 func (f waiter) Done(o raftgroup.Outcome) { f(o) }
 
-// submit begins an operation at this node; it reports false if that cannot be. refused is called if nothing was done.
+// submit starts an operation on this node. It reports false if the operation cannot start. It calls refused if the
+// operation had no effect.
 func (n *node) submit(o *op, refused func()) bool {
 	w := n.w
 	g := n.Host.Group(o.group)
@@ -173,7 +176,7 @@ func (n *node) submit(o *op, refused func()) bool {
 			return sum
 		})
 	}
-	// opBump: evaluate under a latch, propose later, in the term of the evaluation.
+	// opBump evaluates under a latch and proposes later, in the term of the evaluation.
 	term, ok := g.Evaluating()
 	if !ok || w.hist.latched(n, o.group, term) {
 		return false
@@ -203,7 +206,7 @@ func (n *node) submit(o *op, refused func()) bool {
 			func(raftgroup.Outcome) uint64 { release(); return next })
 		switch {
 		case sent:
-		case w.plan.Bugs.StaleTerm: // it waits until it may, in whichever term
+		case w.plan.Bugs.StaleTerm: // wait until the proposal is allowed, in any term
 			n.AfterLife(50*time.Millisecond, try)
 		default:
 			release()
@@ -241,7 +244,7 @@ func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, r
 			}
 			o.sent = false
 			if w.OneIn(2) {
-				w.giveUp(o) // for good: it must not be seen
+				w.giveUp(o) // permanently: the value must not be seen
 				return
 			}
 			refused()
@@ -256,8 +259,8 @@ func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, r
 	return true
 }
 
-// read answers from memory under a lease, or asks for a read index. The bytes are read first, and a while passes before
-// the clock is looked at: a process may be paused anywhere.
+// read serves a read from memory under a lease, or requests a read index. It reads the value first and checks the
+// clock some time later, because a process may be paused anywhere.
 func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
 	w := n.w
 	lease := n.lease(g)
@@ -302,7 +305,7 @@ func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
 	return true
 }
 
-// get reads a key, and notes at which index.
+// get reads a key and records the index of the state.
 func (n *node) get(o *op) (uint64, error) {
 	value, err := n.store.Get(o.group, o.key)
 	m, _, metaErr := n.store.Meta(o.group)
@@ -310,8 +313,8 @@ func (n *node) get(o *op) (uint64, error) {
 	return ledger.Number(value), errors.Join(err, metaErr)
 }
 
-// leaseReader is a client beside each node that reads all the time, whoever leads: it is the one who notices a lease
-// that is too long.
+// leaseReader runs a client of each node that reads continuously, regardless of the leader. It detects leases that are
+// too long.
 func (w *simulation) leaseReader(n *node) {
 	if w.finished {
 		return
@@ -345,7 +348,7 @@ func (w *simulation) leaseReader(n *node) {
 	})
 }
 
-// asker is a client beside each node that reads at its replica, which asks whoever leads.
+// asker runs a client of each node that reads from its replica, which asks the current leader.
 func (w *simulation) asker(n *node) {
 	if w.finished {
 		return
@@ -384,7 +387,7 @@ func (w *simulation) asker(n *node) {
 	})
 }
 
-// ask asks for the right to read here.
+// ask requests the right to read from this replica.
 func (n *node) ask(g *raftgroup.Group, done func(raftgroup.Outcome)) error {
 	life, group := n.Life, g.ID()
 	if waiting, ok := n.shared[group]; ok && n.w.plan.Bugs.SharedAnswer {
@@ -413,15 +416,14 @@ func (n *node) ask(g *raftgroup.Group, done func(raftgroup.Outcome)) error {
 	return nil
 }
 
-// freshReader is a client beside each node that reads whatever replica is there, if it is fresh, and never asks a
-// leader.
+// freshReader runs a client of each node that reads from any replica that is fresh and never asks a leader.
 func (w *simulation) freshReader(n *node) {
 	if w.finished {
 		return
 	}
 	w.After(w.Between(5*time.Millisecond, 40*time.Millisecond), func() { w.freshReader(n) })
 	if n.Host == nil || n.Paused > w.Now || w.plan.Bugs.LongLease {
-		return // the bug moves the clock of freshness, too; those who read under leases are to find it
+		return // the bug also moves the clock of freshness; readers under leases must find the bug
 	}
 	group := 1 + w.Rand.Uint64N(groupCount)
 	g := n.Host.Group(group)
@@ -446,7 +448,7 @@ func (w *simulation) freshReader(n *node) {
 	w.checkAge(n, group, o.at, age+age/20+time.Millisecond) // clocks drift
 }
 
-// lastReads reads every key once more when all is calm.
+// lastReads reads every key once more after the faults have ended.
 func (w *simulation) lastReads() {
 	for group := uint64(1); group <= groupCount; group++ {
 		for _, key := range append([]string{counter, bumped}, registers...) {
@@ -460,7 +462,7 @@ func (w *simulation) lastReads() {
 	}
 }
 
-// String shows an operation, for the text of a failure.
+// String returns the operation in the form that failure messages use.
 func (o *op) String() string {
 	return fmt.Sprintf("client %d %v %d [%v %v] done %v", o.client, o.kind, o.value, o.called, o.ended, o.done)
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package groups runs the Raft groups of a whole cluster, without what partitions make of them, on package world: one
-// thread, an event heap, a virtual clock, and everything that can go wrong drawn from a seed. One seed is one history,
-// bit for bit, in any process.
+// Package groups simulates the Raft groups of a whole cluster on package world, without the partitions on top of them.
+// It has one thread, an event heap, and a virtual clock, and it draws every fault from a seed. A seed always produces
+// exactly the same history, in every process.
 //
-// The nodes are the product's: raftgroup.Host, LogWriter, Applier and snapshots, on raftlog and a state machine on
-// Pebble, on disks (vfs.NewCrashableMem) that lose in a crash what was not synced. Nothing of that is imitated here.
-// Logs are cut all the time, so that snapshots are common, and members move.
+// The nodes run the product: raftgroup.Host, LogWriter, Applier, and snapshots, on raftlog and a state machine on
+// Pebble. Their disks (vfs.NewCrashableMem) lose unsynced data in a crash. No part of the product is reimplemented.
+// Logs are truncated all the time, so snapshots are common, and members move.
 //
-// Clients write registers, add to counters, evaluate and propose under a term, and read under leases and read indexes.
-// What one node cannot know is checked while it runs (laws.go): a term has one leader, nobody leads while another may
-// read under its lease, all replicas apply the same, and a read sees the index that anybody had heard of when it began.
-// At the end porcupine checks every key's history for linearizability, replicas at equal applied indexes must hold
-// equal bytes, and a last read finds everything that was acknowledged.
+// Clients write registers, add to counters, evaluate and propose within a term, and read under leases and with read
+// indexes. Global invariants are checked during the run (laws.go). A term has one leader. A node leads only if no
+// other node can still read under its lease. All replicas apply the same entries. A read sees every index that was
+// known when the read began. At the end porcupine checks the linearizability of every key's history, replicas with
+// equal applied indexes must hold equal bytes, and a final read must find everything that was acknowledged.
 //
-// Start at Run, then node.go and chaos.go. A Plan may carry planted bugs (bugs.go): the simulator must find each.
+// Start reading at Run, then node.go and chaos.go. A Plan may contain planted bugs (bugs.go); the simulator must find
+// each of them.
 package groups

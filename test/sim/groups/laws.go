@@ -13,15 +13,17 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// laws are what the simulator, which sees all nodes at once, checks of each group while it runs. They say where the
-// values of single keys would only hint: a history of a few hundred operations on four keys seldom shows an old state.
+// laws holds the state of the invariant checks that need a view of all nodes. They run for each group during the
+// simulation. They find errors that single keys rarely show, because a history of a few hundred operations on four
+// keys seldom contains an old state.
 type laws struct {
-	// leaders are the replicas that have led, by group and term; newest is the highest term of a group with a leader.
+	// leaders holds the replicas that have led, by group and term. newest is the highest term of a group with a
+	// leader.
 	leaders map[termOf]uint64
 	newest  [groupCount + 1]uint64
-	// entries are what the first replica applied at an index.
+	// entries holds the entry that the first replica applied at an index.
 	entries map[stateAt]entry
-	// shown are the highest indexes that were acknowledged or read, of each group, as they grew.
+	// shown holds the highest acknowledged or read index of each group over time.
 	shown [groupCount + 1][]showing
 }
 
@@ -36,7 +38,8 @@ type showing struct {
 
 func newLaws() laws { return laws{leaders: map[termOf]uint64{}, entries: map[stateAt]entry{}} }
 
-// leads checks that a term has one leader, and that a replica leads only when the lease of every older leader is over.
+// leads checks that a term has one leader, and that a replica leads only after the leases of all older leaders have
+// ended.
 func (w *simulation) leads(n *node, group, replica, term uint64) {
 	w.counts.Leaders++
 	w.Note("node %d leads group %d in term %d", n.ID, group, term)
@@ -58,7 +61,7 @@ func (w *simulation) leads(n *node, group, replica, term uint64) {
 	}
 }
 
-// leased checks that nobody has led after a replica that reads under its lease.
+// leased checks that no newer leader existed when a replica read under its lease.
 func (w *simulation) leased(n *node, group uint64) {
 	if s, ok := n.Host.Status(group); ok && s.Term < w.laws.newest[group] {
 		w.Fail("group %d: node %d reads under a lease of term %d after a leader of term %d", group, n.ID, s.Term,
@@ -66,7 +69,7 @@ func (w *simulation) leased(n *node, group uint64) {
 	}
 }
 
-// lease is Group.Lease; the token is remembered.
+// lease calls Group.Lease and stores the token.
 func (n *node) lease(g *raftgroup.Group) uint64 {
 	token := g.Lease()
 	n.tokens[g.ID()] = token
@@ -81,14 +84,15 @@ func (w *simulation) applies(n *node, group, index, term uint64, commands [][]by
 	}
 	e, at := entry{term, h.Sum64()}, stateAt{group, index}
 	if first, ok := w.laws.entries[at]; ok && first != e {
-		w.Fail("group %d: node %d applies at %d an entry of term %d, another replica one of term %d, or they differ",
+		w.Fail("group %d: node %d applied at %d an entry of term %d; another replica applied a different entry of term %d",
 			group, n.ID, index, term, first.term)
 	}
 	w.laws.entries[at] = e
 }
 
-// checkChanges checks that a replica that starts knows that all changes of members in its log but the last one are
-// committed (RG12). The library relies on that: a replica does not campaign while a committed change is not applied.
+// checkChanges checks that a starting replica knows that all membership changes in its log except the last one are
+// committed (RG12). The library relies on that: a replica must not campaign while it has not applied a committed
+// change.
 func (w *simulation) checkChanges(n *node, c *raftgroup.GroupConfig) error {
 	log, err := n.log.Storage(c.ID)
 	if err != nil || c.Applied == 0 {
@@ -112,7 +116,7 @@ func (w *simulation) checkChanges(n *node, c *raftgroup.GroupConfig) error {
 			continue
 		}
 		if change > hard.GetCommit() {
-			w.Fail("group %d: node %d starts with changes of members at %d and %d, and knows that %d is committed", c.ID,
+			w.Fail("group %d: node %d starts with membership changes at %d and %d, and its commit index is %d", c.ID,
 				n.ID, change, e.GetIndex(), hard.GetCommit())
 		}
 		if change != 0 {
@@ -123,7 +127,7 @@ func (w *simulation) checkChanges(n *node, c *raftgroup.GroupConfig) error {
 	return nil
 }
 
-// floor is the highest index of a group that anybody knows of.
+// floor returns the highest index of a group that any client or node knows.
 func (w *simulation) floor(group uint64) uint64 {
 	if list := w.laws.shown[group]; len(list) > 0 {
 		return list[len(list)-1].index
@@ -131,14 +135,14 @@ func (w *simulation) floor(group uint64) uint64 {
 	return 0
 }
 
-// show notes that somebody has heard of an index.
+// show records that an index has become known.
 func (w *simulation) show(group, index uint64) {
 	if index > w.floor(group) {
 		w.laws.shown[group] = append(w.laws.shown[group], showing{w.Now, index})
 	}
 }
 
-// read checks that a read has seen all that was known when it began, and shows what it saw.
+// read checks that a read has seen every index that was known when it began, and records the index that it saw.
 func (w *simulation) read(o *op) {
 	if o.at < o.floor {
 		w.Fail("group %d: a read at node %d saw the state at %d; when it began, %d was known", o.group, o.node, o.at,

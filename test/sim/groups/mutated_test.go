@@ -11,12 +11,12 @@ import (
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
-// TestMutationsAreFound proves that mistakes within the product, which cannot be planted around it, are found within
-// 200 seeds: the simulator is built with changed source files, once. It takes a compilation, so it is for runs with the
-// laws.
+// TestMutationsAreFound checks that mutations of the product that cannot be planted around it are found within 200
+// seeds. The simulator is built once from changed source files. The test needs a compilation, so it runs only in
+// builds with invariant checks.
 func TestMutationsAreFound(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it compiles")
+		t.Skip("needs a compilation")
 	}
 	const raftgroup = "../../../internal/replica/raftgroup/"
 	bin := planted.Build(t,
@@ -31,7 +31,7 @@ func TestMutationsAreFound(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			for seed := uint64(1); seed <= planted.Within(); seed += 4 {
 				if out, failed := bin.Seeds(m.mistake, seed, 4); failed && strings.Contains(out, "invariant "+m.law) {
-					t.Logf("found by seed %d or soon after", seed)
+					t.Logf("found by seed %d or one of the next seeds", seed)
 					return
 				}
 			}
@@ -39,6 +39,6 @@ func TestMutationsAreFound(t *testing.T) {
 		})
 	}
 	if out, failed := bin.Seeds("", 1, 4); failed {
-		t.Errorf("without a mistake: %s", out)
+		t.Errorf("without a mutation: %s", out)
 	}
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// node is a machine and the process on it. While that is down Host is nil.
+// node is a machine and the process on it. Host is nil while the process is down.
 type node struct {
 	world.Loop
 	w *simulation
 
 	log   *raftlog.Store
 	store *ledger.Store
-	// shared are the reads that use an answer asked for by an earlier one, by group (Bugs.SharedAnswer); nil is none
-	// under way.
+	// shared holds, by group, the reads that reuse the response to the request of an earlier read (Bugs.SharedAnswer).
+	// It is nil if no request is in flight.
 	shared map[uint64][]func(raftgroup.Outcome)
-	// tokens are the last of Group.Lease, by group.
+	// tokens holds the latest token of Group.Lease by group.
 	tokens [groupCount + 1]uint64
 }
 
@@ -47,7 +47,7 @@ func newNode(w *simulation, m *world.Machine) *node {
 	return n
 }
 
-// self is the node's identity.
+// self returns the node's identity.
 func (n *node) self() raftgroup.NodeID { return nodeID(n.ID) }
 
 func (n *node) options() raftgroup.Options {
@@ -75,7 +75,7 @@ func (n *node) options() raftgroup.Options {
 	}
 }
 
-// start opens the stores and everything in them.
+// start opens the stores and starts the components of the node.
 func (n *node) start() {
 	w := n.w
 	n.Reset()
@@ -118,7 +118,7 @@ func (n *node) open() (err error) {
 	return err
 }
 
-// config is what a state machine's meta says when a group is opened.
+// config returns the group configuration that is stored in a state machine's meta.
 func config(group uint64, m ledger.Meta) raftgroup.GroupConfig {
 	where, _, err := raftgroup.DecodeMembers(m.Where)
 	if err != nil {
@@ -135,15 +135,15 @@ func config(group uint64, m ledger.Meta) raftgroup.GroupConfig {
 	}
 }
 
-// crash ends the process; some of the others may hear of it.
+// crash ends the process. Some of the other nodes may notice it.
 func (n *node) crash() {
 	n.Crash(n.close)
 	n.w.hist.crashed(n.ID)
 	n.w.refuse(n)
 }
 
-// refuse has some nodes meet an address that refuses their connections: the process behind it is gone, or it lives and
-// a firewall answers.
+// refuse makes an address refuse the connections of some nodes. Either its process has ended, or the process is up and
+// a firewall rejects the connections.
 func (w *simulation) refuse(gone *node) {
 	for _, n := range w.nodes {
 		if n == gone || n.Host == nil || w.OneIn(3) {
@@ -156,8 +156,8 @@ func (w *simulation) refuse(gone *node) {
 	}
 }
 
-// depart ends the process in order: what it leads it offers to others, and then it says that it serves nothing any
-// more.
+// depart ends the process in order: it offers its leaderships to other nodes and then announces that it serves no more
+// requests.
 func (n *node) depart() {
 	w := n.w
 	w.counts.Departures++
@@ -180,7 +180,7 @@ func (n *node) restart() {
 	}
 }
 
-// close ends the process without a word.
+// close ends the process without notice to other nodes.
 func (n *node) close() {
 	n.End()
 	n.Host = nil
@@ -208,7 +208,7 @@ func (n *node) leading(group uint64) *raftgroup.Group {
 	return g
 }
 
-// begin makes the first nodes and replicas.
+// begin creates the first nodes and replicas.
 func (w *simulation) begin() {
 	for _, m := range w.Machines {
 		w.nodes = append(w.nodes, newNode(w, m))
@@ -219,9 +219,9 @@ func (w *simulation) begin() {
 		voters := voterCount
 		switch group {
 		case 2:
-			voters = nodeCount // three of them are a quorum without the leader and one of its followers
+			voters = nodeCount // a quorum exists without the leader and one follower
 		case groupCount:
-			voters = 1 // it grows, one by one
+			voters = 1 // grows one voter at a time
 		}
 		for v := range voters {
 			w.replicas++
@@ -239,7 +239,7 @@ func (w *simulation) begin() {
 	}
 }
 
-// create stores a group's first meta on a node that is down.
+// create stores a group's initial meta on a node that is down.
 func (w *simulation) create(n *node, group uint64, m ledger.Meta) {
 	store, err := ledger.Open("data/rows", n.FS, 512<<10)
 	if err == nil {

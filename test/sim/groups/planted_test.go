@@ -15,11 +15,10 @@ import (
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
-// TestPlantedBugsAreFound proves that the simulator sees what it is there to see: each planted bug fails within 200
-// seeds.
+// TestPlantedBugsAreFound checks that the simulator finds each planted bug within 200 seeds.
 func TestPlantedBugsAreFound(t *testing.T) {
 	if !invariant.Enabled {
-		t.Skip("it takes minutes, and runs with the laws: -tags invariants")
+		t.Skip("takes minutes and needs -tags invariants")
 	}
 	seeds := planted.Read(t)
 	for _, b := range []struct {
@@ -56,8 +55,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// TestNothingIsImitated proves that the simulator runs the product: its code, tests aside, writes no log, applies no
-// entry and splits nothing by itself. What bugs.go plants wraps the product's.
+// TestNothingIsImitated checks that the simulator runs the product: except for tests, its code does not write logs,
+// apply entries, or split groups itself. The code that bugs.go plants wraps the product's code.
 func TestNothingIsImitated(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 5 {
@@ -87,7 +86,7 @@ func TestNothingIsImitated(t *testing.T) {
 			for _, word := range []string{"Apply", "Split", "Append", "Truncate", "Entries", "Members", "Install",
 				"Step"} {
 				if fn.Name.Name == word {
-					t.Errorf("%s defines %s: the simulator runs the product's", name, word)
+					t.Errorf("%s defines %s: use the product's code instead", name, word)
 				}
 			}
 		}
@@ -99,7 +98,7 @@ func TestNothingIsImitated(t *testing.T) {
 	}
 	for got := range imports {
 		if strings.HasPrefix(got, "go.etcd.io/raft/v3") && !strings.HasSuffix(got, "/raftpb") {
-			t.Errorf("the simulator imports %s: consensus is the product's business", got)
+			t.Errorf("the simulator must not import %s: consensus belongs to the product", got)
 		}
 	}
 }

@@ -18,12 +18,12 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "how many seeds TestSeeds runs; if 0, 64 in a build with the laws, else 8")
+	seeds = flag.Int("sim.seeds", 0, "number of seeds of TestSeeds; 0 means 64 in a build with invariant checks, else 8")
 	first = flag.Uint64("sim.seed", 1, "the first seed")
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
 
-// run simulates a plan. The library draws election timeouts from crypto/rand, so that is seeded, too.
+// run simulates a plan. The Raft library draws election timeouts from crypto/rand, so run also seeds that.
 func run(t *testing.T, p Plan) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
@@ -37,8 +37,8 @@ func run(t *testing.T, p Plan) *Report {
 	return r
 }
 
-// TestSeeds proves that no seed finds a violation: histories are linearizable, replicas are equal, nothing acknowledged
-// is lost. Run thousands with -sim.seeds=5000 -timeout=0.
+// TestSeeds checks that no seed finds a violation: histories are linearizable, replicas are equal, and no acknowledged
+// write is lost. Run thousands of seeds with -sim.seeds=5000 -timeout=0.
 func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {
@@ -60,7 +60,7 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d seeds in %v: %+v, keys unchecked: %d", n, time.Since(began).Round(time.Millisecond), sum, unchecked)
 	if n >= 500 && sum.Discards == 0 {
-		t.Errorf("no snapshots thrown away in %d seeds", n)
+		t.Errorf("no snapshots were discarded in %d seeds", n)
 	}
 	if n >= 64 {
 		for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestSeeds(t *testing.T) {
 			{"unwanted snapshots", sum.Unwanted},
 		} {
 			if c.n == 0 {
-				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, n)
+				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, n)
 			}
 		}
 	}
@@ -92,14 +92,14 @@ func TestSeeds(t *testing.T) {
 			{"refusals by living nodes", sum.Resets}, {"departures", sum.Departures},
 		} {
 			if c.n == 0 {
-				t.Errorf("no %s in %d seeds: the simulation does not test it any more", c.what, n)
+				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, n)
 			}
 		}
 	}
 }
 
-// TestChangesCrash proves the same of voters that crash while members change, and that some of them start with a change
-// in their log that follows one they have not applied.
+// TestChangesCrash checks the same while voters crash during membership changes. Some voters must start with a
+// membership change in their log that follows an unapplied change.
 func TestChangesCrash(t *testing.T) {
 	pairs := 0
 	for seed := uint64(1); seed <= 8; seed++ {
@@ -110,11 +110,11 @@ func TestChangesCrash(t *testing.T) {
 		pairs += r.Counts.ChangesInLog
 	}
 	if pairs == 0 {
-		t.Error("no process starts with two changes in its log: the simulation does not test it any more")
+		t.Error("no process starts with two changes in its log: the simulation no longer tests it")
 	}
 }
 
-// TestSameSeedSameTrace proves that a seed is one history, also in another process.
+// TestSameSeedSameTrace checks that a seed always produces the same history, also in another process.
 func TestSameSeedSameTrace(t *testing.T) {
 	if os.Getenv("SIM_TRACE_OF") != "" {
 		fmt.Printf("trace %016x\n", run(t, Plan{Seed: 7, Length: 8 * time.Second}).Trace)

@@ -10,53 +10,56 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// Plan says what to simulate. The zero value but for Seed is the usual run.
+// Plan describes a simulation. The zero value with a Seed is the usual run.
 type Plan struct {
 	Seed uint64
-	// Length of the part with faults, in virtual time; 20 s if 0. A quiet part follows.
+	// Length is the duration of the phase with faults in virtual time; 0 means 20 s. A calm phase follows.
 	Length time.Duration
-	// Wait lets the file systems' background work end before a crash: synctest.Wait.
+	// Wait waits for the background work of the file systems before a crash: synctest.Wait.
 	Wait func()
-	// Bugs are planted.
+	// Bugs holds the planted bugs.
 	Bugs Bugs
-	// ChangeCrashes: voters crash just when a change of members is committed.
+	// ChangeCrashes crashes voters at the moment when a membership change is committed.
 	ChangeCrashes bool
-	// Print hears one line for each fault and each acknowledgement; nil for none.
+	// Print receives one line for each fault and each acknowledgement. It may be nil.
 	Print func(line string)
 }
 
-// Report is what a run came to.
+// Report is the result of a run.
 type Report struct {
 	Plan     Plan
 	Trace    uint64
 	Duration time.Duration
 	Counts   Counts
-	// Failures are the violations found; empty for a good run.
+	// Failures holds the violations found. It is empty for a successful run.
 	Failures []string
-	// Unchecked are the keys whose history took porcupine too long.
+	// Unchecked is the number of keys whose histories porcupine could not check in time.
 	Unchecked int
 }
 
-// Counts of what happened.
+// Counts holds the numbers of events in a run.
 type Counts struct {
 	world.Faults
 	Events, Acked, Unknown, LeaseReads, IndexReads int
 	Transfers, Resets, Departures                  int
-	// LateOffers of leadership reach a process that is paused, LostOffers come from one that is cut off then.
+	// LateOffers counts offers of leadership that reach a paused process. LostOffers counts offers whose sender is cut
+	// off afterward.
 	LateOffers, LostOffers int
-	// DoubleStarts are of two processes, while another one has not heard of their leader for long.
+	// DoubleStarts counts restarts of two processes while a third has not heard from their leader for long.
 	DoubleStarts                  int
 	Snapshots, Truncations, Moves int
 	Quiesced, Leaders, Compared   int
-	// Inherited proposals succeeded after their leader had stepped down, Replaced ones are known to be nowhere, of Lost
-	// ones nothing is known. Of FreshAsked replicas FreshReads were fresh enough, FollowerReads of them did not lead.
+	// Inherited counts proposals that succeeded after their leader had stepped down. Replaced counts proposals that
+	// are known to be in no log, and Lost counts proposals with an unknown outcome. FreshReads counts the replicas
+	// that were fresh enough out of FreshAsked. FollowerReads counts the followers among them.
 	Inherited, Replaced, Lost             int
 	FreshAsked, FreshReads, FollowerReads int
-	// AskedReads are those at followers that asked their leader.
+	// AskedReads counts reads on followers that asked their leader.
 	AskedReads int
-	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
+	// Discards counts snapshots that arrived and were not needed. Unwanted counts snapshots that did not need to be
+	// sent.
 	Discards, Unwanted int
-	// ChangesInLog are pairs of changes of members that were in a log, and not applied, when a process started.
+	// ChangesInLog counts pairs of membership changes that were in a log and not applied when a process started.
 	ChangesInLog int
 }
 
@@ -72,7 +75,7 @@ func (r *Report) String() string {
 	)
 }
 
-// Shape of the cluster.
+// The shape of the cluster.
 const (
 	nodeCount  = 5
 	groupCount = 3
@@ -89,18 +92,18 @@ type simulation struct {
 	counts Counts
 	hist   history
 	laws   laws
-	// finished is set when clients end; until lull they begin nothing.
+	// finished is set when the clients end. Clients start no operations before lull.
 	finished bool
 	lull     time.Duration
-	// hashes of groups at applied indexes, as first seen.
+	// hashes holds the hashes of groups by applied index, when they were first seen.
 	hashes   map[stateAt]uint64
 	moves    []*move
-	replicas uint64 // the last replica id given
+	replicas uint64 // the last replica ID that was assigned
 }
 
 type stateAt struct{ group, applied uint64 }
 
-// Run simulates one plan.
+// Run simulates a plan.
 func Run(p Plan) *Report {
 	if p.Length == 0 {
 		p.Length = 20 * time.Second
@@ -111,7 +114,7 @@ func Run(p Plan) *Report {
 	w.begin()
 	w.startClients()
 	w.startChaos()
-	// After the faults everything heals; clients go on for a while, then every key is read once more.
+	// After the phase with faults, all faults end. Clients continue for a while; then every key is read once more.
 	w.After(p.Length, w.heal)
 	w.After(p.Length+3*time.Second, func() { w.finished = true })
 	w.After(p.Length+7*time.Second, w.lastReads)

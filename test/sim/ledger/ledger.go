@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ledger is a small state machine for tests and benchmarks of raftgroup: registers, and counters that are not
-// idempotent, of many groups in one Pebble store.
+// Package ledger is a small state machine for tests and benchmarks of raftgroup. It stores registers and
+// non-idempotent counters of many groups in one Pebble store.
 //
-// It keeps the rules that the rows' state machine keeps: what an entry changes and the group's applied index are in one
-// batch; an entry that does not follow the applied index is refused; a snapshot is one state with its own index;
-// Install is durable. So whoever is tested against it is tested for those rules. Start at Store.Apply.
+// It follows the rules of the state machine for rows. The changes of an entry and the group's applied index are in one
+// batch. An entry that does not follow the applied index is rejected. A snapshot is one state with its own index.
+// Install is durable. Tests against the ledger therefore check these rules. Start reading at Store.Apply.
 package ledger
 
 import (
@@ -33,22 +33,22 @@ const (
 	kindData = 'd'
 )
 
-// Kinds of commands: a kind, the length of the key, the key, the rest.
+// Commands consist of a kind, the length of the key, the key, and the rest.
 const (
-	opSet = 's' // rest is the value
-	opAdd = 'a' // rest is a u64 to add to the value as a number, and what a test likes to append; the result is the sum
+	opSet = 's' // the rest is the value
+	opAdd = 'a' // the rest is a u64 to add to the value, optionally followed by test data; the result is the sum
 )
 
-// ErrOutOfOrder is returned for an entry that does not follow the applied index, and for a snapshot with another index
-// than its state.
+// ErrOutOfOrder is returned for an entry that does not follow the applied index, and for a snapshot whose index
+// differs from the index of its state.
 var ErrOutOfOrder = errors.New("out of order")
 
 var errCorrupt = errors.New("corrupt ledger")
 
-// Set is a command that stores a value.
+// Set returns a command that stores a value.
 func Set(key string, value []byte) []byte { return append(command(opSet, key, len(value)), value...) }
 
-// Add is a command that adds to a number, from 0. Its result is the sum, a uint64.
+// Add returns a command that adds to a number, which starts at 0. The result of the command is the sum, a uint64.
 func Add(key string, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(command(opAdd, key, 8), n)
 }
@@ -58,30 +58,30 @@ func command(op byte, key string, more int) []byte {
 	return append(b, key...)
 }
 
-// Meta is what the store knows of a group.
+// Meta is the stored state of a group.
 type Meta struct {
 	// Replica is this store's replica of the group.
 	Replica       uint64
 	Applied, Term uint64
 	Conf          *pb.ConfState
-	// Where is what raftgroup says of the members' nodes.
+	// Where holds the nodes of the members in raftgroup's encoding.
 	Where []byte
 }
 
-// Store holds the groups of one node. Apply, Members, Commit and Sync belong to one goroutine.
+// Store holds the groups of one node. Apply, Members, Commit, and Sync must be called by a single goroutine.
 type Store struct {
 	db    *pebble.DB
 	batch *pebble.Batch
-	// sums are numbers in the open batch, by data key: an entry reads what an earlier one wrote.
+	// sums holds the numbers in the open batch by data key, so that an entry reads the results of earlier entries.
 	sums  map[string]uint64
 	dirty []*openGroup
 	kept  atomic.Int64
 
-	mu   sync.Mutex // guards open, which installations change, too
+	mu   sync.Mutex // guards open, which installations also change
 	open map[uint64]*openGroup
 }
 
-// openGroup is a group's meta including the open batch; tail is the part of its encoding that seldom changes.
+// openGroup is a group's meta including the open batch. tail is the part of its encoding that seldom changes.
 type openGroup struct {
 	Meta
 	group uint64
@@ -94,7 +94,7 @@ func Open(dir string, fs vfs.FS, memtableBytes int) (*Store, error) {
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	// entries of new directories survive a crash only if their parents are synced
+	// Entries of new directories survive a crash only if their parents are synced.
 	for d := dir; d != fs.PathDir(d); d = fs.PathDir(d) {
 		parent, err := fs.OpenDir(fs.PathDir(d))
 		if err != nil {
@@ -116,7 +116,8 @@ func Open(dir string, fs vfs.FS, memtableBytes int) (*Store, error) {
 // Close closes the store.
 func (s *Store) Close() error { return errors.Join(s.batch.Close(), s.db.Close()) }
 
-// Create gives a group its first state, durably, if it has none. Applied 0 makes a replica that waits for a snapshot.
+// Create durably stores the initial state of a group if the group does not exist. Applied 0 creates a replica that
+// waits for a snapshot.
 func (s *Store) Create(group uint64, m Meta) error {
 	if _, ok, err := s.Meta(group); err != nil || ok {
 		return err
@@ -124,7 +125,7 @@ func (s *Store) Create(group uint64, m Meta) error {
 	return s.db.Set(metaKey(group), m.encode(), pebble.Sync)
 }
 
-// Remove deletes all that a group has, durably.
+// Remove durably deletes all data of a group.
 func (s *Store) Remove(group uint64) error {
 	b := s.db.NewBatch()
 	_ = b.Delete(metaKey(group), nil)
@@ -133,14 +134,14 @@ func (s *Store) Remove(group uint64) error {
 	return b.Commit(pebble.Sync)
 }
 
-// close forgets a group's meta: what is stored counts.
+// close discards a group's open meta, so that the stored meta applies again.
 func (s *Store) close(group uint64) {
 	s.mu.Lock()
 	delete(s.open, group)
 	s.mu.Unlock()
 }
 
-// Meta returns what was committed of a group; ok is false if it has nothing.
+// Meta returns the committed meta of a group. ok is false if the group does not exist.
 func (s *Store) Meta(group uint64) (m Meta, ok bool, err error) {
 	value, closer, err := s.db.Get(metaKey(group))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -153,7 +154,7 @@ func (s *Store) Meta(group uint64) (m Meta, ok bool, err error) {
 	return m, err == nil, errors.Join(err, closer.Close())
 }
 
-// Metas calls fn for every group, ascending.
+// Metas calls fn for every group in ascending order.
 func (s *Store) Metas(fn func(group uint64, m Meta)) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindMeta}, UpperBound: []byte{kindMeta + 1}})
 	if err != nil {
@@ -169,7 +170,7 @@ func (s *Store) Metas(fn func(group uint64, m Meta)) error {
 	return errors.Join(it.Error(), it.Close())
 }
 
-// Get returns a copy of a value, nil if there is none.
+// Get returns a copy of a value, or nil if the key does not exist.
 func (s *Store) Get(group uint64, key string) ([]byte, error) { return get(s.db, group, key) }
 
 func get(r pebble.Reader, group uint64, key string) ([]byte, error) {
@@ -200,7 +201,7 @@ func (s *Store) begin(group, index, term uint64) (*openGroup, error) {
 	if m == nil {
 		stored, ok, err := s.Meta(group)
 		if err != nil || !ok {
-			return nil, fmt.Errorf("group %d is not here: %w", group, errors.Join(err, errCorrupt))
+			return nil, fmt.Errorf("group %d does not exist: %w", group, errors.Join(err, errCorrupt))
 		}
 		m = &openGroup{Meta: stored, group: group, tail: stored.tail()}
 		s.mu.Lock()
@@ -208,7 +209,7 @@ func (s *Store) begin(group, index, term uint64) (*openGroup, error) {
 		s.mu.Unlock()
 	}
 	if index != m.Applied+1 {
-		return nil, fmt.Errorf("group %d: entry %d behind %d: %w", group, index, m.Applied, ErrOutOfOrder)
+		return nil, fmt.Errorf("group %d: entry %d after %d: %w", group, index, m.Applied, ErrOutOfOrder)
 	}
 	m.Applied, m.Term = index, term
 	if !m.dirty {
@@ -255,7 +256,7 @@ func (s *Store) command(group uint64, c []byte) (any, error) {
 	at := dataKey(group, string(key))
 	sum, ok := s.sums[string(at)]
 	if !ok {
-		// A value that an earlier entry of this batch set is not seen here: nobody sets what is added to.
+		// A value that an earlier entry of this batch has set is not visible here. No test adds to a key that it sets.
 		old, err := get(s.db, group, string(key))
 		if err != nil {
 			return nil, err
@@ -267,7 +268,7 @@ func (s *Store) command(group uint64, c []byte) (any, error) {
 	return sum, s.batch.Set(at, binary.BigEndian.AppendUint64(nil, sum), nil)
 }
 
-// Members adds a change of members to the open batch.
+// Members adds a membership change to the open batch.
 func (s *Store) Members(group, index, term uint64, members *pb.ConfState, where []byte) error {
 	m, err := s.begin(group, index, term)
 	if err != nil {
@@ -296,7 +297,7 @@ func (s *Store) Commit() error {
 	return err
 }
 
-// Sync makes durable what was committed.
+// Sync makes committed data durable.
 func (s *Store) Sync() error { return s.db.LogData(nil, pebble.Sync) }
 
 // Snapshot captures a group.
@@ -324,7 +325,7 @@ func (s *Store) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgroup.Snapshot
 	return &pb.SnapshotMetadata{Index: &m.Applied, Term: &m.Term, ConfState: m.Conf}, s.keep(data), nil
 }
 
-// Receive keeps a snapshot, here in memory.
+// Receive stores a snapshot in memory.
 func (s *Store) Receive(_ uint64, r io.Reader) (raftgroup.SnapshotData, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -333,7 +334,7 @@ func (s *Store) Receive(_ uint64, r io.Reader) (raftgroup.SnapshotData, error) {
 	return s.keep(data), nil
 }
 
-// Kept is how many snapshots were made or received and not closed yet.
+// Kept returns the number of snapshots that were created or received and have not been closed.
 func (s *Store) Kept() int { return int(s.kept.Load()) }
 
 func (s *Store) keep(data []byte) raftgroup.SnapshotData {
@@ -346,7 +347,7 @@ type kept struct {
 	s *Store
 }
 
-// Close ends the keeping, once.
+// Close releases the snapshot once.
 func (k *kept) Close() error {
 	if k.s == nil {
 		return ErrOutOfOrder
@@ -367,7 +368,7 @@ func each(r pebble.Reader, group uint64, fn func(key, value []byte)) error {
 	return errors.Join(it.Error(), it.Close())
 }
 
-// Install replaces a group by a snapshot, durably.
+// Install durably replaces a group by a snapshot.
 func (s *Store) Install(group uint64, meta *pb.SnapshotMetadata, data raftgroup.SnapshotData) error {
 	raw, err := io.ReadAll(io.NewSectionReader(data, 0, data.Size()))
 	if err != nil {
@@ -375,7 +376,7 @@ func (s *Store) Install(group uint64, meta *pb.SnapshotMetadata, data raftgroup.
 	}
 	m, ok, err := s.Meta(group)
 	if err != nil || !ok {
-		return fmt.Errorf("group %d is not here: %w", group, errors.Join(err, errCorrupt))
+		return fmt.Errorf("group %d does not exist: %w", group, errors.Join(err, errCorrupt))
 	}
 	d := codec.NewReader(raw, errCorrupt)
 	if applied := d.Uint(); applied != meta.GetIndex() {
@@ -397,7 +398,7 @@ func (s *Store) Install(group uint64, meta *pb.SnapshotMetadata, data raftgroup.
 	return b.Commit(pebble.Sync)
 }
 
-// Hash is the same for stores that hold the same of a group.
+// Hash returns a hash of a group's data. It is equal for stores with equal data.
 func (s *Store) Hash(group uint64) (uint64, error) {
 	h := fnv.New64a()
 	err := each(s.db, group, func(key, value []byte) {

@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// Edit is a place of the product where mistakes are made that cannot be planted around it: a text of a source file that
-// stands there once, and what takes its place. That asks mutated("a name") whether it is to be wrong, so all mistakes
-// are in one binary, and one compilation is enough.
+// Edit is a mutation of the product that cannot be planted around it: a text that occurs once in a source file, and
+// its replacement. The replacement calls mutated("a name") to determine whether the mutation is active. All mutations
+// are therefore in one binary, and one compilation is enough.
 type Edit struct{ File, Old, New string }
 
 // chooser is added to each package that has an edit.
@@ -33,10 +33,10 @@ const variable = "SIM_MUTATION"
 
 var packageOf = regexp.MustCompile(`(?m)^package (\w+)$`)
 
-// Binary is a build of the tests of the package under test, with the laws, with mistakes to choose from.
+// Binary is a build of the tests of the package under test, with invariant checks and selectable mutations.
 type Binary string
 
-// Build builds it. Edits of one file are made one after the other.
+// Build builds the binary. Edits of the same file are applied one after the other.
 func Build(t *testing.T, edits ...Edit) Binary {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func Build(t *testing.T, edits ...Edit) Binary {
 	return Binary(bin)
 }
 
-// Seeds runs so many seeds with a mistake, "" for none, and reports what was said and whether the product failed.
+// Seeds runs n seeds with a mutation, or "" for none. It returns the output and reports whether the product failed.
 func (b Binary) Seeds(mistake string, from uint64, n int, args ...string) (out string, failed bool) {
 	cmd := exec.Command(string(b), append(args, "-test.run=^TestSeeds$", fmt.Sprint("-sim.seeds=", n),
 		fmt.Sprint("-sim.seed=", from))...)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package planted looks for the seed that finds a planted bug. The seed that found it last is tried first; a change of
-// what is drawn from seeds makes it an ordinary one, and then all are tried, which takes minutes for many bugs. So the
-// seeds are in a file of the simulator, testdata/found.txt, and
+// Package planted searches for a seed that finds a planted bug. It tries the seed that last found the bug first. A
+// change in the random draws of the simulator can make that seed useless; then all seeds are tried, which takes
+// minutes for many bugs. The seeds are therefore stored in the simulator's file testdata/found.txt. The following
+// command replaces the seeds that no longer find their bug:
 //
 //	go test -tags invariants -timeout 0 ./test/sim ./test/sim/groups -run Found -rewrite
-//
-// renews those that find nothing any more.
 package planted
 
 import (
@@ -20,19 +19,19 @@ import (
 )
 
 var (
-	within  = flag.Uint64("sim.within", 200, "seeds in which a planted bug must be found")
+	within  = flag.Uint64("sim.within", 200, "number of seeds in which a planted bug must be found")
 	rewrite = flag.Bool("rewrite", false, "write the seeds that find planted bugs to "+file)
 )
 
 const file = "testdata/found.txt"
 
-// Within is how many seeds may be tried for a bug.
+// Within returns the number of seeds that may be tried for a bug.
 func Within() uint64 { return *within }
 
-// Seeds are those that find bugs, by the bugs' names.
+// Seeds holds the seeds that find bugs by the names of the bugs.
 type Seeds map[string]uint64
 
-// Read returns the seeds of the package under test; with -rewrite they are written when the test ends.
+// Read returns the seeds of the package under test. With -rewrite, it writes them back when the test ends.
 func Read(t *testing.T) Seeds {
 	t.Helper()
 	s := Seeds{}
@@ -64,7 +63,7 @@ func (s Seeds) write(t *testing.T) {
 	}
 }
 
-// Find fails the test if no seed finds the bug of this name; finds reports whether one does.
+// Find fails the test if no seed finds the named bug. finds reports whether a seed finds it.
 func (s Seeds) Find(t *testing.T, name string, finds func(seed uint64) bool) {
 	t.Helper()
 	seed := s[name]
@@ -72,13 +71,13 @@ func (s Seeds) Find(t *testing.T, name string, finds func(seed uint64) bool) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("many seeds")
+		t.Skip("needs many seeds")
 	}
 	for other := uint64(1); other <= *within; other++ {
 		if other == seed || !finds(other) {
 			continue
 		}
-		t.Logf("found by seed %d, and not by %d any more: run with -rewrite", other, seed)
+		t.Logf("found by seed %d, but no longer by %d: run with -rewrite", other, seed)
 		s[name] = other
 		return
 	}

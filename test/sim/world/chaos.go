@@ -4,7 +4,7 @@ package world
 
 import "time"
 
-// Weather is what may happen to a machine whatever runs on it: each entry draws one fault, and has it end.
+// Weather returns the faults that can happen to any machine. Each function draws one fault and schedules its end.
 func (w *World) Weather(m *Machine, crash, restart func()) []func() {
 	return []func(){
 		func() {
@@ -23,7 +23,7 @@ func (m *Machine) cut() {
 	w.After(w.Between(300*time.Millisecond, 4*time.Second), func() { w.Net.Join(m.ID) })
 }
 
-// CutWith separates two machines from all others, and not from each other, for a while.
+// CutWith separates two machines from all other machines for a while, but not from each other.
 func (m *Machine) CutWith(other *Machine) {
 	w := m.World
 	w.Faults.Cuts++
@@ -35,7 +35,7 @@ func (m *Machine) CutWith(other *Machine) {
 	})
 }
 
-// Pause stops the process for a while, as SIGSTOP does: all clocks go on.
+// Pause stops the process for a while, like SIGSTOP. All clocks continue.
 func (m *Machine) Pause(least, most time.Duration) {
 	w := m.World
 	w.Faults.Pauses++
@@ -44,7 +44,7 @@ func (m *Machine) Pause(least, most time.Duration) {
 	w.Note("node %d pauses until %v", m.ID, m.Paused)
 }
 
-// Suspend stops the machine for a while: what measures with the monotone clock does not notice.
+// Suspend suspends the machine for a while. The monotonic clock does not advance in that time.
 func (m *Machine) Suspend() {
 	w := m.World
 	w.Faults.Suspends++
@@ -58,7 +58,7 @@ func (m *Machine) Suspend() {
 	w.Note("node %d is suspended until %v", m.ID, m.asleep)
 }
 
-// wake ends a pause and a suspension before their time: the monotone clock goes on from where it stood.
+// wake ends a pause and a suspension early. The monotonic clock continues from its current value.
 func (m *Machine) wake() {
 	if left := m.asleep - m.World.Now; left > 0 {
 		m.suspended -= m.shown(left)
@@ -67,13 +67,13 @@ func (m *Machine) wake() {
 	m.release()
 }
 
-// Jump sets the wall clock forwards or backwards by milliseconds to minutes; a while later it is right again.
+// Jump sets the wall clock forward or backward by milliseconds to minutes, and resets it after a while.
 func (m *Machine) Jump() {
 	w := m.World
 	most := []time.Duration{10 * time.Millisecond, time.Second, 10 * time.Second, 3 * time.Minute}[w.Rand.IntN(4)]
 	for _, other := range w.Machines {
 		if other != m && other.wrong != 0 {
-			return // one clock that is wrong at a time
+			return // only one clock is wrong at a time
 		}
 	}
 	w.Faults.Jumps++
@@ -81,8 +81,8 @@ func (m *Machine) Jump() {
 	w.After(w.Between(time.Second, 8*time.Second), func() { undo() })
 }
 
-// SetWrong sets how far the wall clock is off beside what it always is. Undo sets it right, and says true, unless other
-// faults have set it meanwhile.
+// SetWrong adds an offset to the wall clock. undo removes the offset and returns true, unless other faults have set
+// the clock since.
 func (m *Machine) SetWrong(by time.Duration) (undo func() bool) {
 	m.setWrong(by)
 	m.wrongs++
@@ -121,7 +121,7 @@ func (m *Machine) fill() {
 	m.AfterLife(w.Between(time.Second, 2*time.Second), func() { m.Full = false })
 }
 
-// Heal ends all faults; restart is called for every machine a little later.
+// Heal ends all faults. It calls restart for every machine a little later.
 func (w *World) Heal(restart func(m *Machine)) {
 	w.Calm = true
 	w.Note("calm")
@@ -139,7 +139,7 @@ func (w *World) Heal(restart func(m *Machine)) {
 	}
 }
 
-// LastWrong is when a wall clock was wrong last: now, if one is.
+// LastWrong returns the last time at which a wall clock was wrong, or the current time if one is wrong now.
 func (w *World) LastWrong() time.Duration {
 	for _, m := range w.Machines {
 		if m.wrong != 0 {

@@ -4,8 +4,8 @@ package world
 
 import "reflect"
 
-// AddCounts adds the integers of one struct, and of the structs in it, to those of another one of its type. Both are
-// given by pointer.
+// AddCounts adds the integers of one struct, and of the structs in it, to another struct of the same type. Both are
+// pointers.
 func AddCounts[T any](to, from *T) {
 	addCounts(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
 }

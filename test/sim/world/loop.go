@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Loop runs the steps of a raftgroup.Host, as raftgroup.Runner does with goroutines: what is to be done is put into the
-// inbox, the log writer and the applier run when the disk gets to it, and frames go over the network.
+// Loop runs the steps of a raftgroup.Host, as raftgroup.Runner does with goroutines. It collects work in an inbox,
+// runs the log writer and the applier after a simulated disk latency, and sends frames over the simulated network.
 type Loop struct {
 	*Machine
 	Host   *raftgroup.Host
@@ -19,47 +19,49 @@ type Loop struct {
 	Apply  *raftgroup.Applier
 	Snaps  raftgroup.SnapshotStore
 	Inbox  raftgroup.Inbox
-	// Discards are snapshots that arrived and were not needed, Unwanted those that did not have to arrive.
+	// Discards counts snapshots that arrived and were not needed. Unwanted counts snapshots that did not need to be
+	// sent.
 	Discards, Unwanted int
 	Hooks              Hooks
 	// Midway is set while entries are applied or a snapshot is installed.
 	Midway bool
 
-	// stepping, writing, applying say that the step is scheduled.
+	// stepping, writing, and applying are set while the step is scheduled.
 	stepping, writing, applying bool
 	appends                     []raftgroup.Append
 	applies                     []raftgroup.Apply
 }
 
-// Hooks tie a loop to what it is part of.
+// Hooks connects a loop to the simulation that contains it.
 type Hooks struct {
 	Tick time.Duration
-	// ID is the identity of the node, At the loop that bears another one, or nil.
+	// ID returns the identity of the node. At returns the loop that has another identity, or nil.
 	ID func() raftgroup.NodeID
 	At func(id raftgroup.NodeID) *Loop
-	// Ahead is added to the clock of each step by a planted bug, Heard changes what a loop hears and Said what it
-	// sends, for planted bugs. Nil for none.
+	// Ahead, Heard, and Said are hooks for planted bugs and may be nil. Ahead is added to the clock of each step.
+	// Heard changes the messages that a loop receives, and Said the messages that it sends.
 	Ahead func() raftgroup.Instant
 	Heard func(f *raftgroup.Received)
 	Said  func(frame []byte) []byte
-	// Applied is called after entries were applied, Stop to end a process whose disk is full.
+	// Applied is called after entries have been applied. Stop ends a process whose disk is full.
 	Applied func()
 	Stop    func()
-	// Fell, if not nil, is asked after each step whether the process has crashed in the middle of it, and ends it then.
+	// Fell reports after each step whether the process has crashed within the step, and ends the process in that case.
+	// It may be nil.
 	Fell func() bool
-	// Lost is called when the log lacks entries that it has acknowledged, which ends the process. It reports whether
-	// that is right. Nil if it never is.
+	// Lost handles a log that lacks acknowledged entries, which ends the process. It reports whether the loss is
+	// expected. It is nil if the loss is never expected.
 	Lost func(err error) bool
-	// Lenient says that a snapshot may fail to be received.
+	// Lenient allows the receipt of a snapshot to fail.
 	Lenient bool
-	// Lets reports whether the loop lets another node's process in. Nil for everybody.
+	// Lets reports whether the loop admits another node's process. If it is nil, all processes are admitted.
 	Lets func(from raftgroup.NodeID) bool
 }
 
-// Begin starts to tick; the host and the others are there.
+// Begin starts the ticks. The host and the other components must exist.
 func (l *Loop) Begin() { l.AfterLife(l.World.Between(0, l.Hooks.Tick), l.tick) }
 
-// Reset forgets what an earlier life had under way.
+// Reset discards the pending work of an earlier process run.
 func (l *Loop) Reset() {
 	l.Inbox, l.appends, l.applies = raftgroup.Inbox{}, nil, nil
 	l.stepping, l.writing, l.applying = false, false, false
@@ -71,20 +73,20 @@ func (l *Loop) tick() {
 	l.AfterLife(l.Real(l.Hooks.Tick), l.tick)
 }
 
-// Call has the loop run a function.
+// Call makes the loop run a function.
 func (l *Loop) Call(f func(*raftgroup.Host)) {
 	l.Inbox.Calls = append(l.Inbox.Calls, f)
 	l.Kick()
 }
 
-// Departed has the loop hear the last word of another node's process.
+// Departed delivers the shutdown message of another node's process to the loop.
 func (l *Loop) Departed(node raftgroup.NodeID) {
 	if l.Up {
 		l.Call(func(h *raftgroup.Host) { h.NodeDeparted(node) })
 	}
 }
 
-// Hear takes a frame of another node; the network calls it.
+// Hear receives a frame from another node. The network calls it.
 func (l *Loop) Hear(from raftgroup.NodeID, frame []byte) {
 	if !l.Up || l.Hooks.Lets != nil && !l.Hooks.Lets(from) {
 		return
@@ -101,7 +103,7 @@ func (l *Loop) Hear(from raftgroup.NodeID, frame []byte) {
 	l.Kick()
 }
 
-// Kick sees to it that the loop runs soon.
+// Kick schedules a step of the loop.
 func (l *Loop) Kick() {
 	if !l.Up || l.stepping {
 		return
@@ -111,7 +113,7 @@ func (l *Loop) Kick() {
 	l.AfterLife(w.Between(5*time.Microsecond, 50*time.Microsecond), func() { l.AfterPause(l.step) })
 }
 
-// step runs the loop once and schedules what it wants done.
+// step runs the loop once and schedules the work that results.
 func (l *Loop) step() {
 	l.stepping = false
 	now := l.Now()
@@ -120,7 +122,7 @@ func (l *Loop) step() {
 	}
 	in := l.Inbox
 	l.Inbox = raftgroup.Inbox{}
-	in.Ticks = min(in.Ticks, 1) // a ticker drops ticks that nobody took
+	in.Ticks = min(in.Ticks, 1) // a ticker drops ticks that are not consumed
 	l.Guard(func() error {
 		l.take(l.Host.Step(now, &in))
 		return nil
@@ -160,7 +162,7 @@ func (l *Loop) take(work raftgroup.Work) {
 	}
 }
 
-// post sends frames; who bears the identity is asked when they arrive.
+// post sends frames. The receiver of an identity is determined when the frames arrive.
 func (l *Loop) post(frames []raftgroup.Frame) {
 	from := l.Hooks.ID()
 	for _, f := range frames {
@@ -175,7 +177,7 @@ func (l *Loop) post(frames []raftgroup.Frame) {
 
 var errLost = errors.New("connection lost")
 
-// ship captures a snapshot when the disk gets to it and hands it to the network.
+// ship captures a snapshot after the disk latency and sends it over the network.
 func (l *Loop) ship(s raftgroup.Send) {
 	w := l.World
 	head, data, err := s.Capture(l.Snaps)
@@ -214,8 +216,8 @@ func (l *Loop) ship(s raftgroup.Send) {
 	w.After(4*time.Second, func() { done(errLost) }) // the receiver may have died
 }
 
-// receive takes a snapshot: the loop is asked whether it is wanted, then the data come, which takes a while, and then
-// the loop hears of it.
+// receive receives a snapshot. It asks the loop whether the snapshot is wanted, transfers the data, which takes a
+// while, and then notifies the loop.
 func (l *Loop) receive(from raftgroup.NodeID, stream io.Reader, done func(error)) {
 	if l.Hooks.Lets != nil && !l.Hooks.Lets(from) {
 		done(errLost)
@@ -223,7 +225,7 @@ func (l *Loop) receive(from raftgroup.NodeID, stream io.Reader, done func(error)
 	}
 	f, err := raftgroup.ReadHead(from, stream)
 	if err != nil {
-		l.World.Fail("node %d: head from node %x: %v", l.ID, from[:2], err)
+		l.World.Fail("node %d: header from node %x: %v", l.ID, from[:2], err)
 		return
 	}
 	l.Call(func(h *raftgroup.Host) {
@@ -246,7 +248,8 @@ func (l *Loop) takeData(f raftgroup.Received, stream io.Reader, done func(error)
 	data, err := l.Snaps.Receive(f.Messages[0].Group, stream)
 	switch {
 	case errors.Is(err, errLost), err != nil && l.Hooks.Lenient:
-		// The sender ended, or a replica that is being removed takes the place of what came: it is sent again.
+		// The sender has ended, or a replica that is being removed replaces the received data. The snapshot will be
+		// sent again.
 		w.Note("node %d: %v", l.ID, err)
 		l.Call(func(h *raftgroup.Host) { h.Abandon(&f) })
 		done(err)
@@ -260,8 +263,8 @@ func (l *Loop) takeData(f raftgroup.Received, stream io.Reader, done func(error)
 	}
 }
 
-// scheduleWrite lets the log writer take what is queued. The bytes may reach the disk when the write begins or when it
-// ends: a crash between finds either.
+// scheduleWrite lets the log writer process its queue. The bytes may reach the disk at the start or at the end of the
+// write, so a crash in between may find either state.
 func (l *Loop) scheduleWrite() {
 	if l.writing || len(l.appends) == 0 {
 		return
@@ -329,13 +332,13 @@ func (l *Loop) scheduleApply() {
 	})
 }
 
-// midway says that a step is under way which Fell is asked about, until it is over.
+// midway marks the start of a step that Fell checks. over marks its end.
 func (l *Loop) midway() (over func()) {
 	l.Midway = true
 	return func() { l.Midway = false }
 }
 
-// errDiskFull is what a full disk answers; the process ends then.
+// errDiskFull is the error of a full disk. The process ends on it.
 var errDiskFull = errors.New("no space left on device")
 
 // Guard runs a step. A full disk ends the process; any other error or panic is a failure of the product.
@@ -365,7 +368,7 @@ func (l *Loop) Guard(step func() error) (ok bool) {
 	return false
 }
 
-// OnDisk is a log's batch that a full disk refuses.
+// OnDisk returns a log batch that a full disk rejects.
 func (m *Machine) OnDisk(b raftgroup.LogBatch) raftgroup.LogBatch { return logOnDisk{b, m} }
 
 type logOnDisk struct {

@@ -11,30 +11,34 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Machine is a computer: clocks, a disk and at most one process.
+// Machine is a computer with clocks, a disk, and at most one process.
 type Machine struct {
 	World *World
 	ID    int
 	FS    *vfs.MemFS
-	// Up says that a process runs, Life counts them: what an earlier one had scheduled does nothing.
+	// Up is set while a process runs. Life counts the processes; events that an earlier process has scheduled are
+	// ignored.
 	Up   bool
 	Life int
-	// Paused until then; latencies of the disk are multiplied by Slow; Full refuses writes.
+	// Paused is the end of the current pause. Slow multiplies the latencies of the disk. Full makes the disk reject
+	// writes.
 	Paused time.Duration
 	Slow   int
 	Full   bool
 
 	tasks []*Task
-	// rate is how fast the clocks run, base what that since the start shows in the beginning, skew how far the wall
-	// clock is off, and suspended for how long the machine was: the boot clock has run on, the monotone one has not.
+	// rate is the rate of the clocks. base is the initial value of the clock that shows the time since the start. skew
+	// is the offset of the wall clock. suspended is the total time of suspension, in which the boot clock advances and
+	// the monotonic clock does not.
 	rate                  float64
 	base, skew, suspended time.Duration
-	// asleep is when the suspension ends that is under way; suspended counts it to its end.
+	// asleep is the end of the current suspension. suspended includes it up to its end.
 	asleep time.Duration
-	// held is what waits for the end of a pause; awaited says that an event will come then.
+	// held holds the functions that wait for the end of a pause. awaited is set if an event is scheduled for that
+	// time.
 	held    []func()
 	awaited bool
-	// wrong is what SetWrong has set, wrongs counts how often.
+	// wrong is the offset that SetWrong has set. wrongs counts its calls.
 	wrong  time.Duration
 	wrongs int
 }
@@ -47,47 +51,47 @@ func newMachine(w *World, id int) *Machine {
 	}
 }
 
-// epoch is where wall clocks begin, origin where the instants do that package sched measures with: far from it, so that
-// a program that confuses them is found.
+// epoch is the start of wall clocks. origin is the start of the instants that package sched uses. They are far apart,
+// so that a program that confuses them fails.
 var (
 	epoch  = time.Unix(1_700_000_000, 0)
 	origin = time.Unix(1_000_000, 0)
 )
 
-// Now is the boot clock; it implements raftgroup.Clock.
+// Now returns the boot clock. It implements raftgroup.Clock.
 func (m *Machine) Now() raftgroup.Instant {
 	return raftgroup.Instant(m.base + m.elapsed())
 }
 
-// Wall is the wall clock, which is kept near the time.
+// Wall returns the wall clock, which is kept close to the true time.
 func (m *Machine) Wall() time.Time { return m.World.Time().Add(m.skew + m.wrong) }
 
-// Time is the calendar's, which no machine knows.
+// Time returns the true time, which no machine knows.
 func (w *World) Time() time.Time { return epoch.Add(w.Now) }
 
 func (m *Machine) elapsed() time.Duration { return m.shown(m.World.Now) }
 
-// shown is what the machine's clocks make of a duration.
+// shown converts a true duration to a duration of the machine's clocks.
 func (m *Machine) shown(d time.Duration) time.Duration { return time.Duration(float64(d) * m.rate) }
 
-// monotone is the clock that stands still while the machine is suspended.
+// monotone returns the clock that stops while the machine is suspended.
 func (m *Machine) monotone() time.Duration { return m.base + m.elapsed() - m.suspended }
 
-// AfterClock calls do when the monotone clock has gone on by d and the process runs, unless its life has ended.
+// AfterClock calls do when the monotonic clock has advanced by d and the process runs, unless the process has ended.
 func (m *Machine) AfterClock(d time.Duration, do func()) {
 	at := m.monotone() + d
 	var look func()
 	look = func() {
 		if left := m.Real(at - m.monotone()); left > 0 {
 			if m.asleep > m.World.Now {
-				m.AfterPause(look) // what wakes it may come before its time
+				m.AfterPause(look) // the wake-up may come early
 				return
 			}
 			m.AfterLife(left, look)
 			return
 		}
 		m.AfterPause(func() {
-			if at > m.monotone() { // it was suspended
+			if at > m.monotone() { // the machine was suspended
 				look()
 				return
 			}
@@ -97,7 +101,7 @@ func (m *Machine) AfterClock(d time.Duration, do func()) {
 	m.AfterLife(m.Real(d), look)
 }
 
-// Real is how long a duration by the machine's clocks takes.
+// Real converts a duration of the machine's clocks to a true duration.
 func (m *Machine) Real(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
@@ -105,13 +109,13 @@ func (m *Machine) Real(d time.Duration) time.Duration {
 	return max(1, time.Duration(float64(d)/m.rate))
 }
 
-// Boot begins the life of a process.
+// Boot starts a process.
 func (m *Machine) Boot() {
 	m.Up, m.Slow, m.Full = true, 1, false
 	m.wake()
 }
 
-// AfterLife schedules something that the end of this life cancels.
+// AfterLife schedules a function that the end of this process cancels.
 func (m *Machine) AfterLife(d time.Duration, do func()) {
 	life := m.Life
 	m.World.After(d, func() {
@@ -122,7 +126,7 @@ func (m *Machine) AfterLife(d time.Duration, do func()) {
 	})
 }
 
-// AfterPause does something when the process runs: at once, or when its pause is over, unless its life has ended.
+// AfterPause runs a function when the process runs: immediately, or after the pause, unless the process has ended.
 func (m *Machine) AfterPause(do func()) {
 	if m.Paused > m.World.Now {
 		life := m.Life
@@ -138,14 +142,14 @@ func (m *Machine) AfterPause(do func()) {
 	do()
 }
 
-// awaitEnd sees to it that what is held goes on when the pause is over.
+// awaitEnd schedules the held functions for the end of the pause.
 func (m *Machine) awaitEnd() {
 	if m.awaited {
 		return
 	}
 	m.awaited = true
 	m.World.After(max(0, m.Paused-m.World.Now), func() {
-		if m.awaited = false; m.Paused > m.World.Now { // it was prolonged
+		if m.awaited = false; m.Paused > m.World.Now { // the pause was extended
 			m.awaitEnd()
 			return
 		}
@@ -153,7 +157,7 @@ func (m *Machine) awaitEnd() {
 	})
 }
 
-// release has what is held go on.
+// release runs the held functions.
 func (m *Machine) release() {
 	held := m.held
 	m.held = nil
@@ -163,13 +167,13 @@ func (m *Machine) release() {
 	m.Touch()
 }
 
-// Latency draws how long a disk operation takes.
+// Latency draws the duration of a disk operation.
 func (m *Machine) Latency(most time.Duration) time.Duration {
 	return m.World.Between(50*time.Microsecond, most) * time.Duration(m.Slow)
 }
 
-// Crash ends the process by way of close. What was not synced is lost, or all of it is kept: the process died and the
-// machine did not.
+// Crash ends the process through end. Either unsynced data is lost, or all data is kept because only the process has
+// died.
 func (m *Machine) Crash(end func()) {
 	w := m.World
 	w.Faults.Crashes++
@@ -186,7 +190,7 @@ func (m *Machine) Crash(end func()) {
 	m.FS = next
 }
 
-// CrashAs ends the process by way of end, and leaves on the disk what Left has returned.
+// CrashAs ends the process through end and leaves the disk in the state that Left has returned.
 func (m *Machine) CrashAs(left *vfs.MemFS, end func()) {
 	m.World.Faults.Crashes++
 	m.World.Note("node %d has crashed halfway", m.ID)
@@ -194,7 +198,8 @@ func (m *Machine) CrashAs(left *vfs.MemFS, end func()) {
 	m.FS = left
 }
 
-// Left returns what a crash would leave on the disk now, for CrashAs, with so much of what was not synced.
+// Left returns the disk that a crash would leave now, for CrashAs. percent is the part of the unsynced data that
+// survives.
 func (m *Machine) Left(percent int) *vfs.MemFS {
 	if m.World.Wait != nil {
 		m.World.Wait()
@@ -207,10 +212,10 @@ func (m *Machine) left(percent int) *vfs.MemFS {
 		RNG: rand.New(rand.NewPCG(m.World.seed, uint64(m.World.Now)))})
 }
 
-// Keep returns what a crash would leave on the disk now, for Restore to bring back later.
+// Keep returns the disk that a crash would leave now, for Restore.
 func (m *Machine) Keep() *vfs.MemFS { return m.left(0) }
 
-// End ends the process: its tasks first, for they may have iterators open.
+// End ends the process. Its tasks end first, because they may have open iterators.
 func (m *Machine) End() {
 	m.Life++
 	m.Up = false

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestTimersAfterWaking proves that a timer comes when its time has passed by the monotone clock, also on a machine
-// that was woken before the planned end of its suspension.
+// TestTimersAfterWaking checks that a timer fires when its time has passed on the monotonic clock, also if the machine
+// was woken before the planned end of its suspension.
 func TestTimersAfterWaking(t *testing.T) {
 	w := New(1, 1)
 	m := w.Machines[0]
@@ -20,12 +20,13 @@ func TestTimersAfterWaking(t *testing.T) {
 	w.After(1500*time.Millisecond, func() { w.Heal(func(*Machine) {}) })
 	w.Run(30 * time.Second)
 	if at < time.Second || at > time.Second+time.Millisecond {
-		t.Errorf("a timer of 1s came after %v", at)
+		t.Errorf("a timer of 1 s fired after %v", at)
 	}
 }
 
-// TestMonotoneClockNeverGoesBack proves that the monotone clock of a machine stands still while it is suspended and
-// goes on from there afterwards, however suspensions overlap and whatever ends them: timers of the product would come
+// TestMonotoneClockNeverGoesBack checks that the monotonic clock of a machine stops during a suspension and continues
+// from there, regardless of overlapping suspensions and of the event that ends them. If it went back, timers of the
+// product would fire late.
 // late for as long as it went back.
 func TestMonotoneClockNeverGoesBack(t *testing.T) {
 	for seed := range uint64(200) {
@@ -52,11 +53,11 @@ func TestMonotoneClockNeverGoesBack(t *testing.T) {
 				}
 				w.Now += d
 				if m.Paused > w.Now {
-					continue // nobody looks at a clock
+					continue // no code reads the clock
 				}
 				now := m.monotone()
 				if now < last {
-					t.Fatalf("seed %d: the clock goes back by %v", seed, last-now)
+					t.Fatalf("seed %d: the clock went back by %v", seed, last-now)
 				}
 				if off := now - begin - m.shown(awake); off < -time.Microsecond || off > time.Microsecond {
 					t.Fatalf("seed %d: the clock is off by %v", seed, off)

@@ -10,19 +10,20 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// Network is between machines. What one sends to another arrives in order, as in a connection; between different pairs
-// there is no order.
+// Network connects machines. Messages from one machine to another arrive in order, as on a connection. Messages
+// between different pairs have no order.
 type Network struct {
 	w *World
-	// Rough are the faults of connections of Raft and of those of snapshots, Requests those of requests.
+	// Rough holds the faults of connections for Raft and for snapshots. Requests holds the faults of connections for
+	// requests.
 	Rough, Requests Rough
 	rand            *rand.Rand
-	// buffer is what frames are read with.
+	// buffer is the read buffer for frames.
 	buffer *bufio.Reader
-	// blocked[a][b] is true while nothing goes from a to b, wires[a][b] is the connection.
+	// blocked[a][b] is true while messages from a to b are dropped. wires[a][b] is the connection.
 	blocked [][]bool
 	wires   [][]*raftWire
-	// slow makes delays long, for a while.
+	// slow marks machines with long delays.
 	slow []bool
 }
 
@@ -37,7 +38,8 @@ func (n *Network) init(w *World, machines int) {
 	}
 }
 
-// Delay draws how long a frame takes: mostly under a millisecond, now and then long. A machine hears itself at once.
+// Delay draws the latency of a frame: mostly under a millisecond, sometimes long. A machine's messages to itself have
+// no latency.
 func (n *Network) Delay(from, to int) time.Duration {
 	w := n.w
 	if from == to {
@@ -54,13 +56,13 @@ func (n *Network) Delay(from, to int) time.Duration {
 	return d
 }
 
-// Blocked reports whether nothing goes from one machine to another.
+// Blocked reports whether messages from one machine to another are dropped.
 func (n *Network) Blocked(from, to int) bool { return n.blocked[from][to] }
 
 // Parted reports whether two machines have no connection.
 func (n *Network) Parted(a, b int) bool { return n.blocked[a][b] || n.blocked[b][a] }
 
-// Send brings a frame of Raft to a machine, unless it is lost. A nil frame is the last word of a process.
+// Send sends a Raft frame to a machine, unless it is lost. A nil frame is the shutdown message of a process.
 func (n *Network) Send(from, to int, frame []byte, deliver func(frame []byte)) {
 	w := n.w
 	if n.blocked[from][to] {
@@ -73,13 +75,13 @@ func (n *Network) Send(from, to int, frame []byte, deliver func(frame []byte)) {
 	n.wires[from][to].post(frame, deliver)
 }
 
-// raftWire is that from a process to another one, and from those that come after them.
+// raftWire is the connection from a process to another process and to the later processes of the same machine.
 type raftWire struct {
 	Wire
 	lives [2]int
 }
 
-// post sends a frame of Raft.
+// post sends a Raft frame.
 func (c *raftWire) post(frame []byte, deliver func(frame []byte)) {
 	w := c.n.w
 	if lives := [2]int{w.Machines[c.from].Life, w.Machines[c.to].Life}; lives != c.lives {
@@ -101,7 +103,7 @@ func (c *raftWire) post(frame []byte, deliver func(frame []byte)) {
 	})
 }
 
-// Stream takes a while, beside the frames, and then ends well or not.
+// Stream simulates a long transfer in addition to the frames, which succeeds or fails.
 func (n *Network) Stream(from, to int, end func(whole bool)) {
 	w := n.w
 	life := w.Machines[from].Life
@@ -110,7 +112,7 @@ func (n *Network) Stream(from, to int, end func(whole bool)) {
 	})
 }
 
-// Cut separates a machine from all others, or only in one direction, or from some.
+// Cut separates a machine from all other machines, from some of them, or in one direction only.
 func (n *Network) Cut(machine int) {
 	w := n.w
 	shape := w.Rand.IntN(4)
@@ -131,7 +133,7 @@ func (n *Network) Cut(machine int) {
 	}
 }
 
-// CutPair separates two machines from all others.
+// CutPair separates two machines from all other machines.
 func (n *Network) CutPair(a, b int) {
 	for other := range n.blocked {
 		if other != a && other != b {
@@ -141,14 +143,15 @@ func (n *Network) CutPair(a, b int) {
 	}
 }
 
-// Separate cuts two machines off from each other.
+// Separate separates two machines from each other.
 func (n *Network) Separate(a, b int) { n.blocked[a][b], n.blocked[b][a] = true, true }
 
-// Deafen keeps one machine from hearing another one until undo is called, unless faults have changed that meanwhile.
+// Deafen drops the messages from one machine to another until undo is called, unless faults have changed the
+// connection since.
 func (n *Network) Deafen(machine, to int) (undo func()) {
 	n.blocked[to][machine] = true
 	return func() {
-		if !n.blocked[machine][to] { // else it is cut off by now
+		if !n.blocked[machine][to] { // otherwise the machine is cut off by now
 			n.blocked[to][machine] = false
 		}
 	}
@@ -161,8 +164,8 @@ func (n *Network) Join(machine int) {
 	}
 }
 
-// Reject has the address of a machine refuse connections for a while though its process lives, as a firewall does;
-// sometimes what it sends does not arrive either.
+// Reject makes the address of a running machine refuse connections for a while, as a firewall does. Sometimes the
+// machine's own messages are dropped, too.
 func (n *Network) Reject(m *Machine, hear func(by *Machine)) {
 	w := n.w
 	w.Faults.Rejected++
@@ -170,7 +173,7 @@ func (n *Network) Reject(m *Machine, hear func(by *Machine)) {
 	w.Note("node %d refuses connections for %v", m.ID, most)
 	soon := most
 	switch w.Rand.IntN(3) {
-	case 0: // the machine hears nothing of what the others do, before what rests on its last word has run out
+	case 0: // the machine receives no messages until the promises based on its shutdown message have expired
 		for other := range n.blocked {
 			if other != m.ID {
 				n.Separate(m.ID, other)
@@ -189,7 +192,7 @@ func (n *Network) Reject(m *Machine, hear func(by *Machine)) {
 	}
 }
 
-// Refuse lets some machines find out that a process is gone: its machine refuses their connection.
+// Refuse lets some machines notice that a process has ended, because its machine refuses their connections.
 func (n *Network) Refuse(gone *Machine, hear func(m *Machine)) {
 	w, life := n.w, gone.Life
 	for _, m := range w.Machines {

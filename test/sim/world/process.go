@@ -9,35 +9,35 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Process is the sched.Driver of one life of a machine.
+// Process is the sched.Driver of one process run of a machine.
 type Process struct {
 	*Machine
 	life int
 }
 
-// Process returns that of the present life.
+// Process returns the driver of the current process run.
 func (m *Machine) Process() Process { return Process{m, m.Life} }
 
-// Scheduler is how the code of the present life waits.
+// Scheduler returns the scheduler of the current process run.
 func (m *Machine) Scheduler() *sched.Scheduler { return sched.Driven(m.Process()) }
 
-// Now implements sched.Driver, as do the others.
+// Now implements sched.Driver.
 func (p Process) Now() time.Time { return origin.Add(p.monotone()) }
 
-// Boot is Machine.Now.
+// Boot implements sched.Driver. It returns Machine.Now.
 func (p Process) Boot() time.Duration { return time.Duration(p.Machine.Now()) }
 
-// Go begins a task as soon as the one that runs waits.
+// Go starts a task as soon as the running task waits.
 func (p Process) Go(f func()) { p.AfterFunc(0, f) }
 
-// AfterFunc runs f as a task of this life.
+// AfterFunc runs f as a task of this process run.
 func (p Process) AfterFunc(d time.Duration, f func()) sched.Timer {
 	t := &timer{process: p, f: f}
 	t.Reset(d)
 	return t
 }
 
-// Wait waits as the task that runs.
+// Wait waits as part of the running task.
 func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration) error {
 	t := p.World.current
 	if t == nil || t.Machine != p.Machine {
@@ -66,7 +66,8 @@ func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration
 type timer struct {
 	process Process
 	f       func()
-	// set counts settings, so that an earlier one does nothing; armed says that the last has not fired.
+	// set counts the settings, so that earlier settings have no effect. armed is set if the last setting has not
+	// fired.
 	set   int
 	armed bool
 }
@@ -100,7 +101,8 @@ func (t *timer) schedule(set int, d time.Duration) {
 	})
 }
 
-// Limit is a context with a deadline by the clock of the present life. It needs no timer: a wait asks for the deadline.
+// Limit returns a context with a deadline by the clock of the current process run. It needs no timer, because waits
+// check the deadline.
 func (m *Machine) Limit(d time.Duration) context.Context {
 	p := m.Process()
 	return limited{context.Background(), p, p.Now().Add(d)}

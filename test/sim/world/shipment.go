@@ -10,26 +10,26 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// shipment is a snapshot as its receiver reads it: in frames, over one connection after another, each of which goes on
-// where the last one ended.
+// shipment is a snapshot as its receiver reads it: in frames, over a sequence of connections, each of which resumes
+// where the previous one ended.
 type shipment struct {
 	n    *Network
 	data io.ReaderAt
 	way  *transport.Shipment
-	// gone reports whether the sender has given it up, or has ended.
+	// gone reports whether the sender has abandoned the snapshot or has ended.
 	gone func() bool
-	// frames of the connection that are not read yet, broken after them; ready are bytes of the snapshot; at counts
-	// those that were read.
+	// frames holds the unread frames of the connection. If broken is set, the connection breaks after them. ready
+	// holds decoded bytes of the snapshot. at is the number of bytes read.
 	frames []byte
 	ready  []byte
 	at     int64
 	end    error
 }
 
-// chunkBytes is small, so that small snapshots, too, are several frames.
+// chunkBytes is small, so that small snapshots also have several frames.
 const chunkBytes = 700
 
-// connectionsMost bounds the connections that a snapshot may take.
+// connectionsMost is the maximum number of connections for a snapshot.
 const connectionsMost = 100
 
 func (n *Network) shipment(data io.ReaderAt, size int64, gone func() bool) *shipment {
@@ -55,7 +55,7 @@ func (s *shipment) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// take reads the next frame, on another connection if this one ends before.
+// take reads the next frame. It opens another connection if the current one ends first.
 func (s *shipment) take() {
 	rest := bytes.NewReader(s.frames)
 	buffer := s.n.buffered(rest)
@@ -77,16 +77,16 @@ func (s *shipment) take() {
 	}
 }
 
-// arrived checks that what has come is what was sent.
+// arrived checks that the received bytes are the sent bytes.
 func (s *shipment) arrived(b []byte) {
 	want := make([]byte, len(b))
 	if _, err := s.data.ReadAt(want, s.at); err != nil && !errors.Is(err, io.EOF) || !bytes.Equal(b, want) {
-		s.n.w.Fail("%d bytes of a snapshot at %d are not what was sent (%v)", len(b), s.at, err)
+		s.n.w.Fail("%d bytes of a snapshot at %d differ from the sent bytes (%v)", len(b), s.at, err)
 	}
 	s.ready, s.at = b, s.at+int64(len(b))
 }
 
-// connect begins a connection.
+// connect opens a connection.
 func (s *shipment) connect() {
 	frames, err := s.way.Connect()
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *shipment) connect() {
 	}
 }
 
-// headed is a head followed by data.
+// headed is a header followed by data.
 type headed struct {
 	head []byte
 	data io.ReaderAt

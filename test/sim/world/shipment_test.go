@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSnapshotOverBrokenConnections proves that a snapshot arrives as it was sent though its connections break and flip
-// bits, and that it goes on where the last one ended.
+// TestSnapshotOverBrokenConnections checks that a snapshot arrives unchanged although its connections break and flip
+// bits, and that each connection resumes where the previous one ended.
 func TestSnapshotOverBrokenConnections(t *testing.T) {
 	w := New(1, 2)
 	w.Net.Rough = Rough{Breaks: 5, Flips: 5}
@@ -23,11 +23,12 @@ func TestSnapshotOverBrokenConnections(t *testing.T) {
 		}
 	}
 	if w.Faults.Breaks == 0 || w.Faults.Flips == 0 {
-		t.Fatalf("%+v: it proves nothing", w.Faults)
+		t.Fatalf("%+v: the test checks nothing", w.Faults)
 	}
 }
 
-// TestSnapshotOfASenderThatIsGone proves that the reader hears so, and takes no end for the end.
+// TestSnapshotOfASenderThatIsGone checks that the reader gets an error when the sender is gone, instead of treating
+// the interruption as the end of the snapshot.
 func TestSnapshotOfASenderThatIsGone(t *testing.T) {
 	w := New(1, 2)
 	gone := false

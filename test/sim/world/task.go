@@ -14,27 +14,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Task is a goroutine of a process. It has a stack of its own, and runs only while the world waits for it, so there is
-// one thread all the same.
+// Task is a goroutine of a process. It has its own stack and runs only while the world waits for it, so only one
+// thread is active at a time.
 type Task struct {
-	// Machine is the one whose process it is part of.
+	// Machine is the machine whose process contains the task.
 	Machine *Machine
-	// run gives it its turn, back gives the turn back.
+	// run passes control to the task, and back returns control.
 	run, back chan struct{}
-	// ready is asked after every event, nil if the task waits for time only. parked counts waits, so that a timer of an
-	// earlier one does nothing.
+	// ready is evaluated after every event. It is nil if the task waits only for a time. parked counts waits, so that
+	// the timer of an earlier wait has no effect.
 	ready  func() bool
 	parked int
-	// late says that the time of the wait is over, dead that the process is, over that the task has ended. refused
-	// counts waits after that.
+	// late is set when the wait has timed out, dead when the process has ended, and over when the task has ended.
+	// refused counts waits after the end of the process.
 	late, dead, over bool
 	refused          int
 }
 
-// refusals bounds how often a task of a process that is gone may wait, before it is ended where it waits.
+// refusals is the number of times that a task of an ended process may wait before it is terminated.
 const refusals = 16
 
-// Spawn begins a task and runs it until it waits.
+// Spawn starts a task and runs it until it waits.
 func (m *Machine) Spawn(f func(t *Task)) {
 	t := &Task{Machine: m, run: make(chan struct{}), back: make(chan struct{})}
 	m.tasks = append(m.tasks, t)
@@ -52,7 +52,7 @@ func (m *Machine) Spawn(f func(t *Task)) {
 	m.World.resume(t)
 }
 
-// resume gives a task its turn until it waits again or ends.
+// resume runs a task until it waits again or ends.
 func (w *World) resume(t *Task) {
 	before := w.current
 	w.current = t
@@ -67,17 +67,17 @@ func (w *World) resume(t *Task) {
 	}
 }
 
-// Dead reports whether the task's process is gone.
+// Dead reports whether the task's process has ended.
 func (t *Task) Dead() bool { return t.dead }
 
-// Wait waits until ready says true, but not longer than most, if that is not 0. Its errors are sched.ErrEnded if the
-// process is gone, and context.DeadlineExceeded.
+// Wait waits until ready returns true, or until most has passed if most is not 0. It returns sched.ErrEnded if the
+// process has ended, or context.DeadlineExceeded.
 func (t *Task) Wait(ready func() bool, most time.Duration) error {
 	m := t.Machine
 	return t.wait(ready, most, func(d time.Duration, do func()) { m.World.After(d, func() { m.AfterPause(do) }) })
 }
 
-// wait is Wait by a clock.
+// wait implements Wait with a given clock.
 func (t *Task) wait(ready func() bool, most time.Duration, after func(d time.Duration, do func())) error {
 	if t.dead {
 		if t.refused++; t.refused > refusals {
@@ -117,7 +117,7 @@ func (t *Task) wait(ready func() bool, most time.Duration, after func(d time.Dur
 	return nil
 }
 
-// Sleep waits for a while; it reports false if the process ended.
+// Sleep waits for a while. It returns false if the process has ended.
 func (t *Task) Sleep(d time.Duration) bool { return !errors.Is(t.Wait(nil, max(d, 1)), sched.ErrEnded) }
 
 func (w *World) unpark(t *Task) {
@@ -126,8 +126,8 @@ func (w *World) unpark(t *Task) {
 	}
 }
 
-// poll resumes, in the order in which they began to wait, the tasks that can go on. A task waits for what happens on
-// its machine, so those of others are not asked.
+// poll resumes the tasks that are ready, in the order in which they began to wait. A task waits only for events on its
+// machine, so tasks of machines without events are skipped.
 func (w *World) poll() {
 	for i := 0; i < len(w.waiting) && w.touched != 0; {
 		t := w.waiting[i]
@@ -137,17 +137,17 @@ func (w *World) poll() {
 		}
 		w.unpark(t)
 		w.resume(t)
-		i = 0 // it may have made others ready
+		i = 0 // the task may have made other tasks ready
 	}
 	w.touched = 0
 }
 
-// Touch says that something happened on a machine, for which its tasks may wait.
+// Touch reports an event on a machine, for which its tasks may wait.
 func (m *Machine) Touch() { m.World.touched |= m.bit() }
 
 func (m *Machine) bit() uint64 { return 1 << m.ID }
 
-// kill ends the tasks of a process: what they wait for does not come.
+// kill ends the tasks of a process.
 func (m *Machine) kill() {
 	for _, t := range slices.Clone(m.tasks) {
 		m.World.unpark(t)
@@ -158,7 +158,7 @@ func (m *Machine) kill() {
 			m.World.resume(t)
 		}
 		if !t.over {
-			panic(fmt.Sprintf("node %d: a task waits on after the end of its process", m.ID))
+			panic(fmt.Sprintf("node %d: a task still waits after the end of its process", m.ID))
 		}
 	}
 }

@@ -13,48 +13,49 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// Wire is one direction of a connection between two machines: bytes, which the product's framing makes of frames and
-// frames of. What is sent arrives in order. One that ends loses all that is under way; what is sent then is of the next
-// connection.
+// Wire is one direction of a connection between two machines. It transports bytes; the product's framing converts
+// between bytes and frames. Frames arrive in order. A connection that ends loses everything in flight; later frames
+// belong to the next connection.
 type Wire struct {
 	n        *Network
 	from, to int
 	rough    *Rough
-	// Ended, if not nil, hears that a connection ended, and whether only because nothing gets through: nobody is told
-	// so then.
+	// Ended, if not nil, is called when a connection ends. silent is set if the network drops everything, so that
+	// neither side is notified.
 	Ended func(silent bool)
-	// number counts connections. last is when the last bytes arrive.
+	// number counts connections. last is the time at which the last bytes arrive.
 	number int
 	last   time.Duration
-	// arrived are bytes that are no whole frame yet; sent the frames that are under way, in order.
+	// arrived holds received bytes that do not form a whole frame yet. sent holds the frames in flight, in order.
 	arrived []byte
 	sent    [][]byte
 }
 
-// Wire returns one whose faults are as rough says when something is sent.
+// Wire returns a Wire. Its faults are determined by rough at the time of each send.
 func (n *Network) Wire(from, to int, rough *Rough) *Wire {
 	return &Wire{n: n, from: from, to: to, rough: rough}
 }
 
-// Rough says how often, once in so many frames, a connection breaks within a frame, one bit of a frame arrives flipped,
-// and a frame, with all that is sent after it, is held up for long, as by packets that are lost again and again. 0 is
-// never.
+// Rough holds the rarity of connection faults: one in so many frames, or never if 0. A break ends the connection
+// within a frame. A flip changes one bit of a frame. A stall delays a frame and all later frames for a long time, as
+// repeated packet loss does.
 type Rough struct{ Breaks, Flips, Stalls int }
 
-// Usual is what every seed has on connections of Raft and on those of snapshots, Requests on those of requests: there
-// an answer that is late for long is what has them sent again by another way.
+// Usual holds the faults of every seed on connections for Raft and for snapshots. Requests holds the faults on
+// connections for requests, on which a late response makes the sender retry another way.
 var (
 	Usual    = Rough{Breaks: 1000, Flips: 1000}
 	Requests = Rough{Breaks: 1000, Flips: 1000, Stalls: 1000}
 )
 
-// frameBytes bounds a frame.
+// frameBytes is the maximum size of a frame.
 const frameBytes = 64 << 20
 
-// stallLeast and stallMost bound how long a connection stalls.
+// stallLeast and stallMost bound the duration of a stall.
 const stallLeast, stallMost = 300 * time.Millisecond, 3 * time.Second
 
-// dice draws faults of connections. They are apart from all others, so that a run without them is what it was.
+// dice returns the random source for connection faults. It is separate, so that a run without these faults does not
+// change.
 func (n *Network) dice() *rand.Rand {
 	if n.rand == nil {
 		n.rand = rand.New(rand.NewPCG(n.w.seed, 0x77))
@@ -62,7 +63,7 @@ func (n *Network) dice() *rand.Rand {
 	return n.rand
 }
 
-// harm returns what becomes of a frame on its way, and whether the connection breaks after it.
+// harm returns a frame after the faults of its transport, and reports whether the connection breaks after it.
 func (n *Network) harm(frame []byte, rough Rough) (b []byte, broken bool) {
 	w := n.w
 	switch {
@@ -79,7 +80,7 @@ func (n *Network) harm(frame []byte, rough Rough) (b []byte, broken bool) {
 	return frame, false
 }
 
-// Send puts a frame, head and all, on the connection, which owns it then.
+// Send sends a frame with its header on the connection. The connection takes ownership of the frame.
 func (c *Wire) Send(frame []byte, deliver func(transport.Frame)) {
 	n, w := c.n, c.n.w
 	w.NoteFrame(c.from, c.to, frame)
@@ -108,7 +109,7 @@ func (c *Wire) Send(frame []byte, deliver func(transport.Frame)) {
 	})
 }
 
-// read takes whole frames from what has arrived. A frame that was not sent is a failure of the framing.
+// read reads whole frames from the received bytes. A frame that was not sent is a failure of the framing.
 func (c *Wire) read(deliver func(transport.Frame)) {
 	w := c.n.w
 	for number := c.number; number == c.number; {
@@ -124,7 +125,7 @@ func (c *Wire) read(deliver func(transport.Frame)) {
 			c.end(false)
 			return
 		case len(c.sent) == 0 || !bytes.Equal(c.arrived[:read], c.sent[0]):
-			w.Fail("a frame of %d bytes from node %d to node %d is not what was sent", read, c.from, c.to)
+			w.Fail("a frame of %d bytes from node %d to node %d differs from the sent frame", read, c.from, c.to)
 			return
 		}
 		c.arrived = c.arrived[read:]
@@ -133,7 +134,7 @@ func (c *Wire) read(deliver func(transport.Frame)) {
 	}
 }
 
-// buffered is the buffer that the product's reader would make for itself, once for all connections.
+// buffered returns the buffer that the product's reader would otherwise allocate for each connection.
 func (n *Network) buffered(r io.Reader) *bufio.Reader {
 	if n.buffer == nil {
 		n.buffer = bufio.NewReaderSize(nil, 64<<10)
@@ -142,7 +143,7 @@ func (n *Network) buffered(r io.Reader) *bufio.Reader {
 	return n.buffer
 }
 
-// Close ends the connection: what it carries is lost.
+// Close ends the connection. Frames in flight are lost.
 func (c *Wire) Close() {
 	c.number++
 	c.arrived, c.sent = nil, nil

@@ -16,55 +16,54 @@ import (
 // World is one run.
 type World struct {
 	Rand *rand.Rand
-	// Now is the virtual time since the beginning.
+	// Now is the virtual time since the start.
 	Now      time.Duration
 	Machines []*Machine
 	Net      Network
 	Faults   Faults
-	// Events counts what has happened, Failures are the violations that were found.
+	// Events counts the events. Failures holds the violations found.
 	Events   int
 	Failures []string
-	// Trace is a hash over every note and frame.
+	// Trace is a hash of every note and frame.
 	Trace uint64
-	// Calm is set when faults end.
+	// Calm is set when the faults end.
 	Calm bool
-	// Wait lets background work of the file systems come to rest before a crash; Print hears every note. Either may be
-	// nil.
+	// Wait waits for background work of the file systems before a crash. Print receives every note. Both may be nil.
 	Wait  func()
 	Print func(line string)
 
 	seed uint64
-	// wrong is when a wall clock was set right last.
+	// wrong is the time at which a wall clock was last reset.
 	wrong time.Duration
 	queue events
 	seq   int
-	// tasks: the one that runs, and those that wait for something, in order.
+	// current is the running task. The tasks that wait follow, in order.
 	current *Task
-	// touched are the machines, by their bits, on which something happened since the last poll.
+	// touched is the bit set of machines with events since the last poll.
 	touched uint64
 	waiting []*Task
 }
 
-// Faults counts what went wrong.
+// Faults holds the numbers of faults.
 type Faults struct {
 	Crashes, Cuts, Pauses, SlowDisks, FullDisks int
-	// Jumps are of wall clocks, Suspends of machines; Lost and RolledBack are directories.
+	// Jumps counts jumps of wall clocks, and Suspends suspended machines. Lost and RolledBack count directories.
 	Jumps, Suspends, Lost, RolledBack int
-	// Refused connections are those that a node took for a sign of another's end; Dropped and Delayed are frames.
-	// Rejected counts the machines whose address refused connections while they lived.
+	// Rejected counts machines whose address refused connections while they were up. Refused counts refused
+	// connections that a node took as a sign of another node's end. Dropped and Delayed count frames.
 	Rejected, Refused, Dropped, Delayed int
-	// Breaks are of connections within a frame, Flips of single bits on their way, Stalls of connections for a while.
+	// Breaks counts connections that broke within a frame, Flips single bit errors, and Stalls delayed connections.
 	Breaks, Flips, Stalls int
 }
 
-// Sum is how much went wrong.
+// Sum returns the total number of faults.
 func (f *Faults) Sum() int {
 	return f.Crashes + f.Cuts + f.Pauses + f.SlowDisks + f.FullDisks + f.Jumps + f.Suspends + f.Lost + f.RolledBack +
 		f.Rejected + f.Refused + f.Dropped + f.Delayed + f.Breaks + f.Flips + f.Stalls
 }
 
-// Frugal has the process spend no more on runs than it must, until undo is called. A world has one thread, however many
-// goroutines take turns as that, so a second processor would only be woken with each turn; what a run leaves is little.
+// Frugal reduces the resources of the process until undo is called. A world runs one goroutine at a time, so a second
+// processor would only be woken at each switch. A run also leaves little garbage.
 func Frugal() (undo func()) {
 	processors, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(400)
 	return func() {
@@ -73,7 +72,7 @@ func Frugal() (undo func()) {
 	}
 }
 
-// New makes a world of so many machines.
+// New creates a world with the given number of machines.
 func New(seed uint64, machines int) *World {
 	w := &World{Rand: rand.New(rand.NewPCG(seed, 0x51)), seed: seed}
 	for i := range machines {
@@ -105,13 +104,13 @@ func (q *events) Pop() any {
 	return e
 }
 
-// After has something done later.
+// After schedules a function.
 func (w *World) After(d time.Duration, do func()) {
 	w.seq++
 	heap.Push(&w.queue, event{w.Now + d, w.seq, do})
 }
 
-// Run goes on until a moment, or the first failure.
+// Run runs events until a given time or the first failure.
 func (w *World) Run(until time.Duration) {
 	for len(w.queue) > 0 && len(w.Failures) == 0 && w.queue[0].at <= until {
 		e := heap.Pop(&w.queue).(event)
@@ -127,7 +126,7 @@ func (w *World) Between(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(w.Rand.Int64N(int64(hi-lo)))
 }
 
-// OneIn is true once in n times.
+// OneIn returns true with probability 1/n.
 func (w *World) OneIn(n int) bool { return w.Rand.IntN(n) == 0 }
 
 // Fail records a violation, which ends the run.
@@ -136,7 +135,7 @@ func (w *World) Fail(format string, args ...any) {
 	w.Note("FAIL %s", fmt.Sprintf(format, args...))
 }
 
-// Note enters a line into the trace.
+// Note adds a line to the trace.
 func (w *World) Note(format string, args ...any) {
 	line := fmt.Sprintf("%12v ", w.Now) + fmt.Sprintf(format, args...)
 	w.trace([]byte(line))
@@ -145,7 +144,7 @@ func (w *World) Note(format string, args ...any) {
 	}
 }
 
-// NoteFrame enters a frame into the trace: its bytes are all that a node decided.
+// NoteFrame adds a frame to the trace. The bytes of a frame contain every decision of a node.
 func (w *World) NoteFrame(from, to int, frame []byte) {
 	w.trace([]byte{byte(from), byte(to)}, frame)
 }
