@@ -112,7 +112,7 @@ func TestTransactions(t *testing.T) {
 		}
 	}
 	err := admin.Query(transfer, 0, "a0", int64(1), int64(1), int64(1), 0, "a0", int64(1), 0, "a1", 1).Exec()
-	if err == nil || !strings.Contains(err.Error(), "both owner = 0 and owner = 1") {
+	if err == nil || !strings.Contains(err.Error(), "accesses owner = 0 and owner = 1") {
 		t.Errorf("transaction across owners: %v", err)
 	}
 }

@@ -156,7 +156,7 @@ def scripts(container):
     left = own.execute_stored_procedure("move", partition_key="bank", params=["a", "b", 30], enable_script_logging=True)
     headers = container.client_connection.last_response_headers
     assert left == 70 and balances() == [70, 30], (left, balances())
-    assert headers["x-ms-documentdb-script-log-results"] == "moved%2030%0A", headers
+    assert headers["x-ms-documentdb-script-log-results"] == "moved%2030", headers
     assert own.execute_stored_procedure(made, partition_key="bank", params=["b", "a", 10]) == 20
     fails(400, "a procedure that throws", lambda: own.execute_stored_procedure(
         "move", partition_key="bank", params=["a", "b", 1000]))
