@@ -41,7 +41,7 @@ const (
 	atOnce = 16
 )
 
-// reader is the role with the fewest permissions: it may read one table.
+// reader is a role with minimal permissions: it may read one table.
 const reader = "reader"
 
 // evaluator is a process with little memory. Clients that may only read attack it.

@@ -28,7 +28,7 @@ var (
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
-	f.patience += time.Duration(*rowsFlag/20_000) * time.Second
+	f.settleTimeout += time.Duration(*rowsFlag/20_000) * time.Second
 	a := f.add()
 	if err := <-a.launch(); err != nil {
 		t.Fatal(err)

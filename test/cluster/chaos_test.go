@@ -73,7 +73,7 @@ func TestChaos(t *testing.T) {
 		}
 		f.settle()
 	}
-	l.only(f.nodes[0]) // so that no client waits for the response to an earlier request
+	l.only(f.nodes[0]) // completes all earlier requests
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.mark("no more faults")

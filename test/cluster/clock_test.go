@@ -99,7 +99,7 @@ func newSkewed(t *testing.T, bin string, by time.Duration) *skewed {
 // settle calls fleet.settle, but accepts the report of a wrong clock.
 func (s *skewed) settle() {
 	s.t.Helper()
-	s.until("settle", s.patience, func() string {
+	s.until("settle", s.settleTimeout, func() string {
 		for _, m := range s.alive() {
 			status, err := m.status()
 			if err != nil {

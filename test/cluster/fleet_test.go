@@ -64,8 +64,8 @@ type fleet struct {
 	nodes []*member
 	// wires is nil for nodes on loopback addresses; see cut_test.go.
 	wires *wires
-	// patience is the timeout of settle.
-	patience time.Duration
+	// settleTimeout is the timeout of settle.
+	settleTimeout time.Duration
 }
 
 // member is a node of a fleet: a directory, an address, and a process while it runs.
@@ -93,7 +93,7 @@ func newFleet(t testing.TB, config string) *fleet {
 	process.Binary(t)
 	pid := os.Getpid()
 	f := &fleet{t: t, dir: t.TempDir(), net: fmt.Sprintf("127.%d.%d.", 1+pid%250, pid/250%8*30+int(fleets.Add(1))%30+1)}
-	f.patience = settleTime
+	f.settleTimeout = settleTime
 	body := "memory:\n  budget: 192MiB\n" + config
 	if err := os.WriteFile(f.config(), []byte(body), 0o644); err != nil {
 		t.Fatal(err)
@@ -414,7 +414,7 @@ func (f *fleet) until(what string, limit time.Duration, missing func() string) t
 // many voters as there are nodes, up to four. The nodes must also know each other's dedupe start times.
 func (f *fleet) settle() time.Duration {
 	f.t.Helper()
-	return f.until("settle", f.patience, func() string {
+	return f.until("settle", f.settleTimeout, func() string {
 		alive := f.alive()
 		for _, m := range alive {
 			s, err := m.status()
@@ -425,19 +425,19 @@ func (f *fleet) settle() time.Duration {
 				return m.name() + ": " + text
 			}
 		}
-		return strangers(alive)
+		return unacquainted(alive)
 	})
 }
 
 // acquaint waits until every running node knows since when each other node remembers writes.
 func (f *fleet) acquaint() {
 	f.t.Helper()
-	f.until("nodes know each other", settleTime, func() string { return strangers(f.alive()) })
+	f.until("nodes know each other", settleTime, func() string { return unacquainted(f.alive()) })
 }
 
-// strangers names two nodes of which one does not know yet since when the other remembers writes. If that node took
+// unacquainted names two nodes of which one does not know yet since when the other remembers writes. If that node took
 // over from a killed leader now, the outcome of writes in flight would be unknown.
-func strangers(alive []*member) string {
+func unacquainted(alive []*member) string {
 	told := map[string]string{} // by each node about itself
 	seen := map[string]map[string]string{}
 	for _, m := range alive {

@@ -80,7 +80,7 @@ func (l *gapLoad) draw() (k int32, place uint64) {
 	}
 }
 
-// pause returns the longest time without a completed write in a range, among those that touch a window, and the
+// pause returns the longest time without a completed write in a range, among the gaps that touch a window, and the
 // longest duration of a write that completed in the window.
 func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap, longest time.Duration) {
 	l.mu.Lock()

@@ -212,8 +212,8 @@ func conditions(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// alter checks that sessions that have prepared SELECT * see new columns, whichever session prepares the statement
-// again after ALTER TABLE.
+// alter checks that sessions that have prepared SELECT * see new columns, regardless of the session that
+// prepares the statement again after ALTER TABLE.
 func alter(t *testing.T, s, other *gocql.Session, ks string) {
 	exec(t, s, "CREATE TABLE "+ks+".grows (k int PRIMARY KEY, m text)")
 	exec(t, s, "INSERT INTO "+ks+".grows (k, m) VALUES (1, 'm')")

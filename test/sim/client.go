@@ -283,8 +283,8 @@ type answer struct {
 	viewer   viewer
 }
 
-// patience is the response timeout of a client. The coordinator's own deadline is shorter.
-const patience = time.Minute
+// responseTimeout is the response timeout of a client. The coordinator's own deadline is shorter.
+const responseTimeout = time.Minute
 
 // ask sends an operation to the coordinator and waits for its response.
 func (c *client) ask(o *op) (a answer) {
@@ -309,7 +309,7 @@ func (c *client) ask(o *op) (a answer) {
 	default:
 		coord.Write(ctx, []command.Mutation{*mutationOf(o, now)}, write, done)
 	}
-	if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {
+	if err := c.t.Wait(func() bool { return told }, responseTimeout); err != nil && !told {
 		a.err = err
 		if !c.t.Dead() {
 			c.w.Fail("client %d: %v of %s has no response: %v", c.id, o.kind, o.key, err)

@@ -6,7 +6,7 @@
 // The nodes run the product, from the coordinator down: coordinator, the client and server of package remote,
 // partition.Host with all its replicas, raftgroup, raftlog, and storage. Their disks lose unsynced data in a crash.
 // The control plane is also the product's: the metadata keeper, peers, reconcilers, placement, admission, and joining.
-// control.go assembles them as package node does, and carrier.go transports requests instead of package transport. No
+// control.go assembles them as package node does, and faketransport.go transports requests instead of package transport. No
 // part of the product is reimplemented. The simulator replaces the network, disk latency, clocks that drift, jump, and
 // stop, crashes, and full and lost disks (package world); see RFC 0009.
 //

@@ -349,7 +349,7 @@ func (n *node) modifyOnce(t *world.Task, text string) (*statementEnd, error) {
 		}
 		n.writes.Execute(ctx, plan, r, end)
 	}
-	if err := t.Wait(func() bool { return end.told }, patience); err != nil && !end.told {
+	if err := t.Wait(func() bool { return end.told }, responseTimeout); err != nil && !end.told {
 		if !t.Dead() {
 			n.w.Fail("%s has no response: %v", text, err)
 		}

@@ -5,7 +5,7 @@ package sim
 import "testing"
 
 // feedHardships are the faults under which table feeds are checked: everything that moves leaders and partitions.
-var feedHardships = Hardships{Feeds: true, Splits: true, Merges: true, Strikes: true, Lost: true, Jumps: true,
+var feedHardships = Hardships{Feeds: true, Splits: true, Merges: true, StepFaults: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
 // TestFeedsAreTheTables checks that the feed of a CQL table with cdc = true reproduces the table while nodes fail and

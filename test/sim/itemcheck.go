@@ -253,10 +253,10 @@ func (s *stockState) carryOut(o *itemOp) int {
 }
 
 // holds reports whether a read of all items, or of the items of a color, matches the state.
-func (s *stockState) holds(seen map[string]uint64, colour uint64) bool {
+func (s *stockState) holds(seen map[string]uint64, color uint64) bool {
 	for i, id := range stockIDs {
 		want := s[i].value
-		if colour > 0 && want%colours != colour-1 {
+		if color > 0 && want%colors != color-1 {
 			want = 0
 		}
 		if want != seen[id] {
@@ -271,7 +271,7 @@ func (s stockState) step(r *itemRequest) (bool, stockState) {
 	next := s
 	switch {
 	case r.query:
-		return !r.done || s.holds(r.after, r.colour), s
+		return !r.done || s.holds(r.after, r.color), s
 	case r.clears:
 		return !r.done || r.status == 0, stockState{}
 	case r.mix == nil:

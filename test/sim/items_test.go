@@ -8,7 +8,7 @@ import (
 )
 
 // itemHardships are the faults under which items are checked: everything that moves leaders and partitions.
-var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, Strikes: true, Lost: true, Jumps: true,
+var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, StepFaults: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
 // TestItemsAreSerializable checks that the item requests of a logical partition form one sequence while nodes fail,
@@ -41,7 +41,7 @@ func TestItemsAreSerializable(t *testing.T) {
 
 // TestItemsExpire checks that items with a time to live exist exactly that long if no clock is wrong.
 func TestItemsExpire(t *testing.T) {
-	n, sum, _ := eachSeed(t, 3, 1, Hardships{Containers: true, Splits: true, Merges: true, Strikes: true, Lost: true,
+	n, sum, _ := eachSeed(t, 3, 1, Hardships{Containers: true, Splits: true, Merges: true, StepFaults: true, Lost: true,
 		Refusals: true, Rough: true})
 	t.Logf("%d items seen to be gone in %d seeds", sum.Expired, n)
 	if sum.Expired == 0 {

@@ -272,7 +272,7 @@ func (n *node) spendWrite(t *world.Task, key string, rows, bytes int) (ru.Units,
 	var end error
 	done.end = func(err error) { told, end = true, err }
 	n.coord.Write(context.Background(), []command.Mutation{m}, coordinator.WriteOptions{Level: dberr.Quorum}, done)
-	if err := t.Wait(func() bool { return told }, patience); err != nil {
+	if err := t.Wait(func() bool { return told }, responseTimeout); err != nil {
 		return 0, err
 	}
 	return done.cost, end

@@ -5,7 +5,7 @@ package sim
 import "testing"
 
 // spendingHardships are the faults under which clients use the whole throughput of a table.
-var spendingHardships = Hardships{Throughput: true, Growth: true, Strikes: true, Lost: true, Jumps: true,
+var spendingHardships = Hardships{Throughput: true, Growth: true, StepFaults: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true}
 
 // TestThroughputIsKept checks that no window of time grants more than the provisioned throughput plus the allowance,

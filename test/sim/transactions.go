@@ -112,7 +112,7 @@ func (n *node) transact(t *world.Task, o *txn) {
 		n.coord.ConditionalWrite(context.Background(), &command.Conditional{Mutation: m, Serial: dberr.Serial,
 			Now: n.peers.Now().Unix(), Program: o.program()}, write, done)
 	}
-	if e := t.Wait(func() bool { return told }, patience); e != nil && !told {
+	if e := t.Wait(func() bool { return told }, responseTimeout); e != nil && !told {
 		if err = e; !t.Dead() {
 			w.Fail("%v has no response: %v", o, err)
 		}

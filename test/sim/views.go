@@ -172,7 +172,7 @@ func (b baseNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.T
 func (c *viewClient) carryOut(text string) {
 	w := c.n.w
 	for range replanMax {
-		err := c.once(text)
+		err := c.execute(text)
 		switch {
 		case c.t.Dead():
 			return
@@ -186,7 +186,7 @@ func (c *viewClient) carryOut(text string) {
 	}
 }
 
-func (c *viewClient) once(text string) error {
+func (c *viewClient) execute(text string) error {
 	stmt, markers, err := parser.Parse(text)
 	if err != nil {
 		c.n.w.Fail("%s: %v", text, err)
@@ -214,7 +214,7 @@ func (c *viewClient) once(text string) error {
 		}
 		c.executor.Execute(context.Background(), p, r, done)
 	}
-	if e := c.t.Wait(func() bool { return told }, patience); e != nil && !told {
+	if e := c.t.Wait(func() bool { return told }, responseTimeout); e != nil && !told {
 		if !c.t.Dead() {
 			c.n.w.Fail("%s has no response: %v", text, e)
 		}

@@ -5,7 +5,7 @@ package sim
 import "testing"
 
 // viewHardships are the faults under which views are checked: everything that moves leaders and partitions.
-var viewHardships = Hardships{Views: true, Splits: true, Merges: true, Strikes: true, Lost: true, Suspends: true,
+var viewHardships = Hardships{Views: true, Splits: true, Merges: true, StepFaults: true, Lost: true, Suspends: true,
 	Refusals: true, Rough: true, LongPauses: true}
 
 // TestViewsAgree checks that materialized views match their base at quiescence and at every later time. The statements

@@ -15,9 +15,9 @@ import (
 
 // seams maps the types of the simulator that replace a type of the product to the reason for the replacement.
 var seams = map[string]string{
-	"carrier":        "transports requests over the simulated network, as remote.NewTransport does over connections",
-	"exchange":       "one request of a carrier",
-	"responder":      "one response of a carrier",
+	"fakeTransport":  "transports requests over the simulated network, as remote.NewTransport does over connections",
+	"exchange":       "one request of a fakeTransport",
+	"responder":      "one response of a fakeTransport",
 	"driver":         "schedules the steps of raftgroup in the world, as Runner does with goroutines",
 	"node":           "a machine and the process on it",
 	"client":         "a client",
@@ -181,7 +181,7 @@ func (m member) Admit() error { return nil }
 func Decide() {}
 type counted struct{}
 func (c counted) ChangeMembers() error { return c.Replica.ChangeMembers() }
-func (c *carrier) Forget() {}
+func (c *fakeTransport) Forget() {}
 `, 0)
 	if err != nil {
 		t.Fatal(err)

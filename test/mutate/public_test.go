@@ -24,9 +24,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// doorTargets returns the targets that untrusted clients can reach: statements about roles, the HTTP endpoints, and
+// publicTargets returns the targets that untrusted clients can reach: statements about roles, the HTTP endpoints, and
 // the handshake of nodes.
-func doorTargets() []target {
+func publicTargets() []target {
 	return []target{
 		{"statements about roles", roleTexts(), executeRoles},
 		{"HTTP requests", httpRequests(), serveHTTP},
@@ -36,7 +36,7 @@ func doorTargets() []target {
 
 // fuzz runs a target as a native fuzz target.
 func fuzz(f *testing.F, name string) {
-	for _, tg := range doorTargets() {
+	for _, tg := range publicTargets() {
 		if tg.name != name {
 			continue
 		}
