@@ -204,9 +204,9 @@ func agreed(t *testing.T, listeners []*listener) time.Duration {
 	}
 }
 
-// TestEvents checks that clients receive each schema change once, regardless of the node that made it, and an event for every node
-// that joins, dies, returns, and leaves. At that moment system.peers must agree. A node that is announced as up must
-// be reachable, and all nodes must agree about the schema when DDL has returned.
+// TestEvents checks that clients receive each schema change once, regardless of the node that made it, and an event
+// for every node that joins, dies, returns, and leaves. At that moment system.peers must agree. A node that is
+// announced as up must be reachable, and all nodes must agree about the schema when DDL has returned.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")

@@ -343,7 +343,8 @@ func (n *node) firstBoot() error {
 func (n *node) joining() *membership.Joiner {
 	j := &membership.Joiner{
 		ClusterFinder: membership.ClusterFinder{Log: slog.New(slog.DiscardHandler), Sched: n.Scheduler()},
-		Self:          func() *meta.Node { return n.record() }, Network: n.fakeTransport, Metadata: n.keeper, Host: seated{n},
+		Self:          func() *meta.Node { return n.record() }, Network: n.fakeTransport, Metadata: n.keeper,
+		Host: seated{n},
 	}
 	for _, i := range n.w.Rand.Perm(nodeCount) {
 		if i != n.ID {

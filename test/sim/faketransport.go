@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// fakeTransport replaces package transport for package remote. It sends requests and responses in the frames of that package
-// over the simulated network, during one run of a node's process.
+// fakeTransport replaces package transport for package remote. It sends requests and responses in the frames of that
+// package over the simulated network, during one run of a node's process.
 //
 // Like a connection, it loses messages in flight when the remote process ends, and reports that loss unless the two
 // nodes are partitioned from each other; in that case there is silence. Messages that have arrived stay in the buffers

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// stressedMergesMax is the maximum number of stressed merges in a run. Each stressed merge writes every key a few dozen
-	// times.
+	// stressedMergesMax is the maximum number of stressed merges in a run. Each stressed merge writes every key a few
+	// dozen times.
 	stressedMergesMax = 3
 	// stressFor is the time during which a merge is stressed. stressAfter is the time during which its keys are written
 	// after the merge.
@@ -22,10 +22,10 @@ const (
 	stressSkew = 500 * time.Millisecond
 )
 
-// mergeStress stresses the merge of a partition with critical writes. A node whose clock is ahead writes to the partition
-// until it is frozen and does not receive the outcomes of the last writes. It repeats these writes when the other
-// partition has taken over the rows. A second node, whose clock is behind, writes after the merge; its timestamps must
-// exceed the timestamps of the first node.
+// mergeStress stresses the merge of a partition with critical writes. A node whose clock is ahead writes to the
+// partition until it is frozen and does not receive the outcomes of the last writes. It repeats these writes when the
+// other partition has taken over the rows. A second node, whose clock is behind, writes after the merge; its
+// timestamps must exceed the timestamps of the first node.
 type mergeStress struct {
 	w           *simulation
 	dice        *rand.Rand
@@ -42,7 +42,8 @@ func (w *simulation) stressMerges() {
 	}
 	for p := range w.newest().Topology.InMotion() {
 		at := spanAt{p.ID, p.Epoch}
-		if p.Merge == nil || p.Merge.Right != p.ID || w.stressedMerges[at] || len(w.stressedMerges) >= stressedMergesMax {
+		if p.Merge == nil || p.Merge.Right != p.ID || w.stressedMerges[at] ||
+			len(w.stressedMerges) >= stressedMergesMax {
 			continue
 		}
 		w.stressedMerges[at] = true

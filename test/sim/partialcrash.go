@@ -16,9 +16,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// PartialCrashes counts the crashes within one step of the applier, or within one installation. A step is one event of the
-// simulation, so the simulator saves the disk in the middle of the step. The process runs to the end of the step, but
-// its messages are discarded.
+// PartialCrashes counts the crashes within one step of the applier, or within one installation. A step is one event of
+// the simulation, so the simulator saves the disk in the middle of the step. The process runs to the end of the step,
+// but its messages are discarded.
 type PartialCrashes struct {
 	// Committed counts crashes between the commit of a batch and the next batch. Unsynced counts crashes before a sync
 	// of the store. Synced counts crashes after the sync, before logs are created or removed. Raised counts crashes
@@ -47,8 +47,8 @@ type partialCrashState struct {
 	left *vfs.MemFS
 }
 
-// partialCrash may crash the process here with a probability of one in odds, or more often during a change of a partition.
-// Runs with planted bugs have no such crashes, because these would replace other crashes.
+// partialCrash may crash the process here with a probability of one in odds, or more often during a change of a
+// partition. Runs with planted bugs have no such crashes, because these would replace other crashes.
 func (n *node) partialCrash(what *int, odds int) {
 	w, h := n.w, &n.partialCrashState
 	if !w.plan.With.StepFaults || w.plan.Bugs != (Bugs{}) || w.Calm || !n.Midway || h.left != nil ||

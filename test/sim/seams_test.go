@@ -178,7 +178,7 @@ type keeper struct{}
 type replayer struct{}
 func (n *keeper) Update() {}
 func (m member) Admit() error { return nil }
-func Decide() {}
+func ConditionalWrite() {}
 type counted struct{}
 func (c counted) ChangeMembers() error { return c.Replica.ChangeMembers() }
 func (c *fakeTransport) Forget() {}
@@ -190,7 +190,8 @@ func (c *fakeTransport) Forget() {}
 	for _, what := range imitations(f, types, funcs) {
 		got = append(got, strings.Split(what, ",")[0])
 	}
-	if want := []string{"the type keeper", "the type replayer", "Update", "Admit", "Decide"}; !slices.Equal(got, want) {
+	if want := []string{"the type keeper", "the type replayer", "Update", "Admit",
+		"ConditionalWrite"}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 }

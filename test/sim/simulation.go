@@ -108,8 +108,9 @@ type Counts struct {
 	Changes, Built, Finds, Stale int
 	// Repeats counts attempts after the first one. Forwarded counts attempts on other nodes.
 	Repeats, Forwarded int
-	// HereAsked counts reads at ONE on the client's node. HereReads counts the reads among them that the node served, and
-	// FollowerReads the reads that a follower served. IndexResponses counts responses to followers that serve linearizable reads.
+	// HereAsked counts reads at ONE on the client's node. HereReads counts the reads among them that the node served,
+	// and FollowerReads the reads that a follower served. IndexResponses counts responses to followers that serve
+	// linearizable reads.
 	HereAsked, HereReads, FollowerReads, IndexResponses int
 	// Splits counts ordered splits. Divided counts the splits in the final map. CanceledSplits counts canceled splits.
 	Splits, Divided, CanceledSplits int
@@ -185,7 +186,7 @@ type simulation struct {
 	plan   Scenario
 	nodes  []*node
 	counts Counts
-	hist   history
+	hist   clientHistory
 	// finished is set when the clients end.
 	finished bool
 	// hot is a key that clients prefer until the given time. Its leader refuses connections, which clients could

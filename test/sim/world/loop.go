@@ -46,8 +46,8 @@ type Hooks struct {
 	// Applied is called after entries have been applied. Stop ends a process whose disk is full.
 	Applied func()
 	Stop    func()
-	// CrashedInStep reports after each step whether the process has crashed within the step, and ends the process in that case.
-	// It may be nil.
+	// CrashedInStep reports after each step whether the process has crashed within the step, and ends the process in
+	// that case. It may be nil.
 	CrashedInStep func() bool
 	// Lost handles a log that lacks acknowledged entries, which ends the process. It reports whether the loss is
 	// expected. It is nil if the loss is never expected.
