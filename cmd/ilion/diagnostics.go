@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
 type ringCommand struct {
@@ -151,7 +151,7 @@ func printSessions(out io.Writer, s *catalog.Sessions, now time.Time) {
 			protocol = fmt.Sprintf("v%d", c.Protocol)
 		}
 		w.row(c.ID, c.Address, c.User, driver, protocol, map[bool]string{true: "yes"}[c.TLS],
-			c.Keyspace, c.UnderWay, c.Requests, now.Sub(c.Since).Round(time.Second), doing)
+			c.Keyspace, c.ActiveRequests, c.Requests, now.Sub(c.Since).Round(time.Second), doing)
 	}
 	w.end()
 	fmt.Fprintf(out, "\n%d connections", s.Connections)
@@ -199,18 +199,18 @@ func (c *slowQueriesCommand) Run(out io.Writer) error {
 		return &usageError{fmt.Sprintf("invalid --limit %d: expected 1 or more", c.Limit)}
 	}
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
-		a := new(slow.Answer)
+		a := new(slowlog.Report)
 		err := c.fetch(ctx, "/slow", a)
 		return a, func(out io.Writer) { c.print(out, a) }, err
 	})
 }
 
-func (c *slowQueriesCommand) print(out io.Writer, a *slow.Answer) {
+func (c *slowQueriesCommand) print(out io.Writer, a *slowlog.Report) {
 	switch {
-	case a.AfterMillis == 0:
+	case a.ThresholdMillis == 0:
 		fmt.Fprintln(out, "The slow-query log is disabled: slow_query_log_timeout is 0.")
 	case len(a.Requests) == 0:
-		fmt.Fprintf(out, "No request took %v or longer.\n", millis(a.AfterMillis))
+		fmt.Fprintf(out, "No request took %v or longer.\n", millis(a.ThresholdMillis))
 	case c.Statements:
 		w := newTable(out, "COUNT", "MIN", "MEAN", "MAX", "LAST", "TABLE", "STATEMENT")
 		for i := range a.Statements[:min(len(a.Statements), c.Limit)] {
@@ -225,7 +225,7 @@ func (c *slowQueriesCommand) print(out io.Writer, a *slow.Answer) {
 		for i := range a.Requests[:min(len(a.Requests), c.Limit)] {
 			r := &a.Requests[i]
 			rows := fmt.Sprint(r.Rows)
-			if r.More {
+			if r.MorePages {
 				rows += "+"
 			}
 			w.row(at(r.At), millis(r.Millis), shortID(r.Node, "-"), r.Client, r.User, r.Consistency, rows,
@@ -236,7 +236,7 @@ func (c *slowQueriesCommand) print(out io.Writer, a *slow.Answer) {
 	if a.Omitted > 0 {
 		fmt.Fprintf(out, "\n%d of %d slow requests were not recorded because they arrived too fast.\n", a.Omitted, a.Slow)
 	}
-	printUnreachable(out, a.Silent)
+	printUnreachable(out, a.Unreachable)
 }
 
 func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -14,7 +14,7 @@ import (
 	"unicode"
 
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
@@ -41,9 +41,10 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	sessions := &catalog.Sessions{Connections: 2, Sessions: []catalog.Session{{ID: hostile, Address: hostile,
 		State: hostile, User: hostile, Driver: hostile, Keyspace: hostile, Statement: hostile, Millis: 1500}},
 		Silent: []string{hostile}}
-	requests := &slow.Answer{AfterMillis: 1, Slow: 5, Omitted: 1, Silent: []string{hostile},
-		Requests:   []slow.Request{{Node: hostile, Statement: hostile, User: hostile, Client: hostile, Table: hostile}},
-		Statements: []slow.Statement{{Statement: hostile, Keyspace: hostile}}}
+	requests := &slowlog.Report{ThresholdMillis: 1, Slow: 5, Omitted: 1, Unreachable: []string{hostile},
+		Requests: []slowlog.Request{{Node: hostile, Statement: hostile, User: hostile, Client: hostile,
+			Table: hostile}},
+		Statements: []slowlog.Statement{{Statement: hostile, Keyspace: hostile}}}
 	ring := []catalog.RingNode{{Node: hostile, Address: hostile, Zone: hostile, Tokens: []int64{1}}}
 	places := &catalog.Endpoints{Table: hostile, Leader: hostile,
 		Replicas: []catalog.EndpointReplica{{Node: hostile, Address: hostile, State: hostile}}}

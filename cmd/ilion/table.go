@@ -38,8 +38,8 @@ func printTable(out io.Writer, r *admin.TableReport) {
 	if r.Sampled {
 		rows, logical = about+fmt.Sprint(r.Rows), about+size(r.LogicalBytes)
 	}
-	dead := fmt.Sprint(r.Dead)
-	if r.DeadMore {
+	dead := fmt.Sprint(r.Tombstones)
+	if r.TombstonesOrMore {
 		dead = "more than " + dead
 	}
 	if r.SweepLag > 0 {
@@ -63,13 +63,13 @@ func printTable(out io.Writer, r *admin.TableReport) {
 	w.row("CONSUMED IN TOTAL", fmt.Sprintf("%.0f RU, %d requests, %d throttled", r.TotalUnits, r.TotalRequests,
 		r.TotalThrottled))
 	w.end()
-	printLatencies(out, &r.TableFigures)
+	printLatencies(out, &r.TableStats)
 	printKeys(out, r)
 	printIndexesAndViews(out, r)
 	printUnreachable(out, r.Silent)
 }
 
-func printLatencies(out io.Writer, f *catalog.TableFigures) {
+func printLatencies(out io.Writer, f *catalog.TableStats) {
 	fmt.Fprintln(out)
 	w := newTable(out, "LATENCY", "COUNT", "P50", "P99", "SLOWEST", "PER SECOND")
 	defer w.end()

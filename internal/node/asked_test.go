@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
@@ -126,7 +126,7 @@ func TestAskedOfACluster(t *testing.T) {
 	}
 
 	// slow requests
-	told := asked[slow.Answer](t, third, "/slow")
+	told := asked[slowlog.Report](t, third, "/slow")
 	by := map[string]int{}
 	for _, r := range told.Requests {
 		by[r.Node]++
@@ -166,7 +166,7 @@ func TestAskedOfACluster(t *testing.T) {
 
 	poll.Until(t, "the table is told of", func() bool {
 		r := asked[admin.TableReport](t, third, "/table?table=k.t")
-		return r.Sampled && r.Rows == 19 && r.Dead >= 1 && r.Write.Count == 21 && r.Read.Count == 20 &&
+		return r.Sampled && r.Rows == 19 && r.Tombstones >= 1 && r.Write.Count == 21 && r.Read.Count == 20 &&
 			r.PhysicalPartitions == 3 && r.Write.P99 > 0 && r.TotalUnits > 0 && len(r.LargeKeys) > 0 &&
 			len(r.Silent) == 0
 	})
@@ -182,7 +182,7 @@ func TestAskedOfACluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for what, silent := range map[string][]string{"sessions": a.sessions(ctx, 10).Silent,
-		"slow":  a.slowQueries(ctx).Silent,
+		"slow":  a.slowQueries(ctx).Unreachable,
 		"table": asked[admin.TableReport](t, a, "/table?table=k.t").Silent} {
 		if !slices.Equal(silent, []string{name}) {
 			t.Errorf("%s: silent are %v, want %s", what, silent, name)

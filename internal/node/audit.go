@@ -33,7 +33,7 @@ func (n *Node) openAudit() (err error) {
 }
 
 // auditRequest writes a CQL request to the audit log.
-func (n *Node) auditRequest(a *session.Audited) {
+func (n *Node) auditRequest(a *session.AuditEntry) {
 	n.audit.Write(&audit.Entry{
 		User: a.Client.User, Host: a.Client.Local, Source: a.Client.Remote, At: time.Now(), Type: a.Type,
 		Category: a.Category, Keyspace: a.Keyspace, Table: a.Table, Operation: a.Text, Err: a.Err,
@@ -75,7 +75,7 @@ func (n *Node) auditLogin(from netip.Addr, name string, outcome error) {
 }
 
 // logSecurityEvent logs changes of roles and permissions, and denied requests, whether or not the audit log is enabled.
-func (n *Node) logSecurityEvent(a *session.Audited) {
+func (n *Node) logSecurityEvent(a *session.AuditEntry) {
 	attrs := []slog.Attr{slog.String("role", a.Client.User), slog.String("from", a.Client.Remote.String()),
 		slog.String("type", a.Type)}
 	switch {

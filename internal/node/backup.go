@@ -167,8 +167,8 @@ func (n *Node) requestBackupAll(ctx context.Context, w *backupRequest,
 }
 
 func (n *Node) dropSnapshot(ctx context.Context, id string) {
-	request := &backupRequest{Op: "drop", FileRequest: archive.FileRequest{ID: id}}
-	_ = n.requestBackupAll(context.WithoutCancel(ctx), request, nil)
+	drop := &backupRequest{Op: "drop", FileRequest: archive.FileRequest{ID: id}}
+	_ = n.requestBackupAll(context.WithoutCancel(ctx), drop, nil)
 	// A node that misses the request drops the snapshot after a period without reads.
 }
 

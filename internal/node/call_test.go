@@ -85,20 +85,20 @@ func TestCall(t *testing.T) {
 		}
 	}
 	for _, test := range [][2]string{
-		{`CALL d.bothOf('p')`, `d.bothof may be d.c."bothOf" or d.deep."bothOf"`},
+		{`CALL d.bothOf('p')`, `d.bothof is ambiguous: use d.c."bothOf" or d.deep."bothOf"`},
 		{`CALL d.deep."twicE"('p', 1)`, `has no procedure "twicE"`},
 		{`CALL d.none('p')`, `no container of keyspace d has a procedure none`},
 		{`CALL none.transfer('p')`, `keyspace none does not exist`},
 		{`CALL transfer('p')`, `No keyspace has been specified`},
 		{`CALL d.none.transfer('p')`, `container d.none does not exist`},
-		{`CALL system.local.transfer('p')`, `only containers of items have procedures`},
+		{`CALL system.local.transfer('p')`, `only containers have procedures`},
 		{`CALL d.c.none('p')`, `container d.c has no procedure none`},
-		{`CALL d.c.transfer()`, `The first arguments of CALL are the partition key`},
-		{`CALL d.deep.bothOf('x')`, `has the paths [/a /b], and there are 1 arguments`},
+		{`CALL d.c.transfer()`, `The first arguments of CALL must be the partition key`},
+		{`CALL d.deep.bothOf('x')`, `has the paths [/a /b], but there are only 1 arguments`},
 		{`CALL d.c.bothOf('p', now())`, `cannot be an argument of a procedure`},
-		{`CALL d.c.bothOf('p', fromJson('1, 2'))`, `Argument arg1 is no JSON`},
+		{`CALL d.c.bothOf('p', fromJson('1, 2'))`, `Argument arg1 is not valid JSON`},
 		{`CALL d.c.bothOf('` + strings.Repeat("p", 3000) + `')`, `The partition key has 3000 bytes`},
-		{`EXPLAIN CALL d.c.bothOf('p')`, `EXPLAIN cannot say what bothof would cost`},
+		{`EXPLAIN CALL d.c.bothOf('p')`, `EXPLAIN is not supported for CALL: the cost depends on the procedure bothof`},
 		{`CALL d.c.transfer('p', 'a', 'b', 71)`, `execution of 'd.c.transfer[text, text, varint]' failed: Encountered ` +
 			`exception while executing Javascript. Exception = Error: a has only 70`},
 	} {

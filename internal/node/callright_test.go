@@ -77,7 +77,7 @@ func TestCallPermission(t *testing.T) {
 		t.Errorf("listed: %s %s %v", resource, permission, err)
 	}
 	for text, want := range map[string]string{
-		"GRANT EXECUTE ON PROCEDURE d.c.other TO low":     `has the procedures OTHER, Other: give the name in double quotes`,
+		"GRANT EXECUTE ON PROCEDURE d.c.other TO low":     `has the procedures OTHER, Other: specify the exact name in double quotes`,
 		"GRANT EXECUTE ON PROCEDURE d.c.none TO low":      "container d.c has no procedure none",
 		"GRANT EXECUTE ON PROCEDURE d.none.p TO low":      "container d.none does not exist",
 		"GRANT EXECUTE ON PROCEDURE d.procedure.p TO low": "container d.procedure does not exist",

@@ -143,8 +143,8 @@ func TestChangeFeed(t *testing.T) {
 		`SELECT id FROM d.c WHERE cosmos_changefeed_start_time() > '2020-01-01'`:            "equality",
 		`SELECT id FROM d.c WHERE cosmos_changefeed_start_time() = '2020-01-01' LIMIT 1`:    "LIMIT",
 		`SELECT cluster_name FROM system.local WHERE cosmos_changefeed_start_time() = 1`:    "no change feed",
-		`SELECT id FROM d.c WHERE cosmos_changefeed_mode() = 'all'`:                         "are not kept",
-		`SELECT id FROM d.c WHERE cosmos_changefeed_mode() = 'latest'`:                      "goes with",
+		`SELECT id FROM d.c WHERE cosmos_changefeed_mode() = 'all'`:                         "does not retain",
+		`SELECT id FROM d.c WHERE cosmos_changefeed_mode() = 'latest'`:                      "requires cosmos_changefeed_start_time",
 		`SELECT id FROM d.c WHERE other_function() = '2020-01-01'`:                          "line 1",
 		`SELECT id FROM d.c WHERE cosmos_changefeed_start_time() = '2020-01-01' AND id='1'`: "cannot be combined",
 	} {

@@ -131,7 +131,7 @@ func TestCancelledEvaluations(t *testing.T) {
 			find := func() bool {
 				found = catalog.Session{}
 				for _, s := range n.sessions(t.Context(), 100).Sessions {
-					if s.UnderWay > 0 && strings.HasPrefix(s.Statement, test.want) {
+					if s.ActiveRequests > 0 && strings.HasPrefix(s.Statement, test.want) {
 						found = s
 					}
 				}

@@ -67,7 +67,8 @@ func TestTableFeedTurnedOff(t *testing.T) {
 		for i := range ends {
 			for text, state := range map[string][]byte{latest: ends[i], all: allEnds[i]} {
 				err := c.resume(text, state)
-				if now := i == round; now != (err == nil) || !now && !strings.Contains(err.Error(), "was off") {
+				if now := i == round; now != (err == nil) ||
+					!now && !strings.Contains(err.Error(), "was disabled or recreated") {
 					t.Errorf("round %d, %s from round %d: %v", round, text, i, err)
 				}
 			}
@@ -84,7 +85,7 @@ func TestTableFeedTurnedOff(t *testing.T) {
 	insert(11)
 	c.query("ALTER TABLE ks.t WITH " + options)
 	insert(12)
-	if err := c.resume(all, allEnd); err == nil || !strings.Contains(err.Error(), "was off") {
+	if err := c.resume(all, allEnd); err == nil || !strings.Contains(err.Error(), "was disabled or recreated") {
 		t.Errorf("all changes without a retention in between: %v", err)
 	}
 	rows, _ = c.follow(all, 4, nil)

@@ -36,7 +36,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/session"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/diskfs"
@@ -130,8 +130,8 @@ type Node struct {
 	accounts  *login.Account // nil without a cosmosListener
 	authority *session.Authority
 
-	slow      *slow.Log  // slow requests
-	audit     *audit.Log // nil if off
+	slow      *slowlog.Log // slow requests
+	audit     *audit.Log   // nil if off
 	deniedLog lograte.Limiter
 	serving   atomic.Bool // the start is complete
 

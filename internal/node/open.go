@@ -269,7 +269,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 		c.setMetadata(n.metadata)
 	}
 	first := n.metadata.State()
-	n.catalog = catalog.Of(n.compat, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
+	n.catalog = catalog.NewForRelease(n.compat, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
 	n.host.SetBatches(n.coordinator)
 	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })

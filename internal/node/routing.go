@@ -9,12 +9,12 @@ import (
 
 // routing returns the token metadata for drivers and the local reads for sessions, or nil on a standalone node, which
 // holds all data.
-func (n *Node) routing() *session.MapRouting {
+func (n *Node) routing() *session.TopologyRouting {
 	if n.cluster == nil {
 		return nil
 	}
-	return &session.MapRouting{
-		Map: n.coordinator.Topology, Node: n.cluster.self,
+	return &session.TopologyRouting{
+		Topology: n.coordinator.Topology, Node: n.cluster.self,
 		Leader: func(id topology.PartitionID) (topology.NodeID, bool) {
 			if r := n.host.Replica(id); r != nil {
 				return r.Leader()

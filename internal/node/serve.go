@@ -29,7 +29,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/script"
 	"github.com/ilion-db/ilion/internal/query/session"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/server/cql"
@@ -54,43 +54,43 @@ func (n *Node) serve() error {
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.compat, MaskingOff: maskingOff,
 		KeepsCompact: !n.dropsCompact(), Functions: functions})
 	options := session.Options{
-		Release:          n.compat,
-		MaskingOff:       maskingOff,
-		Now:              n.clock(),
-		PreparedMax:      n.opts.Limits.PreparedStatements,
-		ResultBytesMax:   int(n.opts.Limits.ResultBytes),
-		Memory:           memory,
-		Slots:            slots,
-		TextBytesMax:     n.opts.Memory.statementBytes(),
-		PreparedBytesMax: int(n.opts.Memory.statementBytes()),
-		Pressed:          func() bool { return n.cql.Pressed() },
-		BatchBytesMax:    int(n.opts.Limits.BatchBytes),
-		MutationBytesMax: int(n.opts.Limits.MutationBytes),
-		RowBytesMax:      int(n.opts.Limits.RowBytes),
-		Large:            large.Large,
-		ReadTimeout:      n.opts.Limits.ReadTimeout,
-		ScanTimeout:      n.opts.Limits.ScanTimeout,
-		Guards:           guardrail.New(n.opts.Guardrails),
-		Building:         n.builder.Building,
-		LateStale:        n.cluster != nil,
-		Authority:        n.authority,
-		Roles:            n.changer,
-		Functions:        functions,
+		Release:                n.compat,
+		MaskingOff:             maskingOff,
+		Now:                    n.clock(),
+		PreparedMax:            n.opts.Limits.PreparedStatements,
+		ResultBytesMax:         int(n.opts.Limits.ResultBytes),
+		Memory:                 memory,
+		Slots:                  slots,
+		TextBytesMax:           n.opts.Memory.statementBytes(),
+		PreparedBytesMax:       int(n.opts.Memory.statementBytes()),
+		MemoryPressure:         func() bool { return n.cql.Pressed() },
+		BatchBytesMax:          int(n.opts.Limits.BatchBytes),
+		MutationBytesMax:       int(n.opts.Limits.MutationBytes),
+		RowBytesMax:            int(n.opts.Limits.RowBytes),
+		DescribeLargePartition: large.Large,
+		ReadTimeout:            n.opts.Limits.ReadTimeout,
+		ScanTimeout:            n.opts.Limits.ScanTimeout,
+		Guards:                 guardrail.New(n.opts.Guardrails),
+		Building:               n.builder.Building,
+		StaleAfterReturn:       n.cluster != nil,
+		Authority:              n.authority,
+		Roles:                  n.changer,
+		Functions:              functions,
 	}
-	n.slow = slow.New(slow.Options{After: *n.opts.SlowQueryLogTimeout})
+	n.slow = slowlog.New(slowlog.Options{Threshold: *n.opts.SlowQueryLogTimeout})
 	options.Slow = n.slow
 	n.inBackground(n.logSlow)
 	if n.cluster != nil {
-		options.Newest = n.awaitLatestMetadata
+		options.ReadBarrier = n.awaitLatestMetadata
 	}
 	if n.audit != nil {
 		options.Audit = n.auditRequest
 	}
 	if n.authority != nil {
-		options.Notable = n.logSecurityEvent
+		options.AuditSecurity = n.logSecurityEvent
 	}
 	if r := n.routing(); r != nil {
-		options.Routing, options.Near = r, n.coordinator.ServesLocally
+		options.Routing, options.ServesLocally = r, n.coordinator.ServesLocally
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
@@ -98,7 +98,7 @@ func (n *Node) serve() error {
 		Sizes: n.containerSizes, Restoring: n.restoring,
 		Indexes: func() bool { return n.levelOf(n.metadata.State()) >= container.IndexLevel },
 		Level:   func() feature.Level { return n.levelOf(n.metadata.State()) },
-		Newest:  options.Newest, Memory: memory, Slots: slots})
+		Newest:  options.ReadBarrier, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
 	var err error

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/server/cql"
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
@@ -69,7 +69,7 @@ func (n *Node) restSessionView(i *rest.SessionInfo, now time.Time) catalog.Sessi
 		s.State = "ready"
 	}
 	if !i.Began.IsZero() {
-		s.UnderWay = 1
+		s.ActiveRequests = 1
 		s.Millis = float64(max(now.Sub(i.Began), 0).Microseconds()) / 1000
 	}
 	return s
@@ -78,7 +78,7 @@ func (n *Node) restSessionView(i *rest.SessionInfo, now time.Time) catalog.Sessi
 // mostFirst sorts sessions, the session with the oldest request first.
 func mostFirst(list []catalog.Session) {
 	slices.SortStableFunc(list, func(a, b catalog.Session) int {
-		return cmp.Or(cmp.Compare(b.Millis, a.Millis), cmp.Compare(b.UnderWay, a.UnderWay),
+		return cmp.Or(cmp.Compare(b.Millis, a.Millis), cmp.Compare(b.ActiveRequests, a.ActiveRequests),
 			cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.ID, b.ID))
 	})
 }
@@ -88,7 +88,7 @@ func (n *Node) sessionView(i *cql.SessionInfo, now time.Time) catalog.Session {
 	s := catalog.Session{ID: sessionID(id.Short(), "", i.Number), Node: hex.EncodeToString(id[:]),
 		Address: i.Remote.String(), State: "connecting", User: i.User, Driver: truncatedName(i.DriverName),
 		DriverVersion: truncatedName(i.DriverVersion), Protocol: int(i.Version), Keyspace: i.Keyspace, TLS: i.Encrypted,
-		UnderWay: i.UnderWay, Requests: i.Requests, Since: i.Since, Statement: i.Statement}
+		ActiveRequests: i.UnderWay, Requests: i.Requests, Since: i.Since, Statement: i.Statement}
 	if i.Ready {
 		s.State = "ready"
 	}
@@ -197,16 +197,16 @@ const (
 )
 
 // localSlowQueries returns the slow requests on this node.
-func (n *Node) localSlowQueries(context.Context, []byte) (slow.Answer, error) {
+func (n *Node) localSlowQueries(context.Context, []byte) (slowlog.Report, error) {
 	id := topology.NodeID(n.store.Identity().Node)
-	return n.slow.Answer(hex.EncodeToString(id[:])), nil
+	return n.slow.Report(hex.EncodeToString(id[:])), nil
 }
 
 // slowQueries returns the slow requests on all nodes.
-func (n *Node) slowQueries(ctx context.Context) slow.Answer {
+func (n *Node) slowQueries(ctx context.Context) slowlog.Report {
 	answers, silent, _ := queryAll(ctx, n, slowSubject, nil, queryTimeout, n.localSlowQueries)
-	out := slow.Merge(answers...)
-	out.Silent = silent
+	out := slowlog.Merge(answers...)
+	out.Unreachable = silent
 	return out
 }
 
@@ -220,7 +220,7 @@ func (n *Node) logSlow(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		count, r := n.slow.Digest()
+		count, r := n.slow.Summarize()
 		if count == 0 {
 			continue
 		}

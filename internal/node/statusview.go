@@ -81,8 +81,8 @@ func (n *Node) replicaView(p *topology.Partition) *catalog.Replica {
 }
 
 // latencyView returns a row of a latency view.
-func (n *Node) latencyView(table uint32, op catalog.LatencyOf) (catalog.Latency, bool) {
-	s := n.engine.TableSpread(table, session.Operation(op))
+func (n *Node) latencyView(table uint32, op catalog.LatencyOperation) (catalog.Latency, bool) {
+	s := n.engine.TableHistogram(table, session.Operation(op))
 	l := shownLatency(&s)
 	return l, l.Count > 0
 }

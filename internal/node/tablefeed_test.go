@@ -220,7 +220,7 @@ func TestTableFeedBounds(t *testing.T) {
 		t.Errorf("described as %s", text)
 	}
 	old := fmt.Sprintf(strings.Replace(all, "= 0", "= %d", 1), time.Now().Add(-time.Hour).UnixMilli())
-	if err := attempt(c, old); err == nil || !strings.Contains(err.Error(), "not kept any more") {
+	if err := attempt(c, old); err == nil || !strings.Contains(err.Error(), "are not retained") {
 		t.Errorf("from before the retention: %v", err)
 	}
 	c.query("ALTER TABLE ks.t WITH cdc = false")
@@ -233,7 +233,7 @@ func TestTableFeedBounds(t *testing.T) {
 	c.call.Request.PageSize, c.call.Request.PagingState = 10, end
 	err := attempt(c, latest)
 	c.call.Request.PageSize, c.call.Request.PagingState = 0, nil
-	if err == nil || !strings.Contains(err.Error(), "was off") {
+	if err == nil || !strings.Contains(err.Error(), "was disabled or recreated") {
 		t.Errorf("a paging state from before: %v", err)
 	}
 	c.query("TRUNCATE ks.t")

@@ -99,7 +99,7 @@ func TestTableFeedOfParts(t *testing.T) {
 		for _, state := range [][]byte{ofKey, parts[1].state} {
 			c.call.Request.PageSize, c.call.Request.PagingState = 3, state
 			err := attempt(c, text(where, "0"))
-			if err == nil || !strings.Contains(err.Error(), "another partition key") {
+			if err == nil || !strings.Contains(err.Error(), "different partition key") {
 				t.Errorf("a paging state of another part, with %q: %v", where, err)
 			}
 		}
@@ -252,7 +252,7 @@ func TestTableFeedBesideViews(t *testing.T) {
 			return len(r) == 1 && r[0]["v"] == "8"
 		})
 		err := attempt(c, "SELECT k, v FROM ks."+name+feed)
-		if err == nil || !strings.Contains(err.Error(), "follow that of its base table ks.t") {
+		if err == nil || !strings.Contains(err.Error(), "Read the change feed of its base table ks.t") {
 			t.Errorf("the feed of a view: %v", err)
 		}
 	}

@@ -33,11 +33,11 @@ type tablePart struct {
 	Rows    float64 `json:"rows"`
 	Bytes   float64 `json:"bytes"`
 
-	Dead   uint64                     `json:"dead"`
-	More   bool                       `json:"more"`
-	Lag    int64                      `json:"lag"`
-	Spread [3]session.Spread          `json:"spread"` // by session.Operation
-	Views  map[uint32]catalog.ViewLag `json:"views,omitempty"`
+	Dead   uint64                      `json:"dead"`
+	More   bool                        `json:"more"`
+	Lag    int64                       `json:"lag"`
+	Spread [3]session.LatencyHistogram `json:"spread"` // by session.Operation
+	Views  map[uint32]catalog.ViewLag  `json:"views,omitempty"`
 }
 
 // localTables returns this node's data about tables. The question lists their IDs.
@@ -64,7 +64,7 @@ func (n *Node) localTables(ctx context.Context, question []byte) (parts []tableP
 		}
 		p := tablePart{Table: id, Views: map[uint32]catalog.ViewLag{}}
 		for op := range p.Spread {
-			p.Spread[op] = n.engine.TableSpread(id, session.Operation(op))
+			p.Spread[op] = n.engine.TableHistogram(id, session.Operation(op))
 		}
 		for _, ix := range t.Indexes {
 			if l, ok := lags[ix.ID]; ok {
@@ -134,7 +134,7 @@ func (p *tablePart) add(s *storage.Sample, logical float64) {
 }
 
 // tableFigures returns the data of all nodes about tables, by ID.
-func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uint32]catalog.TableFigures {
+func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uint32]catalog.TableStats {
 	ids := []uint32{}
 	for _, t := range tables {
 		ids = append(ids, t.ID)
@@ -147,10 +147,10 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	if err != nil {
 		return nil
 	}
-	out := map[uint32]catalog.TableFigures{}
+	out := map[uint32]catalog.TableStats{}
 	for _, id := range ids {
-		f := catalog.TableFigures{Sampled: true, Exact: true, Silent: silent, Views: map[uint32]catalog.ViewLag{}}
-		var spreads [3]session.Spread
+		f := catalog.TableStats{Sampled: true, Exact: true, Silent: silent, Views: map[uint32]catalog.ViewLag{}}
+		var spreads [3]session.LatencyHistogram
 		for _, parts := range answers {
 			for i := range parts {
 				if parts[i].Table == id {
@@ -165,10 +165,11 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	return out
 }
 
-func (p *tablePart) addTo(f *catalog.TableFigures, spreads *[3]session.Spread) {
+func (p *tablePart) addTo(f *catalog.TableStats, spreads *[3]session.LatencyHistogram) {
 	f.Sampled, f.Exact = f.Sampled && p.Sampled, f.Exact && p.Exact
 	f.Rows, f.LogicalBytes = f.Rows+uint64(p.Rows+0.5), f.LogicalBytes+uint64(p.Bytes+0.5)
-	f.Dead, f.DeadMore, f.SweepLag = f.Dead+p.Dead, f.DeadMore || p.More, max(f.SweepLag, p.Lag)
+	f.Tombstones, f.TombstonesOrMore = f.Tombstones+p.Dead, f.TombstonesOrMore || p.More
+	f.SweepLag = max(f.SweepLag, p.Lag)
 	for op := range spreads {
 		spreads[op].Add(&p.Spread[op])
 	}
@@ -182,7 +183,7 @@ func (p *tablePart) addTo(f *catalog.TableFigures, spreads *[3]session.Spread) {
 	}
 }
 
-func shownLatency(s *session.Spread) catalog.Latency {
+func shownLatency(s *session.LatencyHistogram) catalog.Latency {
 	l := s.Summary()
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return catalog.Latency{Count: l.Count, Median: ms(l.Median), P99: ms(l.P99), Slowest: ms(l.Slowest),

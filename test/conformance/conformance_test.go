@@ -66,8 +66,9 @@ var global = regexp.MustCompile(`(?i)^\s*DESC(RIBE)?\s+(KEYSPACES|TABLES|TYPES|S
 // ofClusters matches the warnings of a cluster that keeps or requires more replicas than requested. The recordings
 // were made with one node, which does not return them. peers matches statements that ask a node for its peers.
 var (
-	ofClusters = regexp.MustCompile(`^(Keyspace \S+ has \d replicas of everything, and \d of them confirm every ` +
-		`write, |Writes at consistency level \w+ are confirmed by \d of \d replicas, )`)
+	ofClusters = regexp.MustCompile(`^(The replication of keyspace \S+ is ignored: every table has \d replicas, ` +
+		`and \d must acknowledge a ` +
+		`write\. |Writes at consistency level \w+ are acknowledged by \d of \d replicas, )`)
 	peers = regexp.MustCompile(`(?i)\bFROM\s+system\.peers(_v2)?\b`)
 )
 

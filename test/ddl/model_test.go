@@ -47,7 +47,7 @@ func (m memory) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 func newWorld(s *schema.Schema) (*catalog.Catalog, *ddl.Executor) {
 	info := catalog.NodeInfo{Endpoint: catalog.Endpoint{Listen: netip.MustParseAddrPort("127.0.0.1:7000"),
 		Datacenter: "datacenter1"}}
-	c := catalog.Of(compat.Cassandra50, s, func() catalog.NodeInfo { return info })
+	c := catalog.NewForRelease(compat.Cassandra50, s, func() catalog.NodeInfo { return info })
 	return c, ddl.New(c, memory{c}, ddl.Options{Release: compat.Cassandra50,
 		UUID: func() schema.UUID { return schema.UUID(uuid.New()) }})
 }

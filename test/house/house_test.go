@@ -47,8 +47,8 @@ var sameWing = map[string]string{
 	"internal/tool/shell": "internal/tool/rawclient internal/tool/shell/statement internal/tool/shell/display " +
 		"internal/tool/shell/completion",
 	"internal/tool/shell/completion": "internal/tool/shell/statement",
-	"internal/query/catalog":         "internal/query/parser internal/query/slow",
-	"internal/query/slow":            "internal/query/parser",
+	"internal/query/catalog":         "internal/query/parser internal/query/slowlog",
+	"internal/query/slowlog":         "internal/query/parser",
 	"internal/query/expr":            "internal/query/parser internal/query/catalog",
 	"internal/query/relation":        "internal/query/parser internal/query/expr",
 	"internal/query/read": "internal/query/parser internal/query/catalog internal/query/expr " +
@@ -66,7 +66,7 @@ var sameWing = map[string]string{
 	"internal/query/session": "internal/query/roles internal/query/parser internal/query/catalog " +
 		"internal/query/expr internal/query/read internal/query/write internal/query/ddl internal/query/guardrail " +
 		"internal/query/explain internal/query/transaction internal/query/call internal/query/container " +
-		"internal/query/view internal/query/slow",
+		"internal/query/view internal/query/slowlog",
 	"internal/query/call":        "internal/query/parser internal/query/expr internal/query/container internal/query/script",
 	"internal/query/guardrail":   "",
 	"internal/query/script":      "internal/query/container internal/query/sql",

@@ -122,7 +122,7 @@ func (w *roleWorld) ApplyRoles(_ context.Context, c access.Change, actor string)
 // ask executes a statement as a role. It returns a description of a wrong error, or "".
 func (w *roleWorld) ask(who, text string, tree parser.Statement) string {
 	_, _, err := w.Execute(context.Background(), &roles.Request{Statement: tree, Text: text,
-		Who: w.state.Resolve(who, false), State: w.state, Schema: w.schema})
+		Subject: w.state.Resolve(who, false), State: w.state, Schema: w.schema})
 	if err != nil && !strings.HasPrefix(fmt.Sprintf("%T", err), "*dberr.") {
 		return fmt.Sprintf("refused with %T: %v", err, err)
 	}

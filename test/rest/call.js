@@ -28,7 +28,7 @@ async function main() {
     [7, [1, 2], { a: 1 }, { city: "Paris", zip: null }, { deep: [null] }, "t"]);
   assert.deepStrictEqual(await got(call, ["p", null, null, null, null, null, null], prepare), [null, null, null, null, null, null]);
   await refused("Invalid unset value", 0x2200, call, ["p", cassandra.types.unset, null, null, null, null, null], prepare);
-  await refused("is no JSON", 0x2200, call, ["p", 1, null, null, null, "{", null], prepare);
+  await refused("is not valid JSON", 0x2200, call, ["p", 1, null, null, null, "{", null], prepare);
   await refused("changed my mind", 0x1400, "CALL d.c.throws('p')");
   await assert.rejects(client.batch(["CALL d.c.echo('p')"]), /only UPDATE, INSERT and DELETE/);
   const traced = await client.execute("CALL d.c.echo('p')", [], { traceQuery: true });

@@ -40,9 +40,9 @@ assert got(prepared, ("p", 7, [1, 2], {"a": 1}, {"x"}, address("Paris", None), (
     [7, [1, 2], {"a": 1}, ["x"], {"city": "Paris", "zip": None}, [1, "b"], {"deep": [None]}, "t"]
 assert got(prepared, ("p", None, None, None, None, None, None, None, None)) == [None] * 8
 refused(InvalidRequest, "Invalid unset value", prepared, ("p",))
-refused(InvalidRequest, "is no JSON", prepared, ("p", 1, [], {}, set(), None, None, "{", "t"))
+refused(InvalidRequest, "is not valid JSON", prepared, ("p", 1, [], {}, set(), None, None, "{", "t"))
 refused(FunctionFailure, "changed my mind", "CALL d.c.throws('p')")
-refused(InvalidRequest, "EXPLAIN cannot say", "EXPLAIN CALL d.c.echo('p')")
+refused(InvalidRequest, "EXPLAIN is not supported for CALL", "EXPLAIN CALL d.c.echo('p')")
 batch = BatchStatement()
 batch.add("CALL d.c.echo('p')")
 refused(InvalidRequest, "only UPDATE, INSERT and DELETE", batch)

@@ -70,7 +70,7 @@ func (a *appender) mutation(m *Mutation) {
 // heading appends the part before the operands. If sent is true, it includes the state of the attempt.
 func (a *appender) heading(m *Mutation, stamp int64, sent bool) {
 	a.Uint(uint64(m.Table))
-	a.place(m.Table, m.Token, m.Low)
+	a.position(m.Table, m.Token, m.Low)
 	a.Bytes(m.Key)
 	a.Uint(m.SchemaVersion)
 	a.Uint(m.Epoch)
@@ -124,7 +124,7 @@ func (a *appender) ops(ops []Op, stamp int64) {
 func (r *reader) mutation(m *Mutation) {
 	*m = Mutation{Ops: m.Ops[:0]}
 	m.Table = r.Uint32()
-	m.Token, m.Low = r.place(m.Table)
+	m.Token, m.Low = r.position(m.Table)
 	m.Key = r.Bytes()
 	m.SchemaVersion = r.Uint()
 	m.Epoch = r.Uint()
@@ -328,11 +328,11 @@ func AppendRead(dst []byte, c *Read) []byte {
 	a.Byte(flags)
 	a.Uint(uint64(c.Table))
 	a.Null(c.Key)
-	a.place(c.Table, c.Token, c.Low)
+	a.position(c.Table, c.Token, c.Low)
 	a.Uint(c.Range.Begin)
 	a.Uint(c.Range.Limit)
 	a.Null(c.AfterKey)
-	a.place(c.Table, c.AfterToken, c.AfterLow)
+	a.position(c.Table, c.AfterToken, c.AfterLow)
 	a.Null(c.AfterClustering)
 	a.Uint(uint64(len(c.Slices)))
 	for i := range c.Slices {
@@ -449,13 +449,13 @@ func DecodeRead(c *Read, src []byte) error {
 	c.NoRows = flags&readNoRows != 0
 	c.Table = r.Uint32()
 	c.Key = r.Null()
-	c.Token, c.Low = r.place(c.Table)
+	c.Token, c.Low = r.position(c.Table)
 	c.Range = token.Range{Begin: r.Uint(), Limit: r.Uint()}
 	if !c.Range.Valid() {
 		r.Fail()
 	}
 	c.AfterKey = r.Null()
-	c.AfterToken, c.AfterLow = r.place(c.Table)
+	c.AfterToken, c.AfterLow = r.position(c.Table)
 	c.AfterClustering = r.Null()
 	for range r.Count(2) {
 		c.Slices = append(c.Slices, Slice{Start: r.Bytes(), End: r.Null()})

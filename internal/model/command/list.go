@@ -83,8 +83,8 @@ func (u *Update) wins(c *row.Cell, value []byte) bool {
 	return u.Timestamp > c.Timestamp
 }
 
-// place returns the path of the element at index Args[0].
-func (l *listState) place(u *Update, ifNull string) ([]byte, error) {
+// pathAt returns the path of the element at index Args[0].
+func (l *listState) pathAt(u *Update, ifNull string) ([]byte, error) {
 	if len(u.Args) == 0 {
 		return nil, fmt.Errorf("list update without an index: %w", ErrMalformed)
 	}

@@ -101,13 +101,13 @@ func (r *resolver) resolve(u *Update, found *row.Row) error {
 		if len(u.Args) != 2 {
 			return fmt.Errorf("list update with %d arguments: %w", len(u.Args), ErrMalformed)
 		}
-		path, err := l.place(u, "Attempted to set an element on a list which is null")
+		path, err := l.pathAt(u, "Attempted to set an element on a list which is null")
 		if err != nil {
 			return err
 		}
 		r.set(l, u, path, u.Args[1])
 	case ListDeleteAt:
-		path, err := l.place(u, "Attempted to delete an element from a list which is null")
+		path, err := l.pathAt(u, "Attempted to delete an element from a list which is null")
 		if err != nil {
 			return err
 		}

@@ -64,8 +64,8 @@ func (a *appender) nulls(v [][]byte) {
 	}
 }
 
-// place appends the ring position of a key: 8 bytes, or 16 on the wide ring.
-func (a *appender) place(table uint32, t token.Token, low uint64) {
+// position appends the ring position of a key: 8 bytes, or 16 on the wide ring.
+func (a *appender) position(table uint32, t token.Token, low uint64) {
 	a.Fixed(uint64(t))
 	if table&keys.WideRing != 0 {
 		a.Fixed(low)
@@ -102,7 +102,7 @@ func (r *reader) unknown(what string, f codec.Field, known uint64) {
 	}
 }
 
-func (r *reader) place(table uint32) (t token.Token, low uint64) {
+func (r *reader) position(table uint32) (t token.Token, low uint64) {
 	t = token.Token(r.Fixed())
 	if table&keys.WideRing != 0 {
 		low = r.Fixed()

@@ -57,11 +57,11 @@ func (s Scheme) Token(k Key) token.Token {
 		return token.AtPosition(uint64(hashV1(k)) << v1Bits)
 	}
 	h := k[0].hash()
-	return token.AtPosition(place(h[:]))
+	return token.AtPosition(ringPosition(h[:]))
 }
 
-// place returns the ring position of the effective partition key of a V2 hash, or of a prefix of one.
-func place(b []byte) uint64 {
+// ringPosition returns the ring position of the effective partition key of a V2 hash, or of a prefix of one.
+func ringPosition(b []byte) uint64 {
 	var h [hashLen]byte
 	copy(h[:], b)
 	return binary.BigEndian.Uint64(h[:])<<v2Unset | uint64(h[8])>>(8-v2Unset)
@@ -154,7 +154,7 @@ func (s Scheme) step() uint64 {
 // is after the end of the ring.
 func (s Scheme) floor(b []byte) (at uint64, in bool) {
 	if s != V1 {
-		return place(b), len(b) == 0 || b[0] < 1<<(8-v2Unset)
+		return ringPosition(b), len(b) == 0 || b[0] < 1<<(8-v2Unset)
 	}
 	h := uint64(sort.Search(1<<v1Bits, func(h int) bool { return bytes.Compare(prefixV1(uint32(h)), b) >= 0 }))
 	if h > 0 && bytes.HasPrefix(b, prefixV1(uint32(h-1))) {

@@ -81,7 +81,7 @@ func (s *Slots) Enter(ctx context.Context, who Principal, limit time.Duration) e
 	if i := slices.Index(s.waiting, w); i >= 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 	} else {
-		s.passOn() // the slot was granted in the meantime
+		s.grantNext() // the slot was granted in the meantime
 	}
 	return err
 }
@@ -102,11 +102,11 @@ func (s *Slots) Leave(who Principal, held time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shares.Took(who, max(int64(held), 1))
-	s.passOn()
+	s.grantNext()
 }
 
-// passOn grants a slot to the next waiter, or marks it as free. The caller must hold mu.
-func (s *Slots) passOn() {
+// grantNext grants a slot to the next waiter, or marks it as free. The caller must hold mu.
+func (s *Slots) grantNext() {
 	if len(s.waiting) == 0 {
 		s.free++
 		return

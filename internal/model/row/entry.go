@@ -135,8 +135,8 @@ func readBytes(b []byte, pos int) ([]byte, int) {
 	return b[pos:end:end], end
 }
 
-// readLifetime decodes a TTL and an expiry.
-func readLifetime(b []byte, pos int) (int32, int64, int) {
+// readTTL decodes a TTL and an expiry.
+func readTTL(b []byte, pos int) (int32, int64, int) {
 	ttl, pos := uvarint(b, pos)
 	expiry, pos := readSecond(b, pos)
 	if ttl > math.MaxInt32 {
@@ -179,7 +179,7 @@ func (e *entry) read(b []byte, pos int, base int64) int {
 	case kindColDeletion, kindTombstone:
 		e.when, pos = readSecond(b, pos)
 	case kindExpiringCell:
-		e.ttl, e.when, pos = readLifetime(b, pos)
+		e.ttl, e.when, pos = readTTL(b, pos)
 		e.value, pos = readBytes(b, pos)
 	default:
 		e.when = NoExpiry

@@ -48,10 +48,10 @@ func (h *head) read(b []byte) int {
 			h.marker.Timestamp += d
 		}
 		if flags&flagMarkerTTL != 0 {
-			h.marker.TTL, h.marker.Expiry, pos = readLifetime(b, pos)
+			h.marker.TTL, h.marker.Expiry, pos = readTTL(b, pos)
 		}
 		if flags&flagLifetime != 0 {
-			if h.marker.Lifetime, h.marker.Written, pos = relative(b, pos); pos < 0 {
+			if h.marker.Lifetime, h.marker.Written, pos = readLifetime(b, pos); pos < 0 {
 				return -1
 			}
 		}

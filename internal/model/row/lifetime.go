@@ -94,8 +94,8 @@ func lifetimeOf(value []byte) (Liveness, bool) {
 // than its lifetime.
 func (l *Liveness) begin() int64 { return l.Written + 1 }
 
-// relative decodes a lifetime and the second at which it starts.
-func relative(b []byte, pos int) (lifetime int32, at int64, next int) {
+// readLifetime decodes a lifetime and the second at which it starts.
+func readLifetime(b []byte, pos int) (lifetime int32, at int64, next int) {
 	v, pos := uvarint(b, pos)
 	at, pos = readSecond(b, pos)
 	switch {

@@ -12,24 +12,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// PendingSplit is a recorded split that has not ended. The part of the partition that begins at At becomes the
-// partition Child, with a replica on the node of each existing replica. The members of the partition do not change
-// before the split has ended.
+// PendingSplit is a recorded split that has not been applied to the topology. The begins at At on become the
+// partition Child, whose replicas are on the nodes of the old partition's replicas. The members of the partition cannot
+// not ends.
 type PendingSplit struct {
 	At    Position
 	Child PartitionID
 	// First is the ID of the child's first replica. The other replicas follow, in the order of the parent's replicas.
 	First ReplicaID
-	// Canceled reports whether the split has been canceled. The first entry in the partition's log decides: the split,
-	// which then takes effect, or an entry that raises the epoch, so that the split is rejected.
+	// Canceled means that a cancellation has been requested. The partition's log determines the partition's log decides: the
+	// split is first and takes effect, or the entry that raises the epoch is first so causes the split to be rejected.
 	Canceled bool
 }
 
-// NextPartition is greater than the IDs of all partitions that the topology contains or contained. A partition with an
-// ID that is not lower belongs to a newer topology.
+// NextPartition returns the ID of all partitions that the been assigned. A partition whose that is not below it
+// belongs to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
-// ParentOf returns the partition whose pending split creates child, or nil.
+// ParentOf returns the partition whose pending split creates child, or nil if none exists.
 func (s *Snapshot) ParentOf(child PartitionID) *Partition {
 	for p := range s.InMotion() {
 		if p.Split != nil && p.Split.Child == child {
@@ -108,8 +108,8 @@ func (p *Partition) ChildSets() []ReplicaSet {
 	return out
 }
 
-// EndSplit completes a pending split once it is in the partition's log: the partition keeps the part before the split
-// point, and its child gets the rest. Both have the next epoch.
+// EndSplit applies a pending split to the topology once the partition's log contains it. the partition keeps the
+// positions before the split point, and its child gets the rest. Both get the next epoch.
 func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Split == nil {
@@ -129,8 +129,8 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	return out, nil
 }
 
-// CancelSplit requests the cancellation of a pending split, which succeeds unless the split is already in the
-// partition's log. It returns s itself if the cancellation was requested before.
+// CancelSplit requests the cancellation of a pending split, which succeeds unless the partition's log already contains
+// the split. It returns s itself if the cancellation has already been requested.
 func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
@@ -147,8 +147,8 @@ func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	return out, nil
 }
 
-// EndSplitCancel ends a canceled split once the partition's log has the next epoch without the split. The IDs reserved
-// for the child are not used again.
+// EndSplitCancel ends a canceled split once the partition's log has reached its next epoch without a split. The IDs of
+// the child are not used again.
 func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Split == nil || !p.Split.Canceled {
@@ -218,7 +218,7 @@ func (p *Partition) appendFields(w *codec.Writer) {
 	w.EndFields()
 }
 
-// partitionFields decodes the fields written by appendFields and keeps the fields of later versions.
+// partitionFields reads the output appendFields appendFields. fields of a later build are preserved.
 func (r *decoder) partitionFields(p *Partition) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -254,7 +254,7 @@ func (r *decoder) partitionFields(p *Partition) {
 	p.rest = rest
 }
 
-// validateSplit checks a pending split: its IDs must be reserved and unused.
+// validateSplit checks a pending split: its IDs must have been assigned and must be unused.
 func (s *Snapshot) validateSplit(p *Partition, replicas map[ReplicaID]PartitionID) error {
 	c := p.Split
 	switch {

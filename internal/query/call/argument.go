@@ -12,20 +12,20 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// argument is an argument of a CALL: JSON, once values are bound.
+// argument is an argument of a CALL, which is encoded as JSON when values are bound.
 type argument interface {
 	append(dst []byte, b *expr.Bindings) ([]byte, error)
 }
 
 type (
-	// value is a value of CQL, as toJson() writes it.
+	// value is a CQL value, encoded like toJson().
 	value struct {
 		name string
 		term expr.Term
 	}
-	// json is fromJson(..): its text is JSON.
+	// json is fromJson(..). Its text is JSON.
 	json struct{ value }
-	// list is an array, and object an object.
+	// list is a JSON array. object is a JSON object.
 	list   []argument
 	object struct {
 		names  []string
@@ -59,7 +59,7 @@ func (j *json) append(dst []byte, b *expr.Bindings) ([]byte, error) {
 	}
 	v, err := document.Parse(text, document.Limits{})
 	if err != nil {
-		return dst, dberr.Invalidf("Argument %s is no JSON: %v", j.name, err)
+		return dst, dberr.Invalidf("Argument %s is not valid JSON: %v", j.name, err)
 	}
 	return v.Append(dst), nil
 }
@@ -96,15 +96,15 @@ func (o *object) append(dst []byte, b *expr.Bindings) ([]byte, error) {
 // binder binds the arguments of one CALL.
 type binder struct{ env *expr.Env }
 
-// constantTypes are the types that literals have where nothing asks for another one.
+// constantTypes maps constants to their types if no type is specified.
 var constantTypes = map[parser.ConstantKind]cqltype.Kind{
 	parser.StringConstant: cqltype.Text, parser.IntegerConstant: cqltype.Varint, parser.FloatConstant: cqltype.Double,
 	parser.BooleanConstant: cqltype.Boolean, parser.UUIDConstant: cqltype.UUID, parser.HexConstant: cqltype.Blob,
 	parser.DurationConstant: cqltype.Duration,
 }
 
-// bind binds an argument and says which type it has. Literals are what they look like, and markers texts, unless a type
-// is before them.
+// bind binds an argument and returns its type. Constants have the type of their literal, and markers are texts, unless
+// a type hint precedes them.
 func (b *binder) bind(term parser.Term, name string) (argument, string, error) {
 	text := cqltype.Native(cqltype.Text)
 	switch t := term.(type) {
@@ -130,7 +130,7 @@ func (b *binder) bind(term parser.Term, name string) (argument, string, error) {
 		return b.list(t.Elems, name)
 	case *parser.SetLiteral:
 		if len(t.Elems) == 0 {
-			return &object{}, "map", nil // the text is {}
+			return &object{}, "map", nil // the literal {}
 		}
 		return b.list(t.Elems, name)
 	case *parser.TupleLiteral:
@@ -148,8 +148,8 @@ func (b *binder) bind(term parser.Term, name string) (argument, string, error) {
 			return t.Fields[i].Name.Name, t.Fields[i].Value, true
 		})
 	}
-	return nil, "", dberr.Invalidf("%s cannot be an argument of a procedure: give a literal, a bind marker, a term with "+
-		"its type before it, as in (int) ?, or fromJson(..) of a text", expr.Text(term))
+	return nil, "", dberr.Invalidf("%s cannot be an argument of a procedure: use a literal, a bind marker, a term with "+
+		"a type hint such as (int) ?, or fromJson(..)", expr.Text(term))
 }
 
 func (b *binder) typed(term parser.Term, name string, typ *cqltype.Type) (argument, string, error) {
@@ -169,13 +169,13 @@ func (b *binder) list(terms []parser.Term, name string) (argument, string, error
 	return l, "list", nil
 }
 
-// object binds an object of so many members, whose names are constants.
+// object binds an object with n members, whose names must be constants.
 func (b *binder) object(n int, name string, member func(i int) (string, parser.Term, bool)) (argument, string, error) {
 	o := &object{}
 	for i := range n {
 		key, term, ok := member(i)
 		if !ok {
-			return nil, "", dberr.Invalidf("The keys of a map that is an argument of a procedure are literals: argument %s",
+			return nil, "", dberr.Invalidf("The keys of a map argument of a procedure must be literals: argument %s",
 				name)
 		}
 		a, _, err := b.bind(term, name)
@@ -187,7 +187,7 @@ func (b *binder) object(n int, name string, member func(i int) (string, parser.T
 	return o, "map", nil
 }
 
-// markerOf is the bind marker that a term is, with a type before it or not; nil if it is none.
+// markerOf returns the bind marker of a term, with or without a type hint, or nil.
 func markerOf(term parser.Term) *parser.Marker {
 	switch t := term.(type) {
 	case *parser.Marker:

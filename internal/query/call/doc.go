@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package call is CALL: a stored procedure of a container, run from CQL as package script runs it for REST, at the
-// leader of one logical partition.
+// Package call executes CALL, which runs a stored procedure of a container from CQL. Like package script does for REST,
+// it runs the procedure on the leader of one logical partition.
 //
-// Guarantees: (CA1) a name means one procedure, or is refused with those that it could mean; (CA2) what a script throws
-// is a *dberr.FunctionFailure, and nothing of it was done; what the database refuses is the error that a write would
-// have had. It knows nothing of permissions or sessions. Start at Prepare, then Executor.Execute.
+// Guarantees:
+//
+//   - (CA1) A name refers to exactly one procedure. An ambiguous name is rejected with a list of the candidates.
+//   - (CA2) An exception of a script is a *dberr.FunctionFailure, and none of its changes are applied. If the database
+//     rejects a change, the error is the one that a write would return.
+//
+// The package does not depend on permissions or sessions. Start reading at Prepare, then at Executor.Execute.
 package call

@@ -16,35 +16,35 @@ import (
 	"github.com/ilion-db/ilion/internal/query/script"
 )
 
-// Containers finds containers by their names in CQL; *container.Engine does.
+// Containers finds containers by their CQL names. It is implemented by *container.Engine.
 type Containers interface {
 	ContainerByName(keyspace, table string) (*container.Container, error)
 }
 
-// Procedures runs stored procedures; *script.Service does.
+// Procedures runs stored procedures. It is implemented by *script.Service.
 type Procedures interface {
 	Execute(ctx context.Context, c *container.Container, key epk.Key, id string, args []byte, log bool,
 		o container.RequestOptions) (*script.Executed, container.Where, error)
 }
 
-// Executor runs plans. It may be used by many goroutines at once.
+// Executor executes plans. It is safe for concurrent use.
 type Executor struct {
 	containers Containers
 	procedures Procedures
 }
 
-// NewExecutor makes an executor.
+// NewExecutor returns an executor.
 func NewExecutor(c Containers, p Procedures) *Executor { return &Executor{c, p} }
 
-// Outcome is what a procedure has left.
+// Outcome is the result of a procedure.
 type Outcome struct {
-	// Cells are the values of the one row of the result, by Plan.Columns; nil is null.
+	// Cells holds the values of the single result row, in the order of Plan.Columns. A nil value is null.
 	Cells [][]byte
-	// Charge is what it has cost, also where it failed.
+	// Charge is the cost, even if the procedure failed.
 	Charge ru.Units
 }
 
-// Execute runs a plan and waits for its end. The outcome is there with an error, too.
+// Execute executes a plan and waits for its result. The outcome is also valid if there is an error.
 func (e *Executor) Execute(ctx context.Context, p *Plan, b *expr.Bindings, o container.RequestOptions) (Outcome,
 	error) {
 	var out Outcome
@@ -62,19 +62,19 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, b *expr.Bindings, o con
 	}
 	c, err := e.containers.ContainerByName(p.table.Keyspace, p.table.Name)
 	if err != nil {
-		return out, refused(err)
+		return out, lookupError(err)
 	}
 	key, err := c.ParseKey(string(header))
 	if err == nil {
 		_, err = c.Script(container.StoredProcedure, p.id)
 	}
 	if err != nil {
-		return out, refused(err)
+		return out, lookupError(err)
 	}
 	trace.From(ctx).Add("Calling procedure " + p.Name() + " at the leader of " + key.String())
 	done, where, err := e.procedures.Execute(ctx, c, key, p.id, args, p.log, o)
 	if out.Charge = where.Charge; err != nil {
-		return out, p.failed(err)
+		return out, p.executionError(err)
 	}
 	out.Cells = [][]byte{done.Body}
 	if p.log {
@@ -83,16 +83,16 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, b *expr.Bindings, o con
 	return out, nil
 }
 
-// refused is why nothing was tried.
-func refused(err error) error {
+// lookupError converts an error that occurred before the procedure was executed.
+func lookupError(err error) error {
 	if e, ok := errors.AsType[*container.Error](err); ok {
 		return dberr.Invalidf("%s", e.Message)
 	}
 	return err
 }
 
-// failed is why a procedure was not carried out: what the database said, or what the script did.
-func (p *Plan) failed(err error) error {
+// executionError converts an error of the procedure: an error returned by the database, or an exception of the script.
+func (p *Plan) executionError(err error) error {
 	e, ok := errors.AsType[*container.Error](err)
 	switch {
 	case !ok:

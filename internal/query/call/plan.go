@@ -18,11 +18,12 @@ import (
 // Plan is a CALL bound to one revision of its container.
 type Plan struct {
 	table *schema.Table
-	// id is that of the procedure.
+	// id is the ID of the procedure.
 	id string
-	// args are all arguments: first the values of the partition key, as many as the container has paths.
+	// args holds all arguments. It starts with the values of the partition key, one for each partition key path of the
+	// container.
 	args []argument
-	// types are those of the arguments of the procedure, for errors.
+	// types holds the types of the procedure's arguments, for errors.
 	types     []string
 	log       bool
 	variables []expr.Variable
@@ -35,7 +36,7 @@ type Column struct {
 	Type                  *cqltype.Type
 }
 
-// Prepare binds a CALL with so many bind markers. keyspace is that of the session, where the statement names none.
+// Prepare binds a CALL. keyspace is the session's keyspace, and markers is the number of bind markers.
 func Prepare(rel *compat.Release, stmt *parser.Call, snapshot *schema.Schema, keyspace string, markers int) (*Plan,
 	error) {
 	if stmt.Keyspace.Name != "" {
@@ -48,14 +49,14 @@ func Prepare(rel *compat.Release, stmt *parser.Call, snapshot *schema.Schema, ke
 	if ks == nil {
 		return nil, dberr.Invalidf("keyspace %s does not exist", keyspace)
 	}
-	t, id, err := find(stmt, ks)
+	t, id, err := findProcedure(stmt, ks)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{table: t, id: id, log: stmt.Log}
 	paths := len(t.PartitionKey)
 	if len(stmt.Args) < paths {
-		return nil, dberr.Invalidf("The first arguments of CALL are the partition key: %s has the paths %v, and there are "+
+		return nil, dberr.Invalidf("The first arguments of CALL must be the partition key: %s has the paths %v, but there are only "+
 			"%d arguments", t, t.Container.Paths, len(stmt.Args))
 	}
 	b := binder{env: expr.NewEnv(rel, ks, t, markers)}
@@ -82,15 +83,15 @@ func Prepare(rel *compat.Release, stmt *parser.Call, snapshot *schema.Schema, ke
 	return p, nil
 }
 
-// find finds the procedure that a statement names.
-func find(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error) {
+// findProcedure returns the procedure that a statement names.
+func findProcedure(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error) {
 	if stmt.Container.Name != "" {
 		t := ks.Tables[stmt.Container.Name]
 		switch {
 		case t == nil:
 			return nil, "", dberr.Invalidf("container %s.%s does not exist", ks.Name, stmt.Container.Name)
 		case t.Container == nil:
-			return nil, "", dberr.Invalidf("%s is a table: only containers of items have procedures", t)
+			return nil, "", dberr.Invalidf("%s is a table: only containers have procedures", t)
 		}
 		ids := t.Container.Procedures(stmt.Procedure.Name, stmt.Procedure.Quoted)
 		switch len(ids) {
@@ -100,7 +101,7 @@ func find(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error)
 		case 1:
 			return t, ids[0], nil
 		}
-		return nil, "", dberr.Invalidf("container %s has the procedures %s: give the name in double quotes, as it is", t,
+		return nil, "", dberr.Invalidf("container %s has the procedures %s: specify the exact name in double quotes", t,
 			strings.Join(ids, ", "))
 	}
 	var tables []*schema.Table
@@ -121,29 +122,29 @@ func find(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error)
 	for i, t := range tables {
 		full = append(full, t.String()+"."+cqltype.QuoteName(found[i]))
 	}
-	return nil, "", dberr.Invalidf("%s.%s may be %s: call one of them", ks.Name,
+	return nil, "", dberr.Invalidf("%s.%s is ambiguous: use %s", ks.Name,
 		cqltype.QuoteName(stmt.Procedure.Name), strings.Join(full, " or "))
 }
 
-// Procedure is the procedure as permissions know it.
+// Procedure returns the procedure as an access resource.
 func (p *Plan) Procedure() access.Resource {
 	return access.OfProcedure(p.table.Keyspace, p.table.Name, p.id)
 }
 
-// Table is the container at the revision that the plan was made for.
+// Table returns the container revision that the plan is bound to.
 func (p *Plan) Table() *schema.Table { return p.table }
 
-// Name is the procedure with its container, as errors and traces call it: foods.transfer.
+// Name returns the procedure with its container for errors and traces: foods.transfer.
 func (p *Plan) Name() string { return p.table.Name + "." + p.id }
 
 // Variables describes the bind markers.
 func (p *Plan) Variables() []expr.Variable { return p.variables }
 
-// PKIndexes are the markers that give the partition key, nil if it is not made of markers alone.
+// PKIndexes returns the markers of the partition key, or nil unless all components are markers.
 func (p *Plan) PKIndexes() []uint16 { return slices.Clone(p.pkIndexes) }
 
-// Columns describes the result: the response's body as JSON, null if there is none, and what was logged, if that was
-// asked for.
+// Columns describes the result: the response body as JSON (null without a body), and the log if the statement requests
+// it.
 func (p *Plan) Columns() []Column {
 	text := cqltype.Native(cqltype.Text)
 	columns := []Column{{p.table.Keyspace, p.table.Name, "result", text}}

@@ -10,11 +10,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Address is where clients reach a node, for events and for system.peers; ok is false if that cannot be told. local is
-// the address at which the client that is to know it reached this node, invalid if there is none.
+// Address returns the address at which clients reach a node, for events and for system.peers. ok is false if the
+// address is unknown. local is the address at which the requesting client reached this node, or invalid.
 //
-// A node that listens on all of its addresses is taken to be reached by clients where nodes reach it. If that is the
-// loopback, all nodes are on one machine, and the client reaches them by the address it has used already.
+// If a node listens for clients on all of its addresses, clients are assumed to reach it at its internal address. If
+// the internal address is the loopback address, all nodes are on one machine, and clients reach them at the address
+// that they have used already.
 func (e *Endpoint) Address(local netip.AddrPort) (a netip.AddrPort, ok bool) {
 	port := e.RPC.Port()
 	if port == 0 {
@@ -34,8 +35,8 @@ func (e *Endpoint) Address(local netip.AddrPort) (a netip.AddrPort, ok bool) {
 
 func specified(a netip.Addr) bool { return a.IsValid() && !a.IsUnspecified() }
 
-// ownAddress is what a client is shown as the address of this node: the one it dialled if the node knows none for
-// itself.
+// ownAddress returns the address of this node for a client: the address that the client has dialed if the node does not
+// know its address.
 func (e *Endpoint) ownAddress(local netip.AddrPort) netip.AddrPort {
 	if !specified(e.RPC.Addr()) && specified(local.Addr()) &&
 		(!specified(e.Listen.Addr()) || e.Listen.Addr().IsLoopback()) {
@@ -47,7 +48,7 @@ func (e *Endpoint) ownAddress(local netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), e.RPC.Port())
 }
 
-// internal is the address of a node for other nodes; a node that speaks to nobody shows the one for clients.
+// internal returns the internal address of a node. A stand-alone node uses its client address.
 func (e *Endpoint) internal(rpc netip.AddrPort) netip.AddrPort {
 	if specified(e.Listen.Addr()) {
 		return e.Listen
@@ -55,14 +56,14 @@ func (e *Endpoint) internal(rpc netip.AddrPort) netip.AddrPort {
 	return rpc
 }
 
-// peer is another node as clients see it: by the address for nodes, and the one for clients.
+// peer is another node as shown to clients: its internal address and its client address.
 type peer struct {
 	*Endpoint
 	node, rpc netip.AddrPort
 }
 
-// shownPeers lists the nodes that clients can use, by host id: those that have joined and can be reached. Drivers
-// ignore others, with a warning for each refresh, or stumble.
+// shownPeers returns the nodes that clients can use, by host ID: nodes that have joined and are reachable. Drivers
+// ignore other nodes with a warning at each refresh, or fail.
 func (n *NodeInfo) shownPeers(local netip.AddrPort) []peer {
 	peers := make([]peer, 0, len(n.Peers))
 	for i := range n.Peers {

@@ -22,18 +22,17 @@ type builder struct {
 	table  *schema.Table
 	schema *schema.Schema
 	info   *NodeInfo
-	// key is the only partition that is asked for, nil for all.
+	// key is the only requested partition, or nil if all partitions are requested.
 	key  []byte
 	rows []Row
 }
 
-// values are the values of a row in wire form, by column; what is missing is null.
-// release is that whose version the node tells.
+// release returns the Cassandra release that the node reports.
 func (b *builder) release() *compat.Release { return cmp.Or(b.info.Release, compat.Cassandra40) }
 
 type values map[string][]byte
 
-// wants reports whether the partition of a table with a single text as its key is asked for.
+// wants reports whether a partition is requested. The table must have a single text as its partition key.
 func (b *builder) wants(key string) bool { return b.key == nil || string(b.key) == key }
 
 // add adds a row. Key columns must not be null.
@@ -57,7 +56,7 @@ func (b *builder) add(v values) {
 	b.rows = append(b.rows, r)
 }
 
-// appendCells stores a value as one cell, or one per element.
+// appendCells appends a value as one cell, or as one cell per element.
 func appendCells(cells []row.Cell, c *schema.Column, wire []byte) []row.Cell {
 	cell := row.Cell{Column: c.ID, Value: wire, Expiry: row.NoExpiry}
 	if !c.Type.MultiCell() {
@@ -70,11 +69,11 @@ func appendCells(cells []row.Cell, c *schema.Column, wire []byte) []row.Cell {
 	return cells
 }
 
-// The wire forms.
+// The functions below return values in wire format.
 
 func text(s string) []byte { return append([]byte{}, s...) }
 
-// textOrNull is null for an empty text.
+// textOrNull returns null for an empty text.
 func textOrNull(s string) []byte {
 	if s == "" {
 		return nil
@@ -97,7 +96,7 @@ func double(v float64) []byte { return binary.BigEndian.AppendUint64(nil, math.F
 
 func uuidValue(u schema.UUID) []byte { return append([]byte{}, u[:]...) }
 
-// inet is null for an invalid address.
+// inet returns null for an invalid address.
 func inet(a netip.Addr) []byte {
 	if !a.IsValid() {
 		return nil

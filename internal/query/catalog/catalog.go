@@ -12,46 +12,46 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Publication tells a listener that the schema changed.
+// Publication notifies a listener of a schema change.
 type Publication struct {
 	Old, New *schema.Schema
-	// Events are what Apply returned; empty when the schema was loaded or caught up with.
+	// Events holds the results of Apply. It is empty if the schema was loaded or synchronized.
 	Events []schema.Event
 }
 
-// Catalog holds the schema that statements are bound to. It is safe for concurrent use.
+// Catalog holds the schema to which statements are bound. It is safe for concurrent use.
 type Catalog struct {
-	snapshot atomic.Pointer[schema.Schema]
-	info     func() NodeInfo
-	whole    func(*schema.Schema) *schema.Schema
+	snapshot  atomic.Pointer[schema.Schema]
+	info      func() NodeInfo
+	addSystem func(*schema.Schema) *schema.Schema
 
-	mu        sync.Mutex // serialises Publish; guards listeners
+	mu        sync.Mutex // serializes Publish; protects listeners
 	listeners map[int]func(Publication)
 	next      int
 }
 
-// New makes a catalog. The system keyspaces are added to initial if they are missing. info says what system.local and
-// its like show; it is called once for every query of them and must be cheap, as copying what was put together when it
-// last changed.
+// New returns a catalog. Missing system keyspaces are added to initial. info returns the content of system.local and
+// similar tables. It is called once for every query of them and must be fast: it should copy data that is prepared when
+// it changes.
 func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
-	return Of(compat.Cassandra40, initial, info)
+	return NewForRelease(compat.Cassandra40, initial, info)
 }
 
-// Of is New with the system keyspaces of a release.
-func Of(r *compat.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
-	c := &Catalog{info: info, whole: System(r), listeners: map[int]func(Publication){}}
-	c.snapshot.Store(c.whole(initial))
+// NewForRelease is like New, with the system keyspaces of a Cassandra release.
+func NewForRelease(r *compat.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
+	c := &Catalog{info: info, addSystem: System(r), listeners: map[int]func(Publication){}}
+	c.snapshot.Store(c.addSystem(initial))
 	return c
 }
 
-// Snapshot is the present schema.
+// Snapshot returns the current schema.
 func (c *Catalog) Snapshot() *schema.Schema { return c.snapshot.Load() }
 
-// Info is what the node says of itself.
+// Info returns the node's information about itself.
 func (c *Catalog) Info() NodeInfo { return c.info() }
 
-// Publish makes s the present schema and tells the listeners, in the order in which they subscribed. A schema that is
-// not newer than the present one is ignored.
+// Publish makes s the current schema and notifies the listeners in the order of their subscription. It ignores a schema
+// that is not newer than the current one.
 func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	if s.Revision <= old.Revision {
 		return
 	}
-	s = c.whole(s)
+	s = c.addSystem(s)
 	c.snapshot.Store(s)
 	for i := range c.next {
 		if listener := c.listeners[i]; listener != nil {
@@ -68,8 +68,8 @@ func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	}
 }
 
-// Subscribe calls listener for every publication from now on, until cancel. The listener must not call the catalog's
-// Publish, Subscribe or cancel.
+// Subscribe calls listener for every future publication until cancel is called. The listener must not call Publish,
+// Subscribe, or cancel.
 func (c *Catalog) Subscribe(listener func(Publication)) (cancel func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,8 +83,8 @@ func (c *Catalog) Subscribe(listener func(Publication)) (cancel func()) {
 	}
 }
 
-// CheckWritable refuses data modifications of computed tables, and of stored ones that are the cluster's own, with
-// Cassandra's errors, and of containers.
+// CheckWritable rejects modifications of virtual tables, of system tables, and of containers. The errors have
+// Cassandra's texts.
 func CheckWritable(t *schema.Table) error {
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return dberr.Invalidf("Modification is not supported by table %s", t)
@@ -95,15 +95,16 @@ func CheckWritable(t *schema.Table) error {
 	return t.CheckWritable()
 }
 
-// KeysOfCache reports whether a computed table shows the keys of one of Cassandra's caches. There they are deleted to
-// have a change of roles or permissions noticed at once, as it always is here: a deletion has nothing to do.
-func KeysOfCache(t *schema.Table) bool {
+// IsCacheKeysTable reports whether a virtual table shows the keys of one of Cassandra's caches. In Cassandra, deleting
+// a key makes a change of roles or permissions effective immediately. Here changes are always effective immediately, so
+// a deletion has no effect.
+func IsCacheKeysTable(t *schema.Table) bool {
 	return schema.IsVirtualSystem(t.Keyspace) && strings.HasSuffix(t.Name, "_cache_keys")
 }
 
-// CheckTruncatable refuses TRUNCATE of computed tables, but for the keys of caches.
+// CheckTruncatable rejects TRUNCATE of virtual tables, except tables of cache keys.
 func CheckTruncatable(t *schema.Table) error {
-	if KeysOfCache(t) {
+	if IsCacheKeysTable(t) {
 		return nil
 	}
 	if schema.IsVirtualSystem(t.Keyspace) {

@@ -27,7 +27,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
@@ -62,7 +62,7 @@ func testInfo() NodeInfo {
 				MeanBytes: 100}}
 		},
 		Settings: func() map[string]string { return map[string]string{"a": "1", "b": ""} },
-		Latency: func(_ uint32, op LatencyOf) (Latency, bool) {
+		Latency: func(_ uint32, op LatencyOperation) (Latency, bool) {
 			return Latency{Count: uint64(op) + 1, Median: 1.5, P99: 3, Slowest: 7, PerSecond: 0.25}, true
 		},
 		Records: testRecords,
@@ -70,19 +70,19 @@ func testInfo() NodeInfo {
 			return []usage.User{{Name: "app", Units: 12.5, Requests: 3, Refused: 1, PerSecond: 1.5,
 				RequestsPerSecond: 2, RefusedPerSecond: 0.5}}
 		},
-		Tables: func(_ context.Context, tables []*schema.Table) map[uint32]TableFigures {
-			return map[uint32]TableFigures{schema.FirstTableID: {Rows: 5, LogicalBytes: 50, Sampled: true, Dead: 2,
-				DeadMore: true, SweepLag: 3, Read: Latency{Count: 1, Median: 1, P99: 2}}}
+		Tables: func(_ context.Context, tables []*schema.Table) map[uint32]TableStats {
+			return map[uint32]TableStats{schema.FirstTableID: {Rows: 5, LogicalBytes: 50, Sampled: true, Tombstones: 2,
+				TombstonesOrMore: true, SweepLag: 3, Read: Latency{Count: 1, Median: 1, P99: 2}}}
 		},
 		Sessions: func(context.Context) Sessions {
 			return Sessions{Connections: 1, Sessions: []Session{{ID: "0a-1", Node: strings.Repeat("0a", 16),
 				Address: "10.0.0.1:1", State: "ready", User: "app", Protocol: 5, Since: time.UnixMilli(1), Millis: 2,
 				Statement: "SELECT ?"}, {Node: "malformed"}}}
 		},
-		Slow: func(context.Context) slow.Answer {
+		Slow: func(context.Context) slowlog.Report {
 			at := time.UnixMilli(1)
-			return slow.Answer{Requests: []slow.Request{{At: at, Node: strings.Repeat("0a", 16), Millis: 1}},
-				Statements: []slow.Statement{{Statement: "SELECT ?", Keyspace: "ks", Count: 1, Last: at}}}
+			return slowlog.Report{Requests: []slowlog.Request{{At: at, Node: strings.Repeat("0a", 16), Millis: 1}},
+				Statements: []slowlog.Statement{{Statement: "SELECT ?", Keyspace: "ks", Count: 1, Last: at}}}
 		},
 		Ring: func() []RingNode {
 			return []RingNode{{Node: strings.Repeat("0a", 16), Tokens: []int64{-1, 5}, Share: 1}}
@@ -118,7 +118,7 @@ func testInfo() NodeInfo {
 	}
 }
 
-// testSchema has a keyspace with every kind of object.
+// testSchema returns a schema with a keyspace that contains every kind of object.
 func testSchema(t *testing.T) *schema.Schema {
 	t.Helper()
 	s := schema.New()
@@ -165,8 +165,8 @@ func testSchema(t *testing.T) *schema.Schema {
 	return s
 }
 
-// TestRowsAreOfTheDeclaredTypes proves (A4): every cell of every computed table belongs to a column and validates
-// against its type, and so do the keys.
+// TestRowsAreOfTheDeclaredTypes checks (A4): every cell of every virtual table belongs to a column and is valid for its
+// type, and so are the keys.
 func TestRowsAreOfTheDeclaredTypes(t *testing.T) {
 	// no column_masks and no sai_column_indexes
 	t.Run("4.0", func(t *testing.T) { testRows(t, compat.Cassandra40, len(fillers)-2) })
@@ -247,11 +247,11 @@ func checkRow(t *testing.T, table *schema.Table, r *Row) {
 	}
 }
 
-// lister renders what a read visits.
+// lister formats the items that a read visits.
 type lister struct {
 	table *schema.Table
 	lines []string
-	stop  int // after so many rows, 0 = never
+	stop  int // stop after this number of rows, 0 = never
 	rows  int
 }
 
@@ -290,8 +290,8 @@ func read(t *testing.T, c *Catalog, table *schema.Table, cmd command.Read, stop 
 	return l.lines
 }
 
-// TestReadBehavesAsAStore proves (A3) on system_schema.columns: order, single partitions, slices both ways, and that
-// stopping and resuming anywhere gives the rows of one uninterrupted read.
+// TestReadBehavesAsAStore checks (A3) on system_schema.columns: order, single partitions, slices in both directions.
+// Stopping and resuming at any position returns the rows of one uninterrupted read.
 func TestReadBehavesAsAStore(t *testing.T) {
 	c := New(testSchema(t), testInfo)
 	columns := c.Snapshot().Table("system_schema", "columns")
@@ -371,8 +371,8 @@ func (c *collector) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestPublish proves (A1) and (A2): listeners are told in order, older schemas are ignored, system keyspaces are always
-// there.
+// TestPublish checks (A1) and (A2): listeners are notified in order, older schemas are ignored, and the system
+// keyspaces always exist.
 func TestPublish(t *testing.T) {
 	c := New(schema.New(), testInfo)
 	var heard []string
@@ -399,8 +399,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestSystemTables proves that the ids of system tables are unique, that their UUIDs are Cassandra's, and that virtual
-// keyspaces stay out of system_schema.
+// TestSystemTables checks that the IDs of system tables are unique, that their UUIDs are Cassandra's, and that virtual
+// keyspaces are not in system_schema.
 func TestSystemTables(t *testing.T) {
 	c := New(schema.New(), testInfo)
 	s := c.Snapshot()
@@ -434,8 +434,9 @@ func TestSystemTables(t *testing.T) {
 	}
 }
 
-// TestLocalShowsTheDialledAddress proves that a node that listens everywhere shows each client the address it used.
-func TestLocalShowsTheDialledAddress(t *testing.T) {
+// TestLocalShowsTheDialedAddress checks that a node that listens on all addresses shows each client the address that
+// the client used.
+func TestLocalShowsTheDialedAddress(t *testing.T) {
 	info := testInfo()
 	s := WithSystem(schema.New())
 	local := s.Table("system", "local")
@@ -456,7 +457,7 @@ func TestLocalShowsTheDialledAddress(t *testing.T) {
 	}
 }
 
-// TestCheckWritable holds Cassandra's texts for writes to what is computed.
+// TestCheckWritable checks Cassandra's error texts for writes to virtual tables.
 func TestCheckWritable(t *testing.T) {
 	s := WithSystem(testSchema(t))
 	for name, want := range map[string]string{

@@ -26,7 +26,7 @@ func at(s string) netip.AddrPort {
 	return netip.MustParseAddrPort(s)
 }
 
-// shown renders columns of all rows of a computed table, sorted.
+// shown formats the columns of all rows of a virtual table, sorted.
 func shown(ctx context.Context, t *testing.T, info *NodeInfo, name string, columns ...string) []string {
 	t.Helper()
 	s := WithSystem(testSchema(t))
@@ -55,8 +55,8 @@ func shown(ctx context.Context, t *testing.T, info *NodeInfo, name string, colum
 	return out
 }
 
-// TestPeers proves which nodes clients are shown: those that have joined and can be reached, each once, and never the
-// node itself.
+// TestPeers checks which nodes are shown to clients: reachable nodes that have joined, each once, without the node
+// itself.
 func TestPeers(t *testing.T) {
 	node := func(id byte, listen, rpc string, tokens ...token.Token) Endpoint {
 		return Endpoint{HostID: schema.UUID{id}, Listen: at(listen), RPC: at(rpc), Tokens: tokens}
@@ -111,8 +111,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestPeerVersions proves that a peer shows its own schema version where one is known, and this node's else: drivers
-// wait for all to be equal.
+// TestPeerVersions checks that a peer shows its own schema version if it is known, and otherwise this node's version,
+// because drivers wait for equal versions.
 func TestPeerVersions(t *testing.T) {
 	info := &NodeInfo{Peers: []Endpoint{
 		{HostID: schema.UUID{2}, RPC: at("10.0.0.2:9042"), Tokens: []token.Token{2}},
@@ -126,8 +126,8 @@ func TestPeerVersions(t *testing.T) {
 	}
 }
 
-// TestOneStateWithinAQuery proves that the commands of one query see one state of the nodes, and those of the next one
-// the next state.
+// TestOneStateWithinAQuery checks that all commands of one query use the same state of the nodes, and that the next
+// query uses the next state.
 func TestOneStateWithinAQuery(t *testing.T) {
 	asked := 0
 	c := New(testSchema(t), func() NodeInfo {
@@ -156,8 +156,8 @@ func TestOneStateWithinAQuery(t *testing.T) {
 	}
 }
 
-// TestEffectiveReplication proves what system_schema.keyspaces shows: the declared replication where the node stands
-// alone, in a cluster the one that drivers have to compute with, of every keyspace with stored rows.
+// TestEffectiveReplication checks the replication in system_schema.keyspaces: the declared replication on a stand-alone
+// node, and in a cluster the replication that drivers must use, for every keyspace with stored rows.
 func TestEffectiveReplication(t *testing.T) {
 	replicas := 4
 	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: func() int { return replicas }}
@@ -188,7 +188,7 @@ func TestEffectiveReplication(t *testing.T) {
 	if info.EffectiveReplication = nil; show("ks") != declared {
 		t.Errorf("without a cluster: %s, want %s", show("ks"), declared)
 	}
-	// and it is what the table shows
+	// The table shows the same replication.
 	info.EffectiveReplication = func() int { return 4 }
 	want := hex.EncodeToString(mapOf(info.Replication(s.Keyspace("ks"))))
 	if got := shown(context.Background(), t, info, "system_schema.keyspaces", "keyspace_name",
@@ -197,7 +197,7 @@ func TestEffectiveReplication(t *testing.T) {
 	}
 }
 
-// TestDeclares proves when a declared replication is what there is.
+// TestDeclares checks whether a declared replication equals the effective one.
 func TestDeclares(t *testing.T) {
 	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: func() int { return 4 }}
 	for text, want := range map[string]bool{
@@ -218,7 +218,7 @@ func TestDeclares(t *testing.T) {
 	}
 }
 
-// TestBatchesAreStored proves that the record of batches is a stored table that clients may read and not write.
+// TestBatchesAreStored checks that system.batches is a stored table that clients may read but not write.
 func TestBatchesAreStored(t *testing.T) {
 	b := WithSystem(schema.New()).Table("system", "batches")
 	if b.Virtual || b.ID != BatchesID || b.Options.GCGrace != batchesGCGrace {

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalog is the live schema of a node, and the tables whose rows are computed from it: system, system_schema
-// and the virtual tables, with the columns that drivers and tools of Cassandra 4.0 expect.
+// Package catalog holds the current schema of a node and the virtual tables: system, system_schema, and others. They
+// have the columns that drivers and tools of Cassandra 4.0 expect.
 //
-// Guarantees: (A1) a Snapshot is immutable, and every later one has a higher revision; (A2) listeners hear of every
-// publication once, in order, before Publish returns; (A3) reading a computed table behaves as reading a stored one:
-// partitions by token and key, rows by clustering key, slices, resumption; (A4) every row of a computed table has the
-// declared columns and types. It refuses to know how a change is made durable or agreed on, and permissions.
+// Guarantees:
 //
-// Start at Catalog; system.go declares the tables, rows_*.go fill them, reader.go reads them.
+//   - (A1) A Snapshot is immutable, and every later snapshot has a higher revision.
+//   - (A2) Listeners are notified of every publication once, in order, before Publish returns.
+//   - (A3) Reading a virtual table behaves like reading a stored table: partitions by token and key, rows by clustering
+//     key, slices, and resumption.
+//   - (A4) Every row of a virtual table has the declared columns and types.
+//
+// The package does not depend on permissions or on how a change is agreed on and stored.
+//
+// Start reading at Catalog. system.go declares the tables, rows_*.go compute their rows, and reader.go reads them.
 package catalog

@@ -14,11 +14,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// What clients are told.
+// Constants shown to clients.
 const (
 	NativeProtocolVersion = "5"
 
@@ -26,27 +26,27 @@ const (
 	Snitch      = "org.apache.cassandra.locator.SimpleSnitch"
 )
 
-// The names of data centre and rack where nobody gave others.
+// The default names of data center and rack.
 const (
 	DefaultDatacenter = "datacenter1"
 	DefaultRack       = "rack1"
 )
 
-// Endpoint is what is known of a node, of oneself as of others.
+// Endpoint describes a node, either this node or a peer.
 type Endpoint struct {
 	HostID           schema.UUID
 	Datacenter, Rack string
-	// Listen is where nodes reach it, RPC where clients do. If the address of RPC is unspecified (0.0.0.0), see
-	// Address.
+	// Listen is the internal address and RPC the address for clients. If the address of RPC is unspecified (0.0.0.0),
+	// see Address.
 	Listen, RPC netip.AddrPort
-	// Tokens are its places on the ring, ascending; one in a cluster. A node without any has not joined yet: as a peer
-	// it is not shown.
+	// Tokens holds the tokens of the node in ascending order. In a cluster, a node has one token. A node without tokens
+	// has not joined yet and is not shown as a peer.
 	Tokens []token.Token
-	// SchemaVersion is the schema it has; the zero value stands for the snapshot's.
+	// SchemaVersion is the schema version of the node. If it is zero, the version of the snapshot is shown.
 	SchemaVersion schema.UUID
 }
 
-// SizeEstimate says how large a piece of a table is.
+// SizeEstimate is the estimated size of a token range of a table.
 type SizeEstimate struct {
 	Table      uint32
 	Range      token.Range
@@ -61,7 +61,7 @@ type Client struct {
 	User                      string
 	Version                   uint8
 	DriverName, DriverVersion string
-	// Options are those of STARTUP, and Keyspace is that of USE.
+	// Options holds the options of STARTUP. Keyspace is the keyspace set by USE.
 	Options   map[string]string
 	Keyspace  string
 	Encrypted bool
@@ -74,17 +74,17 @@ type PreparedStatement struct {
 	Keyspace, Query string
 }
 
-// LatencyOf names an operation of the latency views.
-type LatencyOf uint8
+// LatencyOperation is an operation of the latency tables.
+type LatencyOperation uint8
 
-// The operations of coordinator_read_latency, coordinator_scan_latency and coordinator_write_latency.
+// The operations of coordinator_read_latency, coordinator_scan_latency, and coordinator_write_latency.
 const (
-	Reads LatencyOf = iota
+	Reads LatencyOperation = iota
 	Scans
 	Writes
 )
 
-// Latency is a row of a latency view. Times are in milliseconds.
+// Latency is a row of a latency table. Times are in milliseconds.
 type Latency struct {
 	Count     uint64  `json:"count"`
 	Median    float64 `json:"p50_ms"`
@@ -93,64 +93,65 @@ type Latency struct {
 	PerSecond float64 `json:"per_second"`
 }
 
-// Replica is what a node knows of a physical partition of which it has a replica.
+// Replica describes a local replica of a physical partition.
 type Replica struct {
-	// Leader is the node that leads, zero if that is not known or the node stands alone.
+	// Leader is the leader's node. It is zero if the leader is unknown or the node is stand-alone.
 	Leader topology.NodeID
-	// DiskBytes and LogicalPartitions are how much it holds, Reads and Writes what it has served since the node
-	// started.
+	// DiskBytes and LogicalPartitions are the size of the replica. Reads and Writes are the numbers of requests served
+	// since the node started.
 	DiskBytes, LogicalPartitions, Reads, Writes uint64
 }
 
-// NodeInfo is what the node says of itself and its neighbours. A func that is nil has nothing to tell.
+// NodeInfo is the node's information about itself and its peers. A function that is nil provides no data.
 type NodeInfo struct {
-	// Release is that of Cassandra whose version the node tells; nil is 4.0.
+	// Release is the Cassandra release that the node reports. The default is 4.0.
 	Release *compat.Release
 	Endpoint
 	ClusterName string
-	// Generation grows with every start of the node, in seconds since the epoch.
+	// Generation increases with every start of the node. It is in seconds since the Unix epoch.
 	Generation int32
-	// Peers are the other nodes of the cluster, in any order, whether they are up or not. They are not changed after
-	// the NodeInfo was given away.
+	// Peers holds the other nodes of the cluster, whether or not they are up, in any order. It is not modified after
+	// the NodeInfo has been returned.
 	Peers []Endpoint
-	// EffectiveReplication is the number of replicas that every table has, whatever its keyspace declared: four, or how
-	// many voters there can be with fewer nodes. nil or 0: the node stands alone, and the declared replication is
-	// shown.
+	// EffectiveReplication returns the number of replicas of every table, independent of the replication that its
+	// keyspace declares. It is four, or the possible number of voters with fewer nodes. If the function is nil or
+	// returns 0, the node is stand-alone and the declared replication is shown.
 	EffectiveReplication func() int
 
-	// Sizes are the pieces of tables that this node tells of. All nodes together tell of each piece once, and the
-	// pieces of a table are the ring.
+	// Sizes returns size estimates of table ranges. Each range is reported by exactly one node, and the ranges of a
+	// table cover the ring.
 	Sizes func(ctx context.Context) []SizeEstimate
 
 	Clients  func() []Client
 	Prepared func() []PreparedStatement
 	Settings func() map[string]string
-	// Roles are those that system_auth shows.
+	// Roles returns the roles for system_auth.
 	Roles func() *access.State
-	// Latency is how long what this node was asked took on a table, false for an operation that there was none of.
-	Latency func(table uint32, op LatencyOf) (Latency, bool)
-	// Records are what the cluster knows about itself, of which keyspace ilion shows the partitions.
+	// Latency returns the latency of requests coordinated by this node. It returns false for an operation that has not
+	// been executed.
+	Latency func(table uint32, op LatencyOperation) (Latency, bool)
+	// Records returns the cluster metadata, whose partitions keyspace ilion shows.
 	Records func() *meta.State
-	// Advice is what is to be said about the design of tables, those that could be looked at in a while.
+	// Advice returns design advice for tables. Tables that cannot be analyzed in time are omitted.
 	Advice func(ctx context.Context, tables []*schema.Table) []advise.Report
-	// Usage is what was spent at the physical partitions of the cluster.
+	// Usage returns the consumption of the cluster's physical partitions.
 	Usage func(ctx context.Context, q usage.ReportOptions) []usage.Report
-	// Users are those that take most of the cluster.
+	// Users returns the users with the highest consumption in the cluster.
 	Users func(ctx context.Context) []usage.User
-	// ViewLags are how far views are behind, by the id of their index of hints.
+	// ViewLags returns the lag of views, by the ID of the hint index.
 	ViewLags func() map[uint32]ViewLag
-	// Tables is what all nodes know of tables, by their ids; those for which there is no time are not sampled.
-	Tables func(ctx context.Context, tables []*schema.Table) map[uint32]TableFigures
-	// Sessions are the connections of all nodes that have most to do, Slow the requests that took long, Ring the nodes
-	// as drivers see them.
+	// Tables returns the statistics of tables by ID. If time runs out, the remaining tables are not sampled.
+	Tables func(ctx context.Context, tables []*schema.Table) map[uint32]TableStats
+	// Sessions returns the busiest sessions of all nodes. Slow returns the slow requests. Ring returns the nodes as
+	// drivers see them.
 	Sessions func(ctx context.Context) Sessions
-	Slow     func(ctx context.Context) slow.Answer
+	Slow     func(ctx context.Context) slowlog.Report
 	Ring     func() []RingNode
-	// Replica is what this node knows of a partition, nil if it has no replica of it.
+	// Replica returns the local replica of a partition, or nil.
 	Replica func(p *topology.Partition) *Replica
 }
 
-// Datacenters lists the data centres of the cluster, the node's own first.
+// Datacenters returns the data centers of the cluster, starting with the node's own.
 func (n *NodeInfo) Datacenters() []string {
 	dcs := []string{n.datacenter()}
 	for i := range n.Peers {
@@ -166,7 +167,7 @@ func (n *NodeInfo) Datacenters() []string {
 	return dcs
 }
 
-// NodesIn counts the nodes of a data centre; of all if dc is empty.
+// NodesIn returns the number of nodes in a data center, or of all nodes if dc is empty.
 func (n *NodeInfo) NodesIn(dc string) int {
 	count := 0
 	if dc == "" || n.datacenter() == dc {
@@ -194,7 +195,7 @@ func (e *Endpoint) rack() string {
 	return e.Rack
 }
 
-// Replicas is the effective replication of every table, 0 if the node stands alone.
+// Replicas returns the effective number of replicas of every table, or 0 if the node is stand-alone.
 func (n *NodeInfo) Replicas() int {
 	if n.EffectiveReplication == nil {
 		return 0
@@ -202,14 +203,14 @@ func (n *NodeInfo) Replicas() int {
 	return n.EffectiveReplication()
 }
 
-// Replication is what clients are shown as the replication of a keyspace: the declared one, or in a cluster the
-// effective one.
+// Replication returns the replication of a keyspace as shown to clients: the declared replication on a stand-alone
+// node, the effective replication in a cluster.
 //
-// Drivers compute from it which nodes have a row, each in the same way: NetworkTopologyStrategy walks the ring from the
-// row's token and takes the first node of every rack, then those that it passed over, until it has as many as the data
-// centre is to have. So placement finds the same nodes if it prefers nodes in ring order, those of new zones first.
-// With one rack that is the next distinct nodes, as SimpleStrategy has it; with several, SimpleStrategy would send
-// clients to nodes in zones that have enough replicas already.
+// Drivers compute the replicas of a row from it. With NetworkTopologyStrategy, they walk the ring from the row's token
+// and take the first node of every rack. Then they take the skipped nodes, until they have the number of replicas of
+// the data center. Placement chooses the same nodes if it prefers nodes in ring order and new zones first. With one
+// rack, these are the next distinct nodes, as with SimpleStrategy. With several racks, SimpleStrategy would direct
+// clients to nodes in zones that already have enough replicas.
 func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
 	replicas := n.Replicas()
 	if replicas <= 0 || schema.IsLocalSystem(ks.Name) || schema.IsVirtualSystem(ks.Name) {
@@ -219,8 +220,8 @@ func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
 		n.datacenter(): strconv.Itoa(replicas)}
 }
 
-// Declares reports whether the replication that a keyspace declares asks for as many replicas as there are in this
-// node's data centre.
+// Declares reports whether the declared replication of a keyspace equals the number of replicas in this node's data
+// center.
 func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
 	factor := ks.Replication["replication_factor"]
 	if schema.StrategyName(ks.Replication) == "NetworkTopologyStrategy" {

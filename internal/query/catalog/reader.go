@@ -15,25 +15,25 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Row is a row of a computed table in stored form.
+// Row is a row of a virtual table in stored form.
 type Row struct {
-	// Key is the serialised partition key, Clustering the key form of the clustering columns.
+	// Key is the serialized partition key. Clustering is the key form of the clustering columns.
 	Key, Clustering []byte
-	// Cells are sorted by (Column, Path).
+	// Cells is sorted by Column, then by Path.
 	Cells []row.Cell
 
 	token token.Token
 }
 
-// compare orders rows as a store does.
+// compare orders rows like a store.
 func (r *Row) compare(o *Row) int {
 	return cmp.Or(r.token.Compare(o.token), bytes.Compare(r.Key, o.Key), bytes.Compare(r.Clustering, o.Clustering))
 }
 
-// Read executes a command over a computed table of the present schema, or of that which ctx has seen before
-// (WithLocal), as a replica would over a stored one.
+// Read executes a command on a virtual table like a replica on a stored table. It uses the current schema, or the
+// schema that ctx has already used (WithLocal).
 func (c *Catalog) Read(ctx context.Context, cmd *command.Read, v command.Visitor) error {
-	snapshot, info := c.see(ctx)
+	snapshot, info := c.stateFor(ctx)
 	t := snapshot.TableByID(cmd.Table)
 	if t == nil || !t.Virtual {
 		return dberr.Serverf("table %d is not a computed table", cmd.Table)
@@ -41,7 +41,7 @@ func (c *Catalog) Read(ctx context.Context, cmd *command.Read, v command.Visitor
 	return scan(Rows(ctx, t, snapshot, info, cmd.Key), cmd, v)
 }
 
-// scan visits what the command asks for. rows need not be sorted.
+// scan visits the rows that the command requests. rows need not be sorted.
 func scan(rows []Row, cmd *command.Read, v command.Visitor) error {
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return !wanted(&r, cmd) })
 	slices.SortFunc(rows, func(a, b Row) int { return a.compare(&b) })
@@ -66,7 +66,7 @@ func scan(rows []Row, cmd *command.Read, v command.Visitor) error {
 	return nil
 }
 
-// visit visits the rows of one partition; it returns More when all were visited.
+// visit visits the rows of one partition. It returns More if all rows were visited.
 func visit(partition []Row, reversed bool, v command.Visitor) (command.Step, error) {
 	for i := range partition {
 		r := &partition[i]
@@ -82,7 +82,7 @@ func visit(partition []Row, reversed bool, v command.Visitor) (command.Step, err
 	return command.More, nil
 }
 
-// wanted reports whether a row is among those that the command selects.
+// wanted reports whether the command selects a row.
 func wanted(r *Row, cmd *command.Read) bool {
 	if cmd.Key != nil {
 		if !bytes.Equal(r.Key, cmd.Key) {
@@ -99,7 +99,7 @@ func wanted(r *Row, cmd *command.Read) bool {
 	})
 }
 
-// after reports whether a row lies after the position that the command resumes at.
+// after reports whether a row is after the position at which the command resumes.
 func after(r *Row, cmd *command.Read) bool {
 	if cmd.AfterKey == nil {
 		return true
@@ -116,22 +116,22 @@ func after(r *Row, cmd *command.Read) bool {
 	return bytes.Compare(r.Clustering, cmd.AfterClustering) > 0
 }
 
-// Rows computes the rows of a table, in no order. If key is not nil, rows of other partitions may be left out. It is
-// empty for a table that has nothing to tell.
+// Rows computes the rows of a table, in no particular order. If key is not nil, rows of other partitions may be
+// omitted. The result is empty for a table without data.
 func Rows(ctx context.Context, t *schema.Table, s *schema.Schema, info *NodeInfo, key []byte) []Row {
 	fill := fillers[t.Keyspace+"."+t.Name]
 	if fill == nil {
 		return nil
 	}
 	if len(t.PartitionKey) > 1 {
-		key = nil // what fills the table knows keys of one column
+		key = nil // fillers support only keys of one column
 	}
 	b := &builder{ctx: ctx, table: t, schema: s, info: info, key: key}
 	fill(b)
 	return b.rows
 }
 
-// fillers are the tables that have rows.
+// fillers maps tables to the functions that compute their rows.
 var fillers = map[string]func(*builder){
 	"system.local":                               fillLocal,
 	"system.peers":                               fillPeers,
@@ -170,7 +170,7 @@ var fillers = map[string]func(*builder){
 	"system_views.coordinator_scan_latency":      func(b *builder) { fillLatency(b, Scans) },
 	"system_views.coordinator_write_latency":     func(b *builder) { fillLatency(b, Writes) },
 	"system_views.disk_usage":                    fillDiskUsage,
-	"system_views.sai_column_indexes":            fillAttached,
+	"system_views.sai_column_indexes":            fillSAIIndexes,
 	"system_views.settings":                      fillSettings,
 	"ilion.advice":                               fillAdvice,
 	"ilion.index_builds":                         fillIndexBuilds,
@@ -186,6 +186,6 @@ var fillers = map[string]func(*builder){
 	"ilion.sessions":                             fillSessions,
 	"ilion.slow_queries":                         fillSlowQueries,
 	"ilion.slow_statements":                      fillSlowStatements,
-	"ilion.tables":                               fillTableFigures,
+	"ilion.tables":                               fillTableStats,
 	"ilion.views":                                fillViewLags,
 }

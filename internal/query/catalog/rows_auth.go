@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// roles are those that system_auth shows.
+// roles returns the roles for system_auth.
 func (b *builder) roles() *access.State {
 	if b.info.Roles == nil {
 		return &access.State{}
@@ -55,7 +55,8 @@ func fillGrants(b *builder) {
 	}
 }
 
-// path is a resource as Cassandra's tables name it: the types of a function's arguments are Java classes.
+// path returns a resource in the format of Cassandra's tables, in which the argument types of functions are Java
+// classes.
 func (b *builder) path(on access.Resource) string {
 	if ks := b.schema.Keyspace(on.Keyspace); ks != nil && on.Kind == access.Function {
 		for _, f := range ks.FunctionsNamed(on.Name) {
@@ -80,7 +81,7 @@ func fillGrantees(b *builder) {
 	}
 }
 
-// fillNetworks shows where roles are served; a user of a configuration was never told.
+// fillNetworks fills the data centers in which roles may log in. Users of the configuration file are omitted.
 func fillNetworks(b *builder) {
 	for _, r := range b.roles().Roles() {
 		if !r.Configured {
@@ -110,7 +111,7 @@ func fillGroups(b *builder) {
 	}
 }
 
-// cidr is a range of addresses as a tuple of the address and the length of its prefix.
+// cidr returns an address range as a tuple of address and prefix length.
 func cidr(p netip.Prefix) []byte {
 	out := cqltype.AppendValue(nil, p.Addr().AsSlice())
 	return cqltype.AppendValue(out, binary.BigEndian.AppendUint16(nil, uint16(p.Bits())))

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// stored calls fn for the stored tables of the keyspaces that are asked for.
+// stored calls fn for the stored tables of the requested keyspaces.
 func (b *builder) stored(fn func(*schema.Table)) {
 	for ks := range b.schema.All() {
 		if !b.wants(ks.Name) {
@@ -69,7 +69,7 @@ func fillPhysicalPartitions(b *builder) {
 	})
 }
 
-// physical is the row of a partition, of which r is the replica here, if there is one.
+// physical returns the row of a partition. r is its local replica, or nil.
 func physical(t *schema.Table, p *topology.Partition, r *Replica) values {
 	tokens := p.Span.Tokens()
 	v := values{
@@ -97,7 +97,7 @@ func physical(t *schema.Table, p *topology.Partition, r *Replica) values {
 	return v
 }
 
-// fillIndexBuilds shows the indexes that are to be built, those of containers as well.
+// fillIndexBuilds fills the indexes that are being built, including indexes of containers.
 func fillIndexBuilds(b *builder) {
 	if b.info.Records == nil {
 		return
@@ -134,7 +134,7 @@ func fillPartitionChanges(b *builder) {
 	})
 }
 
-// fillPartitionHistory shows the events of the tables that are still there.
+// fillPartitionHistory fills the events of existing tables.
 func fillPartitionHistory(b *builder) {
 	if b.info.Records == nil {
 		return
@@ -157,7 +157,7 @@ func fillPartitionHistory(b *builder) {
 	}
 }
 
-// event is what a change that is under way and one that has ended have in common.
+// event returns the columns that changes in progress and completed changes have in common.
 func event(t *schema.Table, e *meta.Event) values {
 	v := values{
 		"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "partition_id": bigint(int64(e.Partition)),
@@ -172,7 +172,7 @@ func event(t *schema.Table, e *meta.Event) values {
 
 var nodeMap = cqltype.MapOf(cqltype.Native(cqltype.UUID), textType)
 
-// node is null for the zero id.
+// node returns null for the zero ID.
 func node(id topology.NodeID) []byte {
 	if id == (topology.NodeID{}) {
 		return nil
@@ -180,7 +180,7 @@ func node(id topology.NodeID) []byte {
 	return id[:]
 }
 
-// timestamp is null for 0 milliseconds since the epoch.
+// timestamp returns null for 0 milliseconds since the Unix epoch.
 func timestamp(millis int64) []byte {
 	if millis == 0 {
 		return nil

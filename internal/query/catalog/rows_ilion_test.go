@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// testRecords have the table of testSchema in two partitions: one that splits, and one that moves; a move that has
-// ended, as well as one of a table that is there no more; and an index that is being built.
+// testRecords returns metadata for the table of testSchema with two partitions, one that is being split and one that is
+// being moved. It also contains a completed move, an event of a dropped table, and an index that is being built.
 func testRecords() *meta.State {
 	m, err := topology.New().AddTable(schema.FirstTableID, 2, []topology.Place{{Region: "r",
 		Nodes: []topology.NodeID{{1}, {2}, {3}}}})
@@ -43,9 +43,9 @@ func testRecords() *meta.State {
 		WithBuild(schema.FirstTableID+1, &meta.Build{Token: 1 << 62, Rows: 42})
 }
 
-// TestOwnTables: keyspace ilion shows the partitions of stored tables with the tokens that each holds from end to end,
-// what is being done to them, what has been done, and what is to be said of the tables.
-func TestOwnTables(t *testing.T) {
+// TestIlionTables checks that keyspace ilion shows the partitions of stored tables with their token ranges, changes in
+// progress, completed changes, and advice about the tables.
+func TestIlionTables(t *testing.T) {
 	s, info := WithSystem(testSchema(t)), testInfo()
 	for name, want := range map[string]string{
 		"advice": "ks t 1: basis=all ddl=CREATE effect=['bytes: 20.0 MB -> 1.0 MB (+-3 %)'] " +
@@ -89,7 +89,7 @@ func TestOwnTables(t *testing.T) {
 	}
 }
 
-// lineOf is a row as text: its key, and what is not null of the rest.
+// lineOf formats a row: its key and its other values that are not null.
 func lineOf(table *schema.Table, r *Row) string {
 	key := []string{string(r.Key)}
 	rest := r.Clustering

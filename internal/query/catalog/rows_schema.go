@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// keyspaces calls fn for the keyspaces whose description belongs into this table: the virtual ones into
-// system_virtual_schema, all others into system_schema.
+// keyspaces calls fn for the keyspaces that the current table describes: virtual keyspaces for system_virtual_schema,
+// all others for system_schema.
 func (b *builder) keyspaces(fn func(*schema.Keyspace)) {
 	virtual := b.table.Keyspace == "system_virtual_schema"
 	for ks := range b.schema.All() {
@@ -36,7 +36,7 @@ func fillKeyspaces(b *builder) {
 	})
 }
 
-// fillScyllaKeyspaces lists the keyspaces of users in a cluster, where drivers are told the places of partitions.
+// fillScyllaKeyspaces fills the user keyspaces of a cluster, for which drivers receive the location of partitions.
 func fillScyllaKeyspaces(b *builder) {
 	if b.info.EffectiveReplication == nil || b.info.EffectiveReplication() == 0 {
 		return
@@ -72,7 +72,7 @@ func fillViews(b *builder) {
 	})
 }
 
-// baseOf is the base table of a view, empty for other tables.
+// baseOf returns the base table of a view, or an empty string for other tables.
 func baseOf(t *schema.Table) string {
 	if t.View == nil {
 		return ""
@@ -80,7 +80,7 @@ func baseOf(t *schema.Table) string {
 	return t.View.Base
 }
 
-// optionsOf are the columns that a table and a view have in common.
+// optionsOf returns the columns that tables and views have in common.
 func optionsOf(t *schema.Table) values {
 	o := &t.Options
 	v := values{
@@ -104,7 +104,7 @@ func optionsOf(t *schema.Table) values {
 	if o.BackupsOff {
 		v["incremental_backups"] = boolean(false)
 	}
-	if o.CDC { // Cassandra leaves it null where CDC is off
+	if o.CDC { // in Cassandra it is null if CDC is off
 		v["cdc"] = boolean(true)
 	}
 	return v
@@ -147,8 +147,8 @@ func fillMasks(b *builder) {
 	})
 }
 
-// maskArguments are the types of the constants of a mask, the texts of native ones and the bytes of others, and which
-// are null.
+// maskArguments returns the types of a mask's constants, their values, and which of them are null. Values of native
+// types are texts. Other values are hex strings.
 func (b *builder) maskArguments(t *schema.Table, m *schema.Mask) (types, shown []string, nulls [][]byte) {
 	ks := b.schema.Keyspace(t.Keyspace)
 	for i, value := range m.Values {
@@ -167,7 +167,7 @@ func fillDropped(b *builder) {
 		for i := range t.Dropped {
 			d := &t.Dropped[i]
 			if t.LastDropped(d.Name) != d {
-				continue // dropped, added and dropped again
+				continue // the column was dropped, added, and dropped again
 			}
 			b.add(values{
 				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "column_name": text(d.Name),
@@ -194,8 +194,8 @@ func fillIndexes(b *builder) {
 	})
 }
 
-// fillAttached shows the storage-attached indexes.
-func fillAttached(b *builder) {
+// fillSAIIndexes fills the storage-attached indexes.
+func fillSAIIndexes(b *builder) {
 	var building map[uint32]bool
 	if b.info.Records != nil {
 		building = b.info.Records().Building

@@ -25,7 +25,7 @@ func tokenTexts(tokens []token.Token) []byte {
 
 func fillLocal(b *builder) {
 	n := b.info
-	rpc := n.ownAddress(dialled(b.ctx))
+	rpc := n.ownAddress(dialedAddress(b.ctx))
 	node := n.internal(rpc)
 	b.add(values{
 		"key": text("local"), "bootstrapped": text("COMPLETED"), "cluster_name": text(n.ClusterName),
@@ -41,10 +41,11 @@ func fillLocal(b *builder) {
 	})
 }
 
-// emptyVersion is shown before the first change: drivers do not expect a zero UUID.
+// emptyVersion is shown before the first schema change, because drivers do not expect a zero UUID.
 var emptyVersion = nameUUID("")
 
-// version is the version to show of a node that said v; if it said nothing, that of the snapshot.
+// version returns the schema version to show for a node that reported v. If it reported none, the version of the
+// snapshot is returned.
 func (b *builder) version(v schema.UUID) schema.UUID {
 	if v == (schema.UUID{}) {
 		v = b.schema.Version
@@ -55,10 +56,10 @@ func (b *builder) version(v schema.UUID) schema.UUID {
 	return v
 }
 
-// fillPeers shows the peers to clients that know nodes by their address alone, because they have one port for all: of
-// several nodes at one address they are shown the first, and none at the address of this node.
+// fillPeers fills the peers for clients that identify nodes by address only, because they use one port for all nodes.
+// Of several nodes with the same address, only the first is shown, and none with the address of this node.
 func fillPeers(b *builder) {
-	local := dialled(b.ctx)
+	local := dialedAddress(b.ctx)
 	shown := map[netip.Addr]bool{b.info.ownAddress(local).Addr(): true}
 	nodes := map[netip.Addr]bool{}
 	for _, p := range b.info.shownPeers(local) {
@@ -78,9 +79,9 @@ func fillPeers(b *builder) {
 
 func fillPeersV2(b *builder) {
 	nodes := map[netip.AddrPort]bool{}
-	for _, p := range b.info.shownPeers(dialled(b.ctx)) {
+	for _, p := range b.info.shownPeers(dialedAddress(b.ctx)) {
 		if nodes[p.node] {
-			continue // it has taken the address of one that is no more, and the map has both
+			continue // reused the address of a removed node that is still in the topology
 		}
 		nodes[p.node] = true
 		b.add(values{
@@ -103,8 +104,8 @@ func fillPrepared(b *builder) {
 	}
 }
 
-// fillIndexInfo lists the indexes that are built: all, as an index is complete as soon as it is visible. table_name is
-// the keyspace, as in Cassandra.
+// fillIndexInfo fills the indexes that are complete. A visible index is complete. As in Cassandra, table_name is the
+// keyspace.
 func fillIndexInfo(b *builder) {
 	for ks := range b.schema.All() {
 		if !b.wants(ks.Name) {
@@ -118,13 +119,12 @@ func fillIndexInfo(b *builder) {
 	}
 }
 
-// fillSizeEstimates shows how many logical partitions the pieces have that this node tells of: tools divide their work
-// by it.
+// fillSizeEstimates fills the size estimates reported by this node. Tools use them to divide their work.
 func fillSizeEstimates(b *builder) {
 	b.sizes(func(v values) { b.add(v) })
 }
 
-// fillTableEstimates shows the same as size_estimates, under both names that tools ask for.
+// fillTableEstimates fills the data of size_estimates under both range types that tools request.
 func fillTableEstimates(b *builder) {
 	b.sizes(func(v values) {
 		for _, kind := range []string{"primary", "local_primary"} {
@@ -143,7 +143,7 @@ func (b *builder) sizes(add func(values)) {
 		if t == nil || schema.IsSystem(t.Keyspace) || !b.wants(t.Keyspace) {
 			continue
 		}
-		start, end := token.Min, token.Min // as Cassandra shows the ends of the ring
+		start, end := token.Min, token.Min // Cassandra's notation for both ends of the ring
 		if e.Range.Begin > 0 {
 			start = token.AtPosition(e.Range.Begin - 1)
 		}
@@ -178,8 +178,8 @@ func fillClients(b *builder) {
 	}
 }
 
-// fillLatency shows the tables that there was such an operation of, since the node started.
-func fillLatency(b *builder, op LatencyOf) {
+// fillLatency fills the tables for which the operation has been executed since the node started.
+func fillLatency(b *builder, op LatencyOperation) {
 	if b.info.Latency == nil {
 		return
 	}
@@ -196,7 +196,7 @@ func fillLatency(b *builder, op LatencyOf) {
 	})
 }
 
-// fillDiskUsage shows how much the replicas on this node hold of each table, rounded up.
+// fillDiskUsage fills the size of the local replicas of each table, rounded up.
 func fillDiskUsage(b *builder) {
 	if b.info.Records == nil {
 		return
@@ -214,7 +214,7 @@ func fillDiskUsage(b *builder) {
 	})
 }
 
-// fillCaches shows the caches that Cassandra can have as it shows those that are switched off: their capacity is 0.
+// fillCaches fills Cassandra's optional caches as disabled caches, with a capacity of 0.
 func fillCaches(b *builder) {
 	for _, name := range []string{"counters", "keys", "rows"} {
 		b.add(values{

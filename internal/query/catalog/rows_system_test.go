@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// TestClients proves that system_views.clients shows who a client is, its keyspace and the options of its STARTUP.
+// TestClients checks that system_views.clients shows a client's role, its keyspace, and the options of its STARTUP.
 func TestClients(t *testing.T) {
 	s := System(compat.Cassandra50)(schema.New())
 	table := s.Table("system_views", "clients")
@@ -44,7 +44,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestScyllaKeyspaces proves that the keyspaces of users are said to be in tablets in a cluster alone.
+// TestScyllaKeyspaces checks that user keyspaces are listed as keyspaces with tablets only in a cluster.
 func TestScyllaKeyspaces(t *testing.T) {
 	s := System(compat.Cassandra50)(testSchema(t))
 	table := s.Table("system_schema", "scylla_keyspaces")

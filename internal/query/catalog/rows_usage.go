@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// reports calls fn for what was measured of the partitions of the keyspaces that are asked for.
+// reports calls fn for the usage reports of the partitions in the requested keyspaces.
 func (b *builder) reports(q usage.ReportOptions, fn func(*schema.Table, *usage.Report)) {
 	if b.info.Usage == nil {
 		return
@@ -23,7 +23,8 @@ func (b *builder) reports(q usage.ReportOptions, fn func(*schema.Table, *usage.R
 	})
 }
 
-// tokenOf is the token of a logical partition, null if its key is masked: who guesses keys would know one by its token.
+// tokenOf returns the token of a logical partition, or null if its key is masked, because a client could verify a
+// guessed key by its token.
 func tokenOf(t *schema.Table, at int64) []byte {
 	if t.MaskedKey() {
 		return nil
@@ -31,7 +32,7 @@ func tokenOf(t *schema.Table, at int64) []byte {
 	return bigint(at)
 }
 
-// partitionOf are the key columns of a partition's row.
+// partitionOf returns the key columns of a partition's row.
 func partitionOf(t *schema.Table, r *usage.Report) values {
 	return values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name),
 		"partition_id": bigint(int64(r.Partition))}

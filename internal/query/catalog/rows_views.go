@@ -7,14 +7,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// ViewLag is how far a view is behind what was written to the partitions that this node leads of its base table.
+// ViewLag is the lag of a view for the base table partitions that this node leads.
 type ViewLag struct {
-	// Due is the number of rows, or ranges of rows, that the view has yet to follow; Oldest is when the first of them
-	// was written, in microseconds since the epoch, 0 if there is none.
+	// Due is the number of rows, or ranges of rows, that have not been applied to the view. Oldest is the time at which
+	// the first of them was written, in microseconds since the Unix epoch, or 0.
 	Due, Oldest int64
 }
 
-// views calls fn for every view with its base table, and says whether it is built.
+// views calls fn for every view with its base table. built reports whether the view is built.
 func (b *builder) views(fn func(base, view *schema.Table, ix *schema.Index, built bool)) {
 	var state *meta.State
 	if b.info.Records != nil {
@@ -45,7 +45,8 @@ func fillBuiltViews(b *builder) {
 	})
 }
 
-// fillViewBuilds has no tokens: a build goes round the whole ring, and where it is ilion.views says.
+// fillViewBuilds fills views that are being built, without tokens: a build covers the whole ring, and its progress is
+// in ilion.views.
 func fillViewBuilds(b *builder) {
 	b.views(func(_, view *schema.Table, _ *schema.Index, built bool) {
 		if !built {

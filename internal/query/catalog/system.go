@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// The ids of the stored system tables; those of computed ones begin at firstComputedID and never reach the store.
+// The IDs of the stored system tables. The IDs of virtual tables start at firstComputedID and are never used in a
+// store.
 const (
 	TraceSessionsID = 1000
 	TraceEventsID   = 1001
@@ -22,7 +23,7 @@ const (
 )
 
 // declaration declares the tables of a keyspace, one per line: name(partition key | clustering key) columns -- comment.
-// Columns are separated by semicolons; a line that begins with a tab goes on with the table before it. The columns are
+// Columns are separated by semicolons. A line that starts with a tab continues the previous line. The columns are
 // Cassandra 4.0's.
 type declaration struct {
 	keyspace    string
@@ -75,14 +76,15 @@ const optionColumns = `additional_write_policy text; bloom_filter_fp_chance doub
 	`memtable_flush_period_in_ms int; min_index_interval int; read_repair text; read_repair_chance double;
 	speculative_retry text`
 
-// The tables of system_schema that ScyllaDB's drivers read from any server. scylla_keyspaces tells the Rust driver
-// whose tables are in tablets; it forgets what it has learned of the places of others at each refresh of its metadata.
+// The tables of system_schema that ScyllaDB's drivers read from any server. scylla_keyspaces lists the keyspaces with
+// tablets for the Rust driver. For other keyspaces, the driver discards the partition locations at each refresh of its
+// metadata.
 const (
 	scyllaTables    = "scylla_tables"
 	scyllaKeyspaces = "scylla_keyspaces"
 )
 
-// OfScylla reports whether a table is one of system_schema that Cassandra does not have.
+// OfScylla reports whether a table of system_schema does not exist in Cassandra.
 func OfScylla(t *schema.Table) bool {
 	return t.Keyspace == "system_schema" && (t.Name == scyllaTables || t.Name == scyllaKeyspaces)
 }
@@ -189,7 +191,7 @@ keyspaces(keyspace_name text) -- virtual keyspace definitions
 tables(keyspace_name text | table_name text) comment text -- virtual table definitions
 `
 
-// ilionTables are Ilion's own.
+// ilionTables are the tables of Ilion's own keyspace.
 const ilionTables = `
 advice(keyspace_name text | table_name text; number int) kind text; level text; headline text;
 	evidence frozen<list<text>>; proposal text; ddl text; instead frozen<list<text>>; effect frozen<list<text>>;
@@ -247,8 +249,7 @@ func strategy(class string, options ...string) map[string]string {
 	return m
 }
 
-// systemKeyspaces are the keyspaces of every cluster, as 4.0 has them and as 5.0 does. They are immutable, as all
-// descriptors.
+// systemKeyspaces and systemKeyspaces50 are the system keyspaces of Cassandra 4.0 and 5.0. They are immutable.
 var systemKeyspaces, systemKeyspaces50 = declareAll(declarations), declareAll(with50(declarations))
 
 var declarations = []declaration{
@@ -262,7 +263,7 @@ var declarations = []declaration{
 	{schema.OwnKeyspace, nil, ilionTables},
 }
 
-// with50 puts the tables of 5.0 in the places of those of the same names, or adds them.
+// with50 replaces tables by the tables of 5.0 with the same name and adds new tables.
 func with50(declarations []declaration) []declaration {
 	later := map[string]string{"system": systemTables50, "system_schema": schemaTables50,
 		"system_distributed": distributedTables50, "system_views": viewsTables50}
@@ -282,7 +283,7 @@ func with50(declarations []declaration) []declaration {
 	return out
 }
 
-// linesOf are the lines of a declaration, those that go on joined.
+// linesOf splits a declaration into lines and joins continuation lines.
 func linesOf(tables string) []string {
 	tables = strings.TrimSpace(strings.ReplaceAll(tables, "\n\t", " "))
 	if tables == "" {
@@ -315,11 +316,11 @@ func declareAll(declarations []declaration) []*schema.Keyspace {
 	return keyspaces
 }
 
-// batchesGCGrace is how long the deletion of a batch's record is kept, in seconds: longer than anybody tries to write
-// the record. One that came back would be carried out once more, and bring back what was deleted and forgotten since.
+// batchesGCGrace is the retention of a batch record's tombstone, in seconds. It exceeds the time during which a node
+// may try to write the record. A record that reappeared would be applied again and could restore deleted data.
 const batchesGCGrace = 3600
 
-// declare reads one line of a declaration. The lines are constants: a mistake in one is found by the first test.
+// declare parses one line of a declaration. The lines are constants, so a mistake is found by the first test.
 func declare(keyspace, line string) *schema.Table {
 	line, comment, _ := strings.Cut(line, " -- ")
 	name, rest, _ := strings.Cut(line, "(")
@@ -339,7 +340,7 @@ func declare(keyspace, line string) *schema.Table {
 	return t
 }
 
-// graceOf is the gc_grace_seconds and the memtable_flush_period_in_ms that Cassandra gives the tables of a keyspace.
+// graceOf returns Cassandra's gc_grace_seconds and memtable_flush_period_in_ms for the tables of a keyspace.
 func graceOf(keyspace string) (seconds, flush int32) {
 	const hour, day = 3600, 86400
 	switch keyspace {
@@ -390,8 +391,8 @@ func declareColumns(t *schema.Table, text string, kind schema.ColumnKind) []*sch
 // WithSystem adds the system keyspaces of 4.0 to a schema.
 func WithSystem(s *schema.Schema) *schema.Schema { return withSystem(s, systemKeyspaces) }
 
-// System is what adds the system keyspaces of a release to a schema. Where the schema has one of them, its replication
-// is kept: that of some can be altered.
+// System returns a function that adds the system keyspaces of a release to a schema. If the schema contains a system
+// keyspace, its replication is kept, because some replications can be altered.
 func System(r *compat.Release) func(*schema.Schema) *schema.Schema {
 	keyspaces := systemKeyspaces
 	if r.Tables50 {
@@ -419,7 +420,7 @@ func withSystem(s *schema.Schema, keyspaces []*schema.Keyspace) *schema.Schema {
 	return s.With(missing...)
 }
 
-// nameUUID is the version 3 UUID that Cassandra gives its system tables.
+// nameUUID returns the version 3 UUID that Cassandra gives its system tables.
 func nameUUID(name string) schema.UUID {
 	u := schema.UUID(md5.Sum([]byte(name)))
 	u[6] = u[6]&0x0f | 0x30

@@ -2,8 +2,8 @@
 
 package catalog
 
-// What the system keyspaces of Cassandra 5.0 have besides, or otherwise than, those of 4.0: a table takes the place of
-// that of the same name. system.batches is Ilion's own at any release.
+// This file declares the tables of Cassandra 5.0 that are new or differ from 4.0. A table replaces the table of 4.0
+// with the same name. system.batches is Ilion's own table in all releases.
 
 const ofTable = `(keyspace_name text; table_name text) `
 
@@ -24,7 +24,7 @@ top_partitions(keyspace_name text | table_name text; top_type text) last_update 
 	frozen<list<frozen<tuple<text, bigint>>>> -- Stores the top partitions
 `
 
-// snapshotColumns are those that tables and views have in 5.0 besides optionColumns.
+// snapshotColumns are additional columns of tables and views in 5.0.
 const snapshotColumns = `; allow_auto_snapshot boolean; incremental_backups boolean; memtable text`
 
 const schemaTables50 = `

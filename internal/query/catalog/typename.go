@@ -17,7 +17,7 @@ var specKinds = map[parser.TypeKind]cqltype.Kind{
 	parser.UserType: cqltype.UDT,
 }
 
-// TypeSpec turns a type of a statement into the model's form; whether its user-defined types exist is not asked yet.
+// TypeSpec converts the type in a statement into the model's form. It does not check whether user-defined types exist.
 func TypeSpec(t *parser.TypeName) (*schema.TypeSpec, error) {
 	switch t.Kind {
 	case parser.NativeType:
@@ -43,7 +43,7 @@ func TypeSpec(t *parser.TypeName) (*schema.TypeSpec, error) {
 
 const marshalPackage = "org.apache.cassandra.db.marshal."
 
-// customType finds the native type of a Java class; other classes are not there.
+// customType returns the native type of a Java class. Other classes are not supported.
 func customType(class string) (*schema.TypeSpec, error) {
 	full := class
 	if !strings.Contains(class, ".") {
@@ -57,8 +57,7 @@ func customType(class string) (*schema.TypeSpec, error) {
 	return nil, dberr.Syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, full)
 }
 
-// ResolveType resolves a type of a statement in a keyspace, which may be nil if there is none to look for user-defined
-// types in.
+// ResolveType resolves the type in a statement in a keyspace. ks may be nil; user-defined types are then not found.
 func ResolveType(t *parser.TypeName, ks *schema.Keyspace) (*cqltype.Type, error) {
 	spec, err := TypeSpec(t)
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// access is how the index finds the items of a page.
+// access describes how the index finds the items of a page.
 type access struct {
-	// index, if not nil, finds them by single values, in the order of their places; first is how many are read first.
+	// index, if not nil, looks up single values and yields items in place order. first is the size of the first read.
 	index *command.IndexLookup
 	first int
-	// id is that of the index. intervals find them by ranges of values, each tried until it turns out not to serve;
-	// then they are scanned.
+	// id is the ID of the index. Each of intervals finds the items by a range of values. The intervals are tried in
+	// order; if none is efficient enough, the items are scanned.
 	id        uint32
 	intervals []*interval
-	// any says that the page is the only one and has as many of the items as the query asks for, whichever.
+	// any reports that the page is the only one and may return any items of the requested number.
 	any bool
 }
 
-// plan chooses how the items of a page are found.
+// plan selects the access path for the items of a page.
 func (x *pageScan) plan(q *sql.Query, run *sql.Run) {
 	p := x.e.newPlanner(x.c)
 	if x.first = run.Page; p.index != nil {
@@ -46,8 +46,7 @@ func (x *pageScan) plan(q *sql.Query, run *sql.Run) {
 	x.page.Index = p.utilization(x.index != nil || len(x.intervals) > 0)
 }
 
-// equalities are the values that properties of all items have which a query has results for, as far as its filter and
-// its partition key say.
+// equalities returns the property values that are fixed by the query's filter and partition key.
 func (x *pageScan) equalities(q *sql.Query) equals {
 	eq := equalities(conjuncts(q.Filter()))
 	if len(x.scopes) == 1 {
@@ -60,13 +59,13 @@ func (x *pageScan) equalities(q *sql.Query) equals {
 	return eq
 }
 
-// ofKeys reports whether the query looks at whole logical partitions.
+// ofKeys reports whether the query reads whole logical partitions.
 func (x *pageScan) ofKeys() bool {
 	return slices.ContainsFunc(x.scopes, func(s Scope) bool { return len(s.Key) == len(x.c.Definition.Paths) })
 }
 
-// byValues yields the items that the first interval has: in the order of values, if the query sorts by them, else in
-// that of places, if they are few.
+// byValues yields the items of the first interval. They are in value order if the query sorts by the values. Otherwise
+// they are in place order, which is possible if there are few of them.
 func (x *pageScan) byValues(ctx context.Context) sql.Source {
 	in := x.intervals[0]
 	if in.small {
@@ -87,10 +86,11 @@ func (x *pageScan) byValues(ctx context.Context) sql.Source {
 	}
 }
 
-// smallItems is how many items all logical partitions of a query may have for them to be read, whatever index there is.
+// smallItems is the number of items up to which the logical partitions of a query are read without an index.
 const smallItems = 100
 
-// small yields the items of logical partitions that have few: a range of values has those of all.
+// small yields the items of logical partitions that contain few items. Reading them is cheaper than the index, whose
+// value ranges contain the entries of all logical partitions.
 func (x *pageScan) small(ctx context.Context) sql.Source {
 	return func(yield func(sql.Row, error) bool) {
 		var all []scanned
@@ -119,7 +119,7 @@ func (x *pageScan) small(ctx context.Context) sql.Source {
 	}
 }
 
-// inOrder yields items in the order of their values, as they come.
+// inOrder yields items in value order as they arrive.
 func (x *pageScan) inOrder(ctx context.Context, o *ordered, yield func(sql.Row, error) bool) {
 	for n := 0; ; n++ {
 		v, err := o.next(ctx)
@@ -136,7 +136,7 @@ func (x *pageScan) inOrder(ctx context.Context, o *ordered, yield func(sql.Row, 
 	}
 }
 
-// few yields items in the order of their places.
+// few yields items in place order.
 func (x *pageScan) few(ctx context.Context, o *ordered, yield func(sql.Row, error) bool) {
 	var all []scanned
 	size := 0
@@ -164,7 +164,7 @@ func (x *pageScan) few(ctx context.Context, o *ordered, yield func(sql.Row, erro
 	}
 }
 
-// give yields one item that the index has found.
+// give yields an item that the index has found.
 func (x *pageScan) give(s *scanned, ordered bool, yield func(sql.Row, error) bool) bool {
 	m := &x.page.Metrics
 	m.RetrievedCount, m.IndexHits = m.RetrievedCount+1, m.IndexHits+1

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// The properties of what is made: those of a keyspace have to be given, but mean nothing here, as everything is kept
-// in the replica sets of the cluster.
+// replication holds the required replication options of a keyspace. They have no effect, because all data is stored in
+// the replica sets of the cluster.
 var replication = []schema.Property{{Name: "replication", IsMap: true, Map: []schema.Entry{
 	{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}}}
 
@@ -23,13 +23,14 @@ func (e *Engine) stamp() schema.Stamp {
 	return schema.Stamp{Version: schema.UUID(uuid.New()), At: e.opts.Now().UnixMicro()}
 }
 
-// apply makes a change of the schema.
+// apply applies a schema change.
 func (e *Engine) apply(ctx context.Context, c schema.Change) error {
 	_, _, err := e.opts.Store.Apply(ctx, c, "")
 	return err
 }
 
-// CreateDatabase makes a database; 409 if it is there. Its throughput, if not zero, is shared by its containers.
+// CreateDatabase creates a database. It returns 409 if the database exists. The containers of the database share t if
+// it is not zero.
 func (e *Engine) CreateDatabase(ctx context.Context, id string, t Throughput) (*Database, error) {
 	if err := checkName(id); err != nil {
 		return nil, err
@@ -51,24 +52,24 @@ func (e *Engine) CreateDatabase(ctx context.Context, id string, t Throughput) (*
 	return e.Database(id)
 }
 
-// exists is why something cannot be made: it is there, or something else has its name in CQL.
+// exists returns the error for a resource that cannot be created because its ID or its CQL name is taken.
 func exists(what, id, name string, same bool) *Error {
 	if same {
 		return Errorf(409, 0, "Resource with specified id or name already exists: there is a %s %s.", what,
 			strconv.Quote(id))
 	}
-	return Errorf(409, 0, "The %s %s cannot be made: its name in CQL would be %s, and that is taken.", what,
+	return Errorf(409, 0, "Cannot create %s %s: its CQL name %s is taken. Use another id.", what,
 		strconv.Quote(id), strconv.Quote(name))
 }
 
-// DeleteDatabase drops a database with all that is in it; ifMatch as for ReplaceContainer.
+// DeleteDatabase drops a database with all of its containers. ifMatch works as in ReplaceContainer.
 func (e *Engine) DeleteDatabase(ctx context.Context, d *Database, ifMatch string) error {
 	return refusedIf(e.apply(ctx, &schema.DropKeyspace{Stamp: e.stamp(), Name: d.keyspace.Name,
 		Check: func(s *schema.Schema) error { _, err := d.in(s, ifMatch); return err }}))
 }
 
-// in finds a database in a schema: 404 if it was dropped, also if there is another one of its id, and 412 if its etag
-// is not that of ifMatch.
+// in finds the database in a schema. It returns 404 if the database was dropped, even if it was created again with the
+// same ID. It returns 412 if ifMatch does not match the etag.
 func (d *Database) in(s *schema.Schema, ifMatch string) (*schema.Keyspace, error) {
 	ks := s.Keyspaces[d.keyspace.Name]
 	switch {
@@ -80,7 +81,7 @@ func (d *Database) in(s *schema.Schema, ifMatch string) (*schema.Keyspace, error
 	return ks, nil
 }
 
-// in is as Database.in.
+// in works like Database.in.
 func (c *Container) in(s *schema.Schema, ifMatch string) error {
 	t := s.Table(c.table.Keyspace, c.table.Name)
 	switch {
@@ -92,8 +93,8 @@ func (c *Container) in(s *schema.Schema, ifMatch string) error {
 	return nil
 }
 
-// CreateContainer makes a container from the body of a request, a JSON object; 409 if it is there, 400 if the body is
-// wrong. The zero Throughput is none of its own.
+// CreateContainer creates a container from the JSON object in a request body. It returns 409 if the container exists
+// and 400 if the body is invalid. The zero Throughput means that the container has no dedicated throughput.
 func (e *Engine) CreateContainer(ctx context.Context, d *Database, body []byte, t Throughput) (*Container, error) {
 	def, bad := ParseDefinition(body)
 	if bad != nil {
@@ -121,8 +122,8 @@ func (e *Engine) CreateContainer(ctx context.Context, d *Database, body []byte, 
 	return e.Container(d, def.ID)
 }
 
-// ReplaceContainer changes what may be changed of a container: its policies and its time to live. ifMatch, if not
-// empty, is the etag that it has to have (412).
+// ReplaceContainer changes the policies and the time to live of a container. It returns 412 if ifMatch is not empty
+// and does not match the etag.
 func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte, ifMatch string) (*Container, error) {
 	def, bad := ParseDefinition(body)
 	if bad != nil {
@@ -134,7 +135,7 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 	}
 	switch {
 	case def.ID != c.ID:
-		return nil, Errorf(400, 0, "The id of a container cannot be changed: it is %s, the body has %s.",
+		return nil, Errorf(400, 0, "The id of a container cannot be changed from %s to %s.",
 			strconv.Quote(c.ID), strconv.Quote(def.ID))
 	case !slices.Equal(def.Paths, old.Paths) || def.Hash != old.Hash:
 		return nil, Errorf(400, 0, "The partition key of a container cannot be changed.")
@@ -157,11 +158,11 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 	return e.again(c)
 }
 
-// beforeMax bounds the policies that were in force since an index was complete last. When there are more nothing is
-// read by it until it is.
+// beforeMax is the maximum number of policies recorded since the index was last complete. Above this limit the index
+// is not used until it is complete again.
 const beforeMax = 8
 
-// reindex says what becomes of the index of a container that gets another definition.
+// reindex determines what happens to the index of a container when its definition changes.
 func (e *Engine) reindex(t *schema.Container, in *schema.Replacing, def *Definition) {
 	const member = "indexingPolicy"
 	complete := in.Index == nil || !e.opts.Building(in.Index)
@@ -184,7 +185,7 @@ func (e *Engine) reindex(t *schema.Container, in *schema.Replacing, def *Definit
 	}
 }
 
-// before is the definition by which an index was built.
+// before returns the definition by which an index was built.
 func before(definition json.RawMessage, ix *schema.Index) json.RawMessage {
 	const member = "indexingPolicy"
 	if ix.Composites() {
@@ -194,10 +195,10 @@ func before(definition json.RawMessage, ix *schema.Index) json.RawMessage {
 	return document.With(v, member, document.Without(v.Get(member), "compositeIndexes")).Append(nil)
 }
 
-// nothingIndexed is a definition with which nothing is indexed.
+// nothingIndexed is a definition that disables indexing.
 var nothingIndexed = json.RawMessage(`{"indexingPolicy":{"indexingMode":"none"}}`)
 
-// table is the newest table of a container, nil if it was dropped or made anew.
+// table returns the current table of a container, or nil if the container was dropped or re-created.
 func (e *Engine) table(c *Container) *schema.Table {
 	t := e.schema().Table(c.table.Keyspace, c.table.Name)
 	if t == nil || t.ID != c.table.ID {
@@ -206,7 +207,7 @@ func (e *Engine) table(c *Container) *schema.Table {
 	return t
 }
 
-// again is a container as it is now.
+// again returns the current version of a container.
 func (e *Engine) again(c *Container) (*Container, error) {
 	d, err := e.Database(c.Database.ID)
 	if err != nil {
@@ -219,7 +220,7 @@ func (e *Engine) again(c *Container) (*Container, error) {
 	return now, err
 }
 
-// change changes the descriptor or the properties of a container, whose etag is ifMatch if that is not empty.
+// change changes the descriptor or the properties of a container. If ifMatch is not empty, it must match the etag.
 func (e *Engine) change(ctx context.Context, c *Container, ifMatch string, properties []schema.Property,
 	f func(*schema.Container, *schema.Replacing) error) error {
 	return refusedIf(e.apply(ctx, &schema.ReplaceContainer{Stamp: e.stamp(), Keyspace: c.table.Keyspace,
@@ -227,13 +228,13 @@ func (e *Engine) change(ctx context.Context, c *Container, ifMatch string, prope
 		Check: func(s *schema.Schema) error { return c.in(s, ifMatch) }}))
 }
 
-// DeleteContainer drops a container with its items; ifMatch as for ReplaceContainer.
+// DeleteContainer drops a container with its items. ifMatch works as in ReplaceContainer.
 func (e *Engine) DeleteContainer(ctx context.Context, c *Container, ifMatch string) error {
 	return refusedIf(e.apply(ctx, &schema.DropTable{Stamp: e.stamp(), Keyspace: c.table.Keyspace, Name: c.table.Name,
 		Check: func(s *schema.Schema) error { return c.in(s, ifMatch) }}))
 }
 
-// matches reports whether an etag fulfils an If-Match header, which may be empty or *.
+// matches reports whether an etag satisfies an If-Match header, which may be empty or *.
 func matches(header, etag string) bool { return header == "" || header == "*" || header == etag }
 
 func preconditionFailed() *Error {

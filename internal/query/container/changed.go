@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/feed"
 )
 
-// changed is a change as clients see it: the item with the stamp of its commit as _lsn or, of all versions, what it is
-// now, what it was before, and what was done.
+// changed returns a change as clients see it: the item with its commit stamp as _lsn. With all, it returns the current
+// and the previous version and the kind of the change.
 func (c *Container) changed(e *feed.Entry, all bool) ([]byte, error) {
 	id, err := c.idOf(e.Clustering)
 	if err != nil {

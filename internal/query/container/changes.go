@@ -15,18 +15,18 @@ import (
 	"github.com/ilion-db/ilion/internal/query/feed"
 )
 
-// ChangesRequest is one page of the change feed.
+// ChangesRequest requests one page of the change feed.
 type ChangesRequest struct {
 	Scope
-	// AllVersions asks for every version and for deletions, as far as they are kept, and otherwise for the latest
-	// version of each item that has changed.
+	// AllVersions requests every retained version and deletion. Otherwise the feed returns the latest version of each
+	// changed item.
 	AllVersions bool
-	// Continuation is that of the page before. Without one the feed begins with the changes from Since on, or after now
-	// with Now, or with the first.
+	// Continuation is the continuation of the previous page. If it is empty, the feed begins at Since, after the
+	// present if Now is set, or with the first change.
 	Continuation string
 	Now          bool
 	Since        time.Time
-	// MaxItems bounds the page, a thousand if it is not positive.
+	// MaxItems limits the page. It defaults to 1000 if it is not positive.
 	MaxItems int
 	RequestOptions
 }
@@ -34,14 +34,16 @@ type ChangesRequest struct {
 // ChangesPage is a page of the change feed.
 type ChangesPage struct {
 	Page
-	// Ended says that there were no more changes when the page was read.
+	// Ended reports that there were no further changes when the page was read.
 	Ended bool
 }
 
-// Changes reads a page of the change feed. Its continuation is never empty: it goes on behind the page and, where there
-// were no more changes when the page ended, with those to come. The changes of a logical partition are in the order of
-// their commits, and each comes once for a sequence of continuations; see package feed. So are those of a page, as far
-// as clocks agree. A page may be empty though there are more: Ended tells.
+// Changes reads a page of the change feed.
+//
+// The continuation is never empty: it resumes after the page, or waits for new changes if the feed has ended. Changes
+// of a logical partition are in commit order, and a sequence of continuations returns each change once (see package
+// feed). The changes of a page are in commit order as far as clocks agree. A page may be empty before the end of the
+// feed; Ended reports the end.
 func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (*ChangesPage, error) {
 	x, err := e.newScan(c, &r.Scope, "", &r.RequestOptions)
 	if err != nil {
@@ -62,21 +64,21 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 		f.Max = feedItemsMax
 	}
 	page := &ChangesPage{Page: Page{Documents: [][]byte{}}, Ended: true}
-	if x.more { // otherwise nothing can be in the scope
+	if x.more { // otherwise the scope is empty
 		var entries []feed.Entry
 		entries, page.Ended, err = f.Page(ctx)
 		switch {
 		case errors.Is(err, feed.ErrUnknown):
 			err = Errorf(503, 0, "The physical partitions of the container are not known to this node. Try again.")
 		case errors.Is(err, feed.ErrScope):
-			err = Errorf(400, 0, "The continuation of the change feed is that of another partition key, or of another range "+
-				"of them. Use it for its own, or for a part of it; or begin without one.")
+			err = Errorf(400, 0, "The continuation of the change feed belongs to another partition key or range. Use it "+
+				"with its own key or range or a part of it, or start without a continuation.")
 		}
 		if err != nil {
 			return nil, e.failed(err, x)
 		}
-		// Of a round, the changes come in the order of the ring. Clients like them in the order of their commits, which
-		// is that of their stamps; those of one logical partition stay in order.
+		// A round returns the changes in ring order, but clients expect commit order, which is the order of the
+		// stamps. The sort is stable, so changes of one logical partition stay in order.
 		slices.SortStableFunc(entries, func(a, b feed.Entry) int { return cmp.Compare(a.Stamp, b.Stamp) })
 		for i := range entries {
 			doc, err := c.changed(&entries[i], r.AllVersions)
@@ -93,15 +95,15 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 	return page, nil
 }
 
-// changesFrom is where a page is to begin; now is the second at present.
+// changesFrom returns the position at which a page begins. now is the current time in seconds.
 func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, bad *Error) {
 	switch {
 	case !c.table.Container.Feed:
-		return at, Errorf(400, 0, "The container %s has no change feed: it was made before feature level 4. One that is "+
-			"made now, and filled from it, has one.", c.ID)
+		return at, Errorf(400, 0, "The container %s has no change feed, because it was created before feature level 4. "+
+			"Create a new container and copy the items.", c.ID)
 	case r.AllVersions && c.Definition.Keep == 0:
-		return at, Errorf(400, 0, "All versions and deletes of the container %s are not kept: replace it with a change "+
-			"feed policy, as in \"changeFeedPolicy\":{\"retentionDuration\":10080}, which says for how many minutes they are.",
+		return at, Errorf(400, 0, "The container %s does not retain all versions and deletes. Set the retention in minutes "+
+			"in its change feed policy, as in \"changeFeedPolicy\":{\"retentionDuration\":10080}.",
 			c.ID)
 	case r.Continuation != "":
 		b, err := base64.RawURLEncoding.DecodeString(r.Continuation)
@@ -110,17 +112,17 @@ func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, ba
 		}
 		switch {
 		case err != nil:
-			return at, Errorf(400, 0, "The continuation of the change feed is not one that this database has given. Begin "+
-				"without one, or with a time.")
+			return at, Errorf(400, 0, "The continuation of the change feed is invalid. Start without a continuation or with "+
+				"a time.")
 		case at.Table != c.table.ID:
-			return at, Errorf(400, 0, "The continuation is that of another container, or of one that was dropped. Begin "+
-				"without it.")
+			return at, Errorf(400, 0, "The continuation belongs to another container or to a dropped one. Start without a "+
+				"continuation.")
 		case at.Kept != r.AllVersions:
-			return at, Errorf(400, 0, "The continuation is that of the other mode of the change feed: the latest versions "+
-				"and all versions have continuations of their own.")
+			return at, Errorf(400, 0, "The continuation belongs to the other mode of the change feed. Use it with the mode "+
+				"in which it was returned.")
 		case at.Generation != c.table.FeedGeneration(at.Kept):
 			return at, Errorf(400, 0, "The change feed policy of the container %s was removed and set again after this "+
-				"continuation was returned: changes made in between are not kept. Begin with a time not before %s, or with now.",
+				"continuation was returned, so changes are missing. Start at %s or later, or at the present.",
 				c.ID, time.Unix(c.table.Container.KeptSince, 0).UTC().Format(time.RFC3339))
 		}
 	case r.Now:
@@ -128,8 +130,8 @@ func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, ba
 	case !r.Since.IsZero():
 		at = feed.Since(c.table.ID, r.AllVersions, r.Since)
 	case r.AllVersions:
-		return at, Errorf(400, 0, "All versions and deletes cannot be read from the beginning of a container, but from "+
-			"now, or from a time since when they are kept: name one with If-Modified-Since.")
+		return at, Errorf(400, 0, "All versions and deletes cannot be read from the beginning of a container. Start at "+
+			"the present, or at a time within the retention with If-Modified-Since.")
 	default:
 		at = feed.Beginning(c.table.ID, false)
 	}
@@ -138,8 +140,8 @@ func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, ba
 		at.Above(c.table.FeedAbove(at.Kept))
 	}
 	if oldest := max(now-c.Definition.Keep, c.table.Container.KeptSince); r.AllVersions && at.AsOf < oldest {
-		return at, Errorf(400, 0, "The change feed of all versions is to begin at %s, and what was changed before %s is not "+
-			"kept any more: the retention of the container is %d minutes. Begin with a later time, or with now.",
+		return at, Errorf(400, 0, "The change feed cannot start at %s: changes before %s have expired, because the retention "+
+			"of the container is %d minutes. Start at a later time or at the present.",
 			time.Unix(at.AsOf, 0).UTC().Format(time.RFC3339), time.Unix(oldest, 0).UTC().Format(time.RFC3339),
 			c.Definition.Keep/60)
 	}

@@ -10,26 +10,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// An entry of a composite index is that of all its properties: its text, which is + or - and a path for each of them,
-// with nextPath between two, then pathEnd, and what appendPart makes of each value. Every item has one, also where it
-// has none of the properties.
+// A composite index entry combines all properties of the index. Its value begins with the text of the index: + or -
+// and a path for each property, separated by nextPath. pathEnd and the output of appendPart for each value follow.
+// Every item has an entry, even if it has none of the properties.
 const (
 	ascends  = '+'
 	descends = '-'
-	// nextPath is in no text of a path, as it is a control character.
+	// nextPath is a control character and therefore never part of a path's text.
 	nextPath = 2
-	// partEnd ends the form of a value, and partEscape stands before a byte that is not above it and has one added.
+	// partEnd terminates the form of a value. partEscape precedes a byte that is not greater than partEscape; 1 is
+	// added to that byte.
 	partEnd    = 1
 	partEscape = 2
 )
 
-// isComposite reports whether the value of an entry is of a composite index.
+// isComposite reports whether an entry value belongs to a composite index.
 func isComposite(value []byte) bool {
 	return len(value) > 1 && (value[0] == ascends || value[0] == descends)
 }
 
-// compositePrefix is what the values of the entries of a composite index begin with, nil if it has none: of paths that
-// are too long, or that clients see and items do not have.
+// compositePrefix returns the prefix of all entry values of a composite index. It returns nil if the index has no
+// entries, because its paths are too long or name properties that are visible to clients but not stored.
 func compositePrefix(index []CompositePath) (out []byte) {
 	for i, p := range index {
 		if first := p.Path[0]; first != document.TimeMember && document.IsSystem(first) {
@@ -50,7 +51,7 @@ func compositePrefix(index []CompositePath) (out []byte) {
 	return append(out, pathEnd)
 }
 
-// compositeOf is the index that a prefix is of.
+// compositeOf returns the composite index of a prefix.
 func compositeOf(prefix []byte) (out []CompositePath) {
 	for text := range bytes.SplitSeq(bytes.TrimSuffix(prefix, []byte{pathEnd}), []byte{nextPath}) {
 		path, err := document.ParsePath(string(text[1:]))
@@ -62,7 +63,7 @@ func compositeOf(prefix []byte) (out []CompositePath) {
 	return out
 }
 
-// appendEscaped appends a form, or the beginning of one, so that no end is in it.
+// appendEscaped appends a form, or the beginning of a form, and escapes the terminator.
 func appendEscaped(dst, form []byte) []byte {
 	for _, b := range form {
 		if b <= partEscape {
@@ -74,7 +75,7 @@ func appendEscaped(dst, form []byte) []byte {
 	return dst
 }
 
-// appendPart appends the value of a property. Undefined is below all others.
+// appendPart appends the value of a property. Undefined sorts before all other values.
 func appendPart(dst []byte, v document.Value, descending bool) []byte {
 	var scratch [document.FormBytesMax + 16]byte
 	start := len(dst)
@@ -91,7 +92,7 @@ func complement(b []byte) {
 	}
 }
 
-// valueAtPath is what an item has at a path.
+// valueAtPath returns the value of an item at a path.
 func valueAtPath(path document.Path, body document.Value, ts int64) document.Value {
 	if len(path) == 1 && path[0] == document.TimeMember {
 		return document.IntegerValue(ts)
@@ -99,7 +100,7 @@ func valueAtPath(path document.Path, body document.Value, ts int64) document.Val
 	return path.Of(body)
 }
 
-// appendComposite appends the value of the entry that an item has in a composite index, behind its prefix.
+// appendComposite appends the value of an item's entry in a composite index to the prefix of the index.
 func appendComposite(dst []byte, index []CompositePath, body []byte, ts int64) []byte {
 	item := document.View(body)
 	for _, p := range index {
@@ -108,7 +109,7 @@ func appendComposite(dst []byte, index []CompositePath, body []byte, ts int64) [
 	return dst
 }
 
-// isExactComposite reports whether all items with a value of an entry of a composite index have the same values.
+// isExactComposite reports whether all items with an entry value have identical property values.
 func isExactComposite(value []byte) bool {
 	end := bytes.IndexByte(value, pathEnd)
 	if end < 0 {
@@ -144,12 +145,12 @@ func isExactComposite(value []byte) bool {
 	return true
 }
 
-// beyond is what is above everything that begins with b, that being what comes behind prefix.
+// beyond returns a bound above all values that begin with b, where prefix is the index prefix of b.
 func beyond(prefix, b []byte) []byte {
 	return keys.After(append(bytes.Clone(prefix), b...))
 }
 
-// specsOf is a composite index as index metrics have it: /a ASC, /b DESC.
+// specsOf returns a composite index in the notation of index metrics: /a ASC, /b DESC.
 func specsOf(index []CompositePath) []string {
 	out := make([]string, len(index))
 	for i, p := range index {
@@ -162,7 +163,7 @@ func specsOf(index []CompositePath) []string {
 	return out
 }
 
-// compositeJSON is a composite index as a policy has it.
+// compositeJSON returns a composite index in the JSON notation of an indexing policy.
 func compositeJSON(index []CompositePath) string {
 	parts := make([]string, len(index))
 	for i, p := range index {

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// drawnValue draws the JSON of a property, "" where an item has none.
+// drawnValue draws the JSON of a property, or "" for a missing property.
 var drawnValue = rapid.OneOf(
 	rapid.SampledFrom([]string{"", "null", "true", "false", "0", "-1", "1", "1.5", "256", "1e300", "[]", "{}", `""`}),
 	rapid.SampledFrom([]string{`"a"`, `"a\u0000"`, `"\u0000"`, `"\u0001"`, `"\u0002b"`,
@@ -41,8 +41,8 @@ func drawnComposite(t *rapid.T) *composite {
 	return &composite{paths: paths, text: compositePrefix(paths)}
 }
 
-// TestCompositeOrder proves that the entries of a composite index are in the order of its properties' values, where
-// forms tell them apart, and that an exact one is that of equal values.
+// TestCompositeOrder checks that composite index entries sort like their properties' values where forms distinguish
+// the values, and that an exact entry implies equal values.
 func TestCompositeOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawnComposite(t)
@@ -69,8 +69,8 @@ func TestCompositeOrder(t *testing.T) {
 	})
 }
 
-// TestCompositeInterval proves that the interval of a filter has the entries of all items that the filter holds for,
-// and of scalars that forms tell apart no other ones of its first open property.
+// TestCompositeInterval checks that the interval of a filter contains the entries of all matching items. For scalars
+// that forms distinguish, it must contain no other entries.
 func TestCompositeInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawnComposite(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// holds reports whether the condition of a patch, from c where .., holds of an item.
+// holds reports whether an item satisfies the condition of a patch ("from c where …").
 func (t *Transaction) holds(ctx context.Context, condition, id string, s *stored) (bool, *Error) {
 	q, err := sql.Compile(condition, nil)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// A continuation names the container that it belongs to, by the ID of its table, before a period. Places in a container
-// say nothing about one that was created later under the same name: a client that goes on there would miss items. What
-// builds before feature.ContinuationIDs have given has no period, which their encoding does not use, and is accepted.
+// A continuation begins with the table ID of its container and a period. A place is meaningless in a container that
+// was created later under the same name: a client that resumed there would miss items. Continuations of builds before
+// feature.ContinuationIDs contain no period and are accepted.
 
-// continuationBase is the base of the number of a table.
+// continuationBase is the numeric base of the table ID.
 const continuationBase = 36
 
-// continuation returns a continuation of a query or a list of items as clients get it; of "" it is "".
+// continuation returns the client form of a query or list continuation. It returns "" for "".
 func (e *Engine) continuation(c *Container, rest string) string {
 	if rest == "" || e.opts.Level() < feature.ContinuationIDs {
 		return rest
@@ -25,7 +25,7 @@ func (e *Engine) continuation(c *Container, rest string) string {
 	return strconv.FormatUint(uint64(c.table.ID), continuationBase) + "." + rest
 }
 
-// continued reads what continuation returned.
+// continued parses the output of continuation.
 func (c *Container) continued(text string) (rest string, bad *Error) {
 	id, rest, ok := strings.Cut(text, ".")
 	if !ok {
@@ -36,14 +36,14 @@ func (c *Container) continued(text string) (rest string, bad *Error) {
 	case err != nil || rest == "":
 		return "", badContinuation()
 	case uint32(n) != c.table.ID:
-		return "", Errorf(400, 0, "The continuation is that of another container, or of one that was dropped. Begin "+
-			"without it.")
+		return "", Errorf(400, 0, "The continuation belongs to another container or to a dropped one. Start without a "+
+			"continuation.")
 	}
 	return rest, nil
 }
 
 func badContinuation() *Error {
-	return Errorf(400, 0, "The continuation is not one that this database has given.")
+	return Errorf(400, 0, "The continuation is invalid.")
 }
 
 // continuationOf returns the continuation of a list of items: the place of the first item of the next page.
@@ -51,7 +51,7 @@ func (e *Engine) continuationOf(c *Container, p *place) string {
 	return e.continuation(c, base64.RawURLEncoding.EncodeToString(p.append(nil)))
 }
 
-// placeIn reads what continuationOf returned; "" is the beginning.
+// placeIn parses the output of continuationOf. It returns "" for the beginning.
 func (c *Container) placeIn(text string) (string, *Error) {
 	rest, bad := c.continued(text)
 	if bad != nil {

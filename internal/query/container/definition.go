@@ -10,45 +10,44 @@ import (
 	"github.com/ilion-db/ilion/internal/model/epk"
 )
 
-// Definition is what a container was made with.
+// Definition is the definition of a container.
 type Definition struct {
-	// JSON is the whole object as the client sent it, with the defaults that Cosmos DB adds, without system properties:
-	// also members that this build does not know.
+	// JSON is the complete object that the client sent, including members unknown to this build. It contains the
+	// defaults that Cosmos DB adds, but no system properties.
 	JSON []byte
 	ID   string
-	// Paths are the partition key paths as they were given, /a or /a/"b c".
+	// Paths are the partition key paths in the client's notation, such as /a or /a/"b c".
 	Paths []string
-	// Hash says how keys are hashed.
+	// Hash is the hash scheme of the partition key.
 	Hash epk.Scheme
-	// TTL is the default time to live of items in seconds: -1 none by default, but items may have one; 0: items
-	// do not expire, whatever they say.
+	// TTL is the default time to live of items in seconds. -1 means that items expire only by their own ttl. 0 means
+	// that items never expire, even if they have a ttl.
 	TTL int32
 	// UniqueKeys are the paths of each unique key.
 	UniqueKeys [][]string
-	// Keep is for how long all versions of items and deletions are kept for the change feed, in seconds; 0: they are
-	// not.
+	// Keep is the retention of all versions and deletions for the change feed in seconds. 0 disables the retention.
 	Keep int64
-	// Index says which paths of items are indexed.
+	// Index determines which paths of items are indexed.
 	Index IndexingPolicy
 
 	keyPaths []document.Path
 	unique   [][]document.Path
-	// before are the policies that were in force since the index was complete last.
+	// before holds the policies that were in force since the index was last complete.
 	before []*IndexingPolicy
-	// scripts are the container's, made when they are asked for first.
+	// scripts holds the container's scripts. They are created on first use.
 	scripts atomic.Pointer[[]*Script]
 }
 
-// The bounds of definitions.
+// Limits of definitions.
 const (
 	definitionBytesMax = 256 << 10
 	uniqueKeysMax      = 10
 	uniquePathsMax     = 16
-	// PathBytesMax is how long a partition key path may be: it is the name of a column, too.
+	// PathBytesMax is the maximum length of a partition key path. The path also names a column.
 	PathBytesMax = 1024
 )
 
-// The members that Cosmos DB adds to what a client leaves out.
+// Defaults that Cosmos DB adds for omitted members.
 const (
 	defaultPath     = "/_partitionKey"
 	defaultIndexing = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],` +
@@ -58,18 +57,18 @@ const (
 	defaultGeometry  = `{"type":"Geography"}`
 )
 
-// systemMembers of a container are the server's, whatever a client sends.
+// systemMembers are set by the server; values that a client sends are ignored.
 var systemMembers = []string{"_rid", "_ts", "_self", "_etag", "_docs", "_sprocs", "_triggers", "_udfs", "_conflicts",
 	"statistics"}
 
-// ParseDefinition reads the body of a request that makes or replaces a container.
+// ParseDefinition parses the body of a request that creates or replaces a container.
 func ParseDefinition(body []byte) (*Definition, *Error) {
 	v, err := document.Parse(body, document.Limits{Size: definitionBytesMax})
 	if err != nil {
 		return nil, bodyError(err)
 	}
 	if v.Kind() != document.Object {
-		return nil, Errorf(400, 0, "The definition of a container has to be a JSON object.")
+		return nil, Errorf(400, 0, "The definition of a container must be a JSON object.")
 	}
 	v = document.Without(v, systemMembers...)
 	for _, d := range [][2]string{{"indexingPolicy", defaultIndexing}, {"conflictResolutionPolicy", defaultConflicts},
@@ -96,7 +95,7 @@ func ParseDefinition(body []byte) (*Definition, *Error) {
 	return d, nil
 }
 
-// viewDefinition is ParseDefinition for what it returned once as JSON.
+// viewDefinition parses JSON that ParseDefinition has returned before.
 func viewDefinition(json []byte) *Definition {
 	v := document.View(json)
 	d := &Definition{ID: v.Get("id").Str(), JSON: json}
@@ -107,15 +106,15 @@ func viewDefinition(json []byte) *Definition {
 	return d
 }
 
-// bodyError is what a client is told whose JSON was refused.
+// bodyError returns the client error for invalid JSON.
 func bodyError(err error) *Error {
 	if e, ok := err.(*document.SizeError); ok { //nolint:errorlint // Parse does not wrap
-		return Errorf(413, 0, "Request size is too large: %d bytes, at most %d are allowed.", e.Size, e.Limit)
+		return Errorf(413, 0, "Request size is too large: %d bytes, the limit is %d.", e.Size, e.Limit)
 	}
 	return Errorf(400, 0, "The request body is not valid: %v", err)
 }
 
-// strings are the texts in an array; ok is false if it is none, or has anything else in it.
+// texts returns the strings in an array. ok is false if v is not an array of strings.
 func texts(v document.Value) (out []string, ok bool) {
 	for e := range v.Elements() {
 		if e.Kind() != document.String {
@@ -134,7 +133,7 @@ func (d *Definition) readKey(v document.Value) (document.Value, *Error) {
 	}
 	paths, ok := texts(pk.Get("paths"))
 	if !ok || len(paths) == 0 {
-		return v, Errorf(400, 0, "The partition key needs its paths: \"partitionKey\":{\"paths\":[\"/a\"]}.")
+		return v, Errorf(400, 0, "The partition key has no paths. Specify them as in \"partitionKey\":{\"paths\":[\"/a\"]}.")
 	}
 	kind := pk.Get("kind").Str()
 	switch version := pk.Get("version").Float(); {
@@ -144,9 +143,9 @@ func (d *Definition) readKey(v document.Value) (document.Value, *Error) {
 			return v, Errorf(400, 0, "Too many partition key paths: at most %d are allowed.", epk.PathsMax)
 		}
 	case kind != "Hash" && kind != "":
-		return v, Errorf(400, 0, "The kind of a partition key has to be Hash or MultiHash, not %q.", kind)
+		return v, Errorf(400, 0, "The kind of a partition key must be Hash or MultiHash, not %q.", kind)
 	case len(paths) > 1:
-		return v, Errorf(400, 0, "Too many partition key paths: one is allowed, or up to %d of the kind MultiHash.",
+		return v, Errorf(400, 0, "Too many partition key paths: one is allowed, or up to %d with the kind MultiHash.",
 			epk.PathsMax)
 	case version >= 2:
 		d.Hash = epk.V2
@@ -159,11 +158,11 @@ func (d *Definition) readKey(v document.Value) (document.Value, *Error) {
 		case err != nil:
 			return v, Errorf(400, 0, "%v", err)
 		case len(p) > PathBytesMax:
-			return v, Errorf(400, 0, "A partition key path may have %d bytes.", PathBytesMax)
+			return v, Errorf(400, 0, "A partition key path is limited to %d bytes.", PathBytesMax)
 		}
 		for _, other := range d.keyPaths {
 			if path.String() == other.String() {
-				return v, Errorf(400, 0, "The partition key path %s is there twice.", p)
+				return v, Errorf(400, 0, "Duplicate partition key path %s.", p)
 			}
 		}
 		d.Paths, d.keyPaths = append(d.Paths, paths[i]), append(d.keyPaths, path)
@@ -178,14 +177,14 @@ func (d *Definition) readTTL(v document.Value) (document.Value, *Error) {
 	}
 	seconds, ok := ttlOf(ttl)
 	if !ok {
-		return v, Errorf(400, 0, "The value of 'defaultTtl' has to be a whole number from 1 to %d, or -1, not %v.",
+		return v, Errorf(400, 0, "The value of 'defaultTtl' must be an integer from 1 to %d, or -1, not %v.",
 			math.MaxInt32, ttl)
 	}
 	d.TTL = seconds
 	return v, nil
 }
 
-// ttlOf reads a time to live: -1, or 1 and more.
+// ttlOf parses a time to live: -1, or a positive number.
 func ttlOf(v document.Value) (seconds int32, ok bool) {
 	f := v.Float()
 	if v.Kind() != document.Number || f != math.Trunc(f) || f > math.MaxInt32 || f != -1 && f < 1 {
@@ -202,7 +201,7 @@ func (d *Definition) readUnique(v document.Value) (document.Value, *Error) {
 	for k := range policy.Get("uniqueKeys").Elements() {
 		paths, ok := texts(k.Get("paths"))
 		if !ok || len(paths) == 0 || len(paths) > uniquePathsMax {
-			return v, Errorf(400, 0, "A unique key needs 1 to %d paths.", uniquePathsMax)
+			return v, Errorf(400, 0, "A unique key must have 1 to %d paths.", uniquePathsMax)
 		}
 		var parsed []document.Path
 		for _, p := range paths {
@@ -215,7 +214,7 @@ func (d *Definition) readUnique(v document.Value) (document.Value, *Error) {
 		d.UniqueKeys, d.unique = append(d.UniqueKeys, paths), append(d.unique, parsed)
 	}
 	if len(d.unique) > uniqueKeysMax {
-		return v, Errorf(400, 0, "A container may have %d unique keys.", uniqueKeysMax)
+		return v, Errorf(400, 0, "A container is limited to %d unique keys.", uniqueKeysMax)
 	}
 	return v, nil
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Definitions keeps the definitions of containers, which are parsed once for each revision. The zero value is ready for
-// use, by many goroutines at once.
+// Definitions caches the parsed definitions of containers, one for each revision. The zero value is ready for use. It
+// is safe for concurrent use.
 type Definitions struct {
 	parsed sync.Map // of *Definition by *schema.Table
 	count  atomic.Int64
 }
 
-// definitionsMax bounds the definitions that are kept; then all are parsed anew.
+// definitionsMax is the maximum number of cached definitions. When it is reached, the cache is cleared.
 const definitionsMax = 10_000
 
-// of is the definition of a container's table.
+// of returns the definition of a container's table.
 func (d *Definitions) of(t *schema.Table) *Definition {
 	if def, ok := d.parsed.Load(t); ok {
 		return def.(*Definition)
@@ -43,7 +43,7 @@ func (d *Definitions) of(t *schema.Table) *Definition {
 	return def
 }
 
-// IndexValues is expr.IndexValues, for the indexes of containers as well.
+// IndexValues extends expr.IndexValues to container indexes.
 func (d *Definitions) IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte,
 	error) {
 	if t.Container == nil {
@@ -62,7 +62,7 @@ func (d *Definitions) IndexValues(t *schema.Table, ix *schema.Index, key, cluste
 	return nil, nil
 }
 
-// IndexOps is expr.IndexOps, for the indexes of containers as well.
+// IndexOps extends expr.IndexOps to container indexes.
 func (d *Definitions) IndexOps(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op,
 	error) {
 	if t.Container == nil {
@@ -76,8 +76,8 @@ func (d *Definitions) IndexOps(t *schema.Table, ix *schema.Index, key, clusterin
 	return ops, err
 }
 
-// Index is what a store has to know of the index of a container's items. It is the same whatever the policy says: a
-// node may know an older one than those who write and read.
+// Index returns the description of a container index for the store. It does not depend on the policy, because a node
+// may know an older policy than the nodes that write and read.
 func (d *Definitions) Index(t *schema.Table, ix *schema.Index) storage.Index {
 	body := t.ByName[schema.ItemBody].ID
 	value := func(r *row.Row, like []byte) []byte {
@@ -93,7 +93,7 @@ func (d *Definitions) Index(t *schema.Table, ix *schema.Index) storage.Index {
 	}}
 }
 
-// timeOf is when an item was changed, in seconds.
+// timeOf returns the modification time of an item in seconds.
 func timeOf(t *schema.Table, r *row.Row) int64 {
 	if cell := r.Cell(t.ByName[schema.ItemTime].ID); cell != nil && len(cell.Value) == 8 {
 		return int64(binary.BigEndian.Uint64(cell.Value)) / 1000

@@ -21,10 +21,11 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Do carries out operations on items of one logical partition, all or none. It returns an error only if it is not known
-// which operation failed, or nothing could be tried: the container is gone, the key is not whole, the batch too large,
-// 429, 503, 408. Failures of operations are in the results. A nil key is taken from the body of the first Create,
-// Upsert or Replace.
+// Do executes operations on items of one logical partition atomically.
+//
+// Failures of operations are in the results. Do returns an error only if nothing was executed or the failed operation
+// is unknown: the container no longer exists, the key is incomplete, the batch is too large, or the status is 429, 503
+// or 408. A nil key is taken from the body of the first Create, Upsert or Replace.
 func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operation, o RequestOptions) (*Results,
 	error) {
 	switch {
@@ -42,11 +43,11 @@ func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operat
 		}
 		size += len(sent[i].Body)
 		if sent[i].Kind != Patch {
-			sent[i].Body = bytes.Clone(sent[i].Body) // results have it
+			sent[i].Body = bytes.Clone(sent[i].Body) // the results refer to it
 		}
 	}
 	if size > ItemBytesMax {
-		return nil, Errorf(413, 0, "Request size is too large: the bodies have %d bytes, at most %d are allowed.", size,
+		return nil, Errorf(413, 0, "Request size is too large: the bodies have %d bytes, the limit is %d.", size,
 			ItemBytesMax)
 	}
 	if bad := e.usable(c, key); bad != nil {
@@ -59,7 +60,7 @@ func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operat
 	return e.results(ctx, c, key, sent, a, where, &o)
 }
 
-// failedAt is the outcome of a batch of so many operations, one of which cannot be tried.
+// failedAt returns the outcome of a batch of n operations whose operation i is invalid.
 func failedAt(n, i int, e *Error) *Results {
 	r := &Results{Of: make([]Result, n), Failed: i}
 	r.Charge = ru.PointRead
@@ -71,8 +72,8 @@ func failedAt(n, i int, e *Error) *Results {
 	return r
 }
 
-// prepare checks an operation as far as it can be without knowing what is stored, and brings its body into the form
-// that is stored, which may share the memory of what was sent. key is that of the request, or is taken from the body.
+// prepare validates an operation as far as possible without the stored item and converts its body to the stored form.
+// The body may share the memory of the request. key is the key of the request, or is set from the body.
 func (c *Container) prepare(op *Operation, key *epk.Key) *Error {
 	switch op.Kind {
 	case Read, Delete:
@@ -94,13 +95,13 @@ func (c *Container) prepare(op *Operation, key *epk.Key) *Error {
 			return bad
 		}
 	default:
-		return Errorf(400, 0, "An item cannot be changed by an operation of kind %d.", op.Kind)
+		return Errorf(400, 0, "Operations of kind %d are not supported for items.", op.Kind)
 	}
 	return checkID(op.ID)
 }
 
-// ParseItem reads the JSON of an item that a client sends, and leaves its system properties out: 400 or 413 for what
-// cannot be one.
+// ParseItem parses an item that a client sends and removes its system properties. It returns 400 or 413 if the item is
+// invalid.
 func ParseItem(body []byte) (document.Value, *Error) {
 	v, err := document.Parse(body, document.Limits{})
 	if err != nil {
@@ -112,28 +113,28 @@ func ParseItem(body []byte) (document.Value, *Error) {
 func checkID(id string) *Error {
 	switch {
 	case id == "":
-		return Errorf(400, 0, "The operation needs the id of an item.")
+		return Errorf(400, 0, "The operation does not specify the id of an item.")
 	case len(id) > IDBytesMax:
-		return Errorf(400, 0, "The id of an item may have %d bytes, not %d.", IDBytesMax, len(id))
+		return Errorf(400, 0, "The id of an item is limited to %d bytes; this one has %d.", IDBytesMax, len(id))
 	}
 	return nil
 }
 
-// take makes an item without system properties the body of an operation, and checks its id and its key.
+// take sets an item without system properties as the body of an operation and validates its ID and key.
 func (c *Container) take(op *Operation, v document.Value, key *epk.Key) *Error {
 	id := v.Get("id")
 	switch {
 	case v.Kind() != document.Object:
-		return Errorf(400, 0, "An item has to be a JSON object.")
+		return Errorf(400, 0, "An item must be a JSON object.")
 	case !id.IsDefined():
 		return Errorf(400, 0, "The input content is invalid because the required properties - 'id; ' - are missing.")
 	case id.Kind() != document.String:
-		return Errorf(400, 0, "The id of an item has to be a string, not %v.", id)
+		return Errorf(400, 0, "The id of an item must be a string, not %v.", id)
 	case op.Kind == Replace && op.ID != "" && op.ID != id.Str():
-		return Errorf(400, 0, "The id of the body is %s, that of the request %s.", strconv.Quote(id.Str()),
+		return Errorf(400, 0, "The id %s in the body does not match the id %s of the request.", strconv.Quote(id.Str()),
 			strconv.Quote(op.ID))
 	}
-	// Items that earlier builds stored under such ids can still be read, replaced and deleted.
+	// Items that earlier builds stored under such IDs can still be read, replaced and deleted.
 	if op.Kind != Replace && strings.ContainsAny(id.Str(), "/\\?#") {
 		return Errorf(400, 0, "The id of an item cannot contain '/', '\\', '?' or '#': %s. Use another id.",
 			strconv.Quote(id.Str()))
@@ -154,7 +155,7 @@ func (c *Container) take(op *Operation, v document.Value, key *epk.Key) *Error {
 	return nil
 }
 
-// decisions hears of a decision, and waits for it.
+// decisions receives the result of a conditional write.
 type decisions chan decided
 
 type decided struct {
@@ -165,7 +166,7 @@ type decided struct {
 // CASDone implements command.CASCompletion.
 func (d decisions) CASDone(decision *command.CASResult, err error) { d <- decided{decision, err} }
 
-// await waits for a decision, which comes at the coordinator's own deadline.
+// await waits for the result, which arrives before the coordinator's deadline.
 func (e *Engine) await(done decisions) decided {
 	d, err := sched.Await(e.opts.Sched, context.Background(), done, 0)
 	if err != nil {
@@ -174,7 +175,7 @@ func (e *Engine) await(done decisions) decided {
 	return d
 }
 
-// staleTime is how long a request is made again because the container has changed under it.
+// staleTime limits the retries of a request whose container has changed concurrently.
 const staleTime = 2 * time.Second
 
 // decide sends a request to the leader of its logical partition.
@@ -196,7 +197,7 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 		d := e.await(done)
 		if errors.Is(d.err, coordinator.ErrStaleSchema) && s.Since(began) < staleTime {
 			if err := s.Sleep(ctx, schemaPause); err != nil {
-				return nil, Where{}, refused(err) // it was not carried out
+				return nil, Where{}, refused(err) // the request was not executed
 			}
 			var err error
 			if c, err = e.newest(c); err != nil {
@@ -222,7 +223,7 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 	}
 }
 
-// results says what came of the operations that were sent.
+// results returns the outcome of the requested operations.
 func (e *Engine) results(ctx context.Context, c *Container, key epk.Key, ops []Operation, a *answer, where Where,
 	options *RequestOptions) (*Results, error) {
 	if a.failed >= 0 && a.failed < len(a.of) {
@@ -265,7 +266,7 @@ func (e *Engine) results(ctx context.Context, c *Container, key epk.Key, ops []O
 	return out, nil
 }
 
-// bodySent is the body that the last of some operations has left behind, nil if they do not say.
+// bodySent returns the body that the last of several operations wrote, or nil if the operations do not contain it.
 func bodySent(ops []Operation) []byte {
 	last := &ops[len(ops)-1]
 	for i := len(ops) - 1; i >= 0; i-- {
@@ -280,20 +281,20 @@ func bodySent(ops []Operation) []byte {
 	return nil
 }
 
-// unread is what a client is told when its operations were carried out and what they returned cannot be read: not what
-// would have it send changes again.
+// unread returns the error for operations that were executed but whose results cannot be read. The error must not make
+// the client repeat its changes.
 func unread(ops []Operation, err error) error {
 	if !slices.ContainsFunc(ops, func(op Operation) bool { return op.Kind != Read }) {
 		return err
 	}
-	return Errorf(408, 0, "The operations were carried out, but the items that they returned could not be read: %v", err)
+	return Errorf(408, 0, "The operations were executed, but the items that they returned could not be read: %v", err)
 }
 
-// fetch reads the body of an item that the answer does not have: it is that of a repeated request, and was large. An
-// item that has changed since is not what the client is to be told.
+// fetch reads the body of an item that is missing from the answer, because the request was repeated and the body is
+// large. It returns an error if the item has changed since.
 func (e *Engine) fetch(ctx context.Context, c *Container, key epk.Key, item *Item, out *Results,
 	o *RequestOptions) error {
-	// What was asked for is done, and paid for.
+	// The operations are done and charged.
 	until := e.opts.Sched.Now().Add(e.opts.ReadTimeout)
 	r, where, err := e.Read(ctx, c, key, item.ID, "", *o)
 	for err != nil && e.awaitBudget(ctx, err, until) {

@@ -21,11 +21,11 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// deaf is a coordinator that decides, with what it is told to answer, and reads nothing.
+// deaf is a coordinator that returns a preset decision and rejects reads.
 type deaf struct {
 	topology *topology.Snapshot
 	answer   answer
-	// reads counts those that it refused, the first busy of them for want of budget.
+	// reads counts the rejected reads. The first busy reads fail for lack of request units.
 	reads, busy int
 }
 
@@ -45,8 +45,8 @@ func (d *deaf) Topology() *topology.Snapshot { return d.topology }
 
 func (d *deaf) Spend(uint32, token.Token, []byte, fairshare.Principal, ru.Units) {}
 
-// TestWhatIsDoneIsNotRefused proves that a client whose operations were carried out is not told an error that would
-// have it send them again, when the answer of a repeated request has no bodies and they cannot be read.
+// TestWhatIsDoneIsNotRefused checks that a client does not receive a retryable error for executed operations. The
+// answer of the repeated request contains no bodies, and they cannot be read.
 func TestWhatIsDoneIsNotRefused(t *testing.T) {
 	d, bad := ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/k"]}}`))
 	if bad != nil {

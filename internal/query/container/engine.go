@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Coordinator sends commands to the partitions; *coordinator.Coordinator is one.
+// Coordinator sends commands to the partitions. *coordinator.Coordinator implements it.
 type Coordinator interface {
 	Read(ctx context.Context, q *command.Read, v command.Visitor) error
 	ConditionalWrite(ctx context.Context, cond *command.Conditional, o coordinator.WriteOptions,
@@ -30,70 +30,74 @@ type Coordinator interface {
 	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
-// Store makes changes of the schema durable and known; *schemachange.Changer is one. See ddl.Store.
+// Store makes schema changes durable and distributes them. *schemachange.Changer implements it. See ddl.Store.
 type Store interface {
 	Apply(ctx context.Context, c schema.Change, role string) (*schema.Schema, []schema.Event, error)
 }
 
-// Options of an Engine. Catalog, Coordinator and Store are needed.
+// Options configures an Engine. Catalog, Coordinator and Store are required.
 type Options struct {
 	Catalog     *catalog.Catalog
 	Coordinator Coordinator
 	Store       Store
-	// Definitions keeps what was parsed; a new one if nil.
+	// Definitions caches parsed definitions. If it is nil, the engine creates a new cache.
 	Definitions *Definitions
-	// Sched is how the engine waits: nil, but for simulations.
+	// Sched is the scheduler of a simulation, or nil.
 	Sched *sched.Scheduler
-	// Building reports whether an index is not complete; nil: none is. Indexes reports whether the cluster's nodes know
-	// indexes of items, see IndexLevel; nil: they do.
+	// Building reports whether an index is incomplete. If it is nil, all indexes are complete. Indexes reports whether
+	// all nodes of the cluster support item indexes (see IndexLevel). If it is nil, they do.
 	Building func(*schema.Index) bool
 	Indexes  func() bool
-	// Level is the feature level by which the nodes of the cluster write; nil: feature.Newest.
+	// Level returns the feature level at which the cluster's nodes write. It defaults to feature.Newest.
 	Level func() feature.Level
-	// Progress is how far an index is built that is not complete, in percent, as far as this node knows; nil: 0.
+	// Progress returns the build progress of an incomplete index in percent, as far as this node knows. It defaults to
+	// 0.
 	Progress func(*schema.Index) int
-	// Restoring reports whether a table is being restored from a backup, so that some of its items are missing; nil:
-	// none is.
+	// Restoring reports whether a table is being restored from a backup, so that some of its items are missing. If it
+	// is nil, no table is being restored.
 	Restoring func(*schema.Table) bool
-	// Newest returns when the schema of this node has every change that was acknowledged before the call, on whatever
-	// node, or an error; nil: it always has.
+	// Newest waits until this node's schema contains every change that any node acknowledged before the call. If it is
+	// nil, the schema is always current.
 	Newest func(ctx context.Context) error
-	// Sizes are those of the physical partitions of a table, by id; nil: none are known.
+	// Sizes returns the sizes of a table's physical partitions by partition ID. If it is nil, no sizes are known.
 	Sizes func(ctx context.Context, table uint32) map[topology.PartitionID]Size
-	// Now is the clock; Sched.Wall if nil.
+	// Now is the clock. It defaults to Sched.Wall.
 	Now func() time.Time
-	// ReadTimeout is how long a read is repeated because what was read could not be confirmed; 5 s if 0.
+	// ReadTimeout limits the retries of a read whose result could not be confirmed. It defaults to 5 s.
 	ReadTimeout time.Duration
-	// QueryTime is how long one page of a query may take, 5 s if 0, PageBytesMax how large it may be, 4 MiB if 0.
+	// QueryTime limits the execution of a query page and defaults to 5 s. PageBytesMax limits its size and defaults to
+	// 4 MiB.
 	QueryTime    time.Duration
 	PageBytesMax int
-	// Memory is what evaluations share, nil for no bound. Slots bound how many run at the same time; nil: any number.
+	// Memory is the memory pool of evaluations; nil means unlimited. Slots limits concurrent evaluations; nil means
+	// unlimited.
 	Memory *meter.Pool
 	Slots  *fairshare.Slots
-	// FoldsNever has queries evaluated by the node that is asked alone, over items that the replicas pass on.
+	// FoldsNever disables aggregation pushdown: the coordinating node evaluates queries over items that replicas
+	// return.
 	FoldsNever bool
-	// SortFreely allows queries to sort by several properties without a composite index of them.
+	// SortFreely allows queries to sort by several properties without a composite index.
 	SortFreely bool
 }
 
-// IndexLevel is the feature level from which on items are indexed.
+// IndexLevel is the feature level from which items are indexed.
 const IndexLevel = 4
 
-// Engine is what all clients of containers share on a node. It is safe for concurrent use.
+// Engine serves all container clients of a node. It is safe for concurrent use.
 type Engine struct {
 	opts Options
 
 	runner atomic.Pointer[Runner]
 	shown  atomic.Pointer[shown]
 	lsns   sequences
-	// queries are those of folds.
+	// queries caches compiled queries for pushdown.
 	queries queries
-	// names are those of tableByID, of tableName by uint32, so many.
+	// names caches the results of tableByID: tableName by uint32. nameCount counts its entries.
 	names     sync.Map
 	nameCount atomic.Int64
 }
 
-// New makes an engine.
+// New returns an engine.
 func New(o Options) *Engine {
 	if o.Building == nil {
 		o.Building = func(*schema.Index) bool { return false }
@@ -128,11 +132,11 @@ func New(o Options) *Engine {
 	return &Engine{opts: o}
 }
 
-// newestWait bounds the wait for the newest schema before a client is told that something is not there.
+// newestWait limits the wait for the newest schema before the engine reports that a resource does not exist.
 const newestWait = time.Second
 
 // Renewed waits until this node knows every database and container whose creation was acknowledged before the call. It
-// reports false where none can be new: nothing was to be waited for, or nobody answered within a second.
+// returns false if the schema cannot have changed or no node answered within a second.
 func (e *Engine) Renewed(ctx context.Context) bool {
 	if e.opts.Newest == nil {
 		return false

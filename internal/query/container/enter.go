@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// enter notes the entries of an item that was changed in the index of items, and returns how many have to be written.
-// Those that the item had before are there, as nobody removes one that is true; but not as long as the index is being
-// built.
+// enter computes the index entries of a changed item and returns the number of entries to write. Entries of the
+// previous version exist already, because only false entries are removed. While the index is being built, all entries
+// must be written.
 func (t *Transaction) enter(s *state) int {
 	ix := t.c.table.DocumentIndex()
 	if ix == nil {
@@ -23,7 +23,7 @@ func (t *Transaction) enter(s *state) int {
 	return len(s.missing())
 }
 
-// missing are the values of the entries that the store does not have of an item that was changed.
+// missing returns the entry values of a changed item that the store does not contain yet.
 func (s *state) missing() (out [][]byte) {
 	for _, v := range s.entered {
 		if _, there := slices.BinarySearchFunc(s.there, v, bytes.Compare); !there {

@@ -9,31 +9,31 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// The value of an entry is the text of a path (/a/"b c"/[]), pathEnd, and the form of what the item has there. So the
-// entries of a path are together, in the order of their values. Those of a composite index have its text in the place
-// of a path, and the forms of its properties, each with its end. An item with too many values has one entry instead,
-// largeEntry: it is a candidate for every query.
+// The value of an entry consists of a path's text (/a/"b c"/[]), pathEnd, and the form of the item's value. Entries of
+// a path are therefore adjacent and in value order. A composite index has its own text in place of the path, followed
+// by the terminated form of each property. An item with too many values has a single entry, largeEntry, which makes it
+// a candidate for every query.
 const (
-	// pathEnd is below any byte of a path's text.
+	// pathEnd is less than any byte of a path's text.
 	pathEnd = 1
-	// entriesMax is how many entries an item may have, values that it has several times counted, and those of composite
-	// indexes not.
+	// entriesMax is the maximum number of entries of an item. Repeated values are counted; composite index entries are
+	// not.
 	entriesMax = 1000
-	// largeEntry is the value of the one entry of an item that would have more.
+	// largeEntry is the value of the only entry of an item that exceeds entriesMax.
 	largeEntry = "\x02"
 )
 
-// entries collects the values of the entries of an item. Its memory is used again.
+// entries collects the entry values of an item. Its memory is reused.
 type entries struct {
 	policy *IndexingPolicy
 	path   []byte
 	arena  []byte
 	ends   []int
-	// all says that there is no bound; large that it was reached.
+	// all removes the limit. large reports that the limit was reached.
 	all, large bool
 }
 
-// add adds an entry of the path at hand.
+// add adds an entry for the current path.
 func (e *entries) add(v document.Value) {
 	if len(e.ends) == entriesMax && !e.all {
 		e.large = true
@@ -44,7 +44,8 @@ func (e *entries) add(v document.Value) {
 	e.ends = append(e.ends, len(e.arena))
 }
 
-// walk adds the entries of what is in v, at the path at hand, of which r is the rule. in is what holds without one.
+// walk adds the entries of v at the current path, to which rule r applies. in reports whether v is indexed if r does
+// not decide.
 func (e *entries) walk(v document.Value, r *rule, in bool) {
 	if e.large || r == nil && !in {
 		return
@@ -75,7 +76,7 @@ func (e *entries) step(s document.Step, v document.Value, r *rule, in bool) {
 	e.path = e.path[:end]
 }
 
-// of returns the values of the entries of an item, in order, each once. They share memory.
+// of returns the distinct entry values of an item in order. They share memory.
 func (e *entries) of(body []byte, ts int64) [][]byte {
 	p := e.policy
 	if p.None {
@@ -91,7 +92,7 @@ func (e *entries) of(body []byte, ts int64) [][]byte {
 	if e.large {
 		return [][]byte{[]byte(largeEntry)}
 	}
-	for _, c := range p.composites { // beyond the bound
+	for _, c := range p.composites { // not limited by entriesMax
 		e.arena = appendComposite(append(e.arena, c.text...), c.paths, body, ts)
 		e.ends = append(e.ends, len(e.arena))
 	}
@@ -106,12 +107,12 @@ func (e *entries) of(body []byte, ts int64) [][]byte {
 // everyPath is the policy that includes all paths.
 var everyPath = IndexingPolicy{root: rule{below: included}}
 
-// hasEntry reports whether an item has a value of an entry, by whatever policy it was entered.
+// hasEntry reports whether an item has an entry value under any policy.
 func hasEntry(body []byte, ts int64, value []byte) bool {
 	if end := bytes.IndexByte(value, pathEnd); end > 0 && !bytes.Contains(value[:end], []byte("/[]")) {
 		return bytes.Equal(valueAt(body, ts, value), value)
 	}
-	// What is in arrays is looked for among all there is.
+	// A value in an array can be anywhere: compare it with all entries.
 	e := entries{policy: &everyPath, all: string(value) != largeEntry}
 	values := e.of(body, ts)
 	if !e.all {
@@ -121,8 +122,8 @@ func hasEntry(body []byte, ts int64, value []byte) bool {
 	return there
 }
 
-// valueAt returns the value of the entry that an item has of the same path, or in the same composite index, as another
-// entry, nil if it has none: of a path that leads through no array, of which it has one at most.
+// valueAt returns the item's entry value for the path or composite index of another entry, or nil if it has none. The
+// path must not lead through an array, so that the item has at most one such value.
 func valueAt(body []byte, ts int64, like []byte) []byte {
 	end := bytes.IndexByte(like, pathEnd)
 	if end < 0 {

@@ -15,35 +15,35 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Error is why something was not done, as clients of containers are told.
+// Error is a failure that is reported to container clients.
 type Error struct {
-	// Status is one of HTTP, SubStatus of Cosmos DB, 0 if there is none.
+	// Status is an HTTP status. SubStatus is a Cosmos DB sub-status. SubStatus may be 0.
 	Status, SubStatus int
-	// Code is the word of the status: NotFound, Conflict, PreconditionFailed and so on.
+	// Code is the name of the status, such as NotFound, Conflict or PreconditionFailed.
 	Code, Message string
-	// RetryAfter is how long to wait before the request is sent again, 0 where that is of no use.
+	// RetryAfter is the delay before the client should retry, or 0 if a retry is pointless.
 	RetryAfter time.Duration
-	// Charge is what finding it out has cost.
+	// Charge is the cost of the failed request.
 	Charge ru.Units
-	// Cause is the error of the house that it tells of, nil where it is of containers alone.
+	// Cause is the underlying error of another package, or nil.
 	Cause error
 }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
 
-// The sub-statuses.
+// Sub-statuses of Cosmos DB.
 const (
-	SubKeyMismatch  = 1001 // of 400: the partition key of the body is another one
-	SubNotServable  = 1004 // of 400: the query needs a partition key or leave to cross partitions
-	SubOtherRID     = 1024 // of 400: the container was dropped and made again
-	SubRangeGone    = 1002 // of 410
-	SubOwnerMissing = 1003 // of 404: what the resource would be in is not there
+	SubKeyMismatch  = 1001 // of 400: the body has a different partition key
+	SubNotServable  = 1004 // of 400: the query needs a partition key or permission to read across partitions
+	SubOtherRID     = 1024 // of 400: the container was dropped and re-created
+	SubRangeGone    = 1002 // of 410: the physical partition no longer exists
+	SubOwnerMissing = 1003 // of 404: the parent resource does not exist
 	SubFull         = 1014 // of 403: the logical partition is full
-	SubThroughput   = 3200 // of 429
+	SubThroughput   = 3200 // of 429: the throughput is exceeded
 )
 
-// codes are the words of statuses.
+// codes maps a status to its name.
 var codes = map[int]string{
 	304: "NotModified", 400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
 	408: "RequestTimeout", 409: "Conflict", 410: "Gone", 412: "PreconditionFailed", 413: "RequestEntityTooLarge",
@@ -54,12 +54,12 @@ var codes = map[int]string{
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Errorf makes an error of a status.
+// Errorf returns an error with a status, a sub-status and a formatted message.
 func Errorf(status, sub int, format string, args ...any) *Error {
 	return &Error{Status: status, SubStatus: sub, Code: codes[status], Message: fmt.Sprintf(format, args...)}
 }
 
-// StatusOf is the status of an error of this package, 500 for any other one.
+// StatusOf returns the status of an error of this package, or 500 for any other error.
 func StatusOf(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status
@@ -67,7 +67,7 @@ func StatusOf(err error) int {
 	return 500
 }
 
-// refused is what a client is told of an error of the house.
+// refused converts an error of another package to a client error.
 func refused(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

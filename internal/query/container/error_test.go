@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// TestRefused proves which status and sub-status clients are told for the errors of the house.
+// TestRefused checks the status and sub-status that clients receive for errors of other packages.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		err         error
@@ -24,7 +24,7 @@ func TestRefused(t *testing.T) {
 		{&dberr.Overloaded{}, 503, 0},
 		{&dberr.Unavailable{}, 503, 0},
 		{coordinator.ErrRepeat, 503, 0},
-		{coordinator.ErrStaleSchema, 503, 0}, // nothing was done
+		{coordinator.ErrStaleSchema, 503, 0}, // the request was not executed
 		{&dberr.WriteTimeout{}, 408, 0},
 		{context.DeadlineExceeded, 408, 0},
 		{coordinator.ErrUnknownTable, 404, SubOwnerMissing},
@@ -44,8 +44,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNames proves that ids which CQL takes keep their names, that others get different ones that it takes, and which
-// ids are refused.
+// TestNames checks that IDs that are valid in CQL keep their names and that other valid IDs get distinct CQL names. It
+// also checks which IDs are rejected.
 func TestNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, id := range []string{"food", "Food", "my-db", "my_db", "my.db", "é", "system", "System_x", "a b",
@@ -69,8 +69,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestDefinitions proves what is taken as the definition of a container, what is added to it and echoed, and what is
-// refused.
+// TestDefinitions checks which container definitions are accepted, which defaults are added and returned, and which
+// definitions are rejected.
 func TestDefinitions(t *testing.T) {
 	d, e := ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/a/\"b c\""],"kind":"Hash","version":2},
 		"_rid":"x","defaultTtl":-1,"other":[{"x":1}],"computedProperties":[],"indexingPolicy":{"excludedPaths":[{"path":"/*"}]}}`))

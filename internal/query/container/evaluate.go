@@ -13,28 +13,29 @@ import (
 )
 
 const (
-	// evaluationParts is the part of the memory for evaluations that one of them may hold.
+	// evaluationParts divides the evaluation memory: one evaluation may hold up to 1/evaluationParts of it.
 	evaluationParts = 2
-	// pauseSteps is after how much work beyond its allowance a page of a query that streams ends: a second of it.
+	// pauseSteps is the work beyond the allowance after which a page of a streaming query ends. It takes about a
+	// second.
 	pauseSteps = 30_000_000
-	// latchedSteps is the work of a condition, which is evaluated while other writes of its logical partition wait.
+	// latchedSteps limits the work of a condition. While it is evaluated, other writes of the logical partition wait.
 	latchedSteps = 5_000_000
 )
 
-// Evaluation returns the meter of an evaluation for a client; the caller closes it. It has no deadline.
+// Evaluation returns the meter of an evaluation for a client. The caller must close it. It has no deadline.
 func (e *Engine) Evaluation(ctx context.Context, who fairshare.Principal) *meter.Meter {
 	return meter.New(ctx, e.evaluation(who))
 }
 
 const (
-	// compiledBytes is how many bytes of memory each byte of a query's text takes when the query is compiled and while
-	// it runs. A text of up to compiledFree bytes is not counted.
+	// compiledBytes is the memory that a compiled or running query takes per byte of its text. Texts of up to
+	// compiledFree bytes are not counted.
 	compiledBytes = 64
 	compiledFree  = 2 << 10
 )
 
-// Compiling reserves the memory of a query that is compiled, until release is called. The longest texts take half of
-// the memory for evaluations, so that one of them can always be compiled.
+// Compiling reserves memory for a query that is being compiled, until release is called. The longest text takes half
+// of the evaluation memory, so one such query can always be compiled.
 func (e *Engine) Compiling(text string) (release func(), err error) {
 	pool := e.opts.Memory
 	if pool == nil || len(text) <= compiledFree {
@@ -42,8 +43,8 @@ func (e *Engine) Compiling(text string) (release func(), err error) {
 	}
 	n := min(compiledBytes*int64(len(text)), pool.Max()/evaluationParts)
 	if !pool.Take(n) {
-		return nil, refused(&dberr.Overloaded{Message: "The node runs too many long queries: try again later, or send a " +
-			"shorter text"})
+		return nil, refused(&dberr.Overloaded{Message: "The node is executing too many long queries. Retry later, or send a " +
+			"shorter query"})
 	}
 	return func() { pool.Give(n) }, nil
 }
@@ -56,8 +57,8 @@ func (e *Engine) evaluation(who fairshare.Principal) meter.Limits {
 	return l
 }
 
-// evaluate begins the evaluation of a page. A page of what streams ends early after QueryTime; if an item alone takes
-// longer, it is refused after twice the time. Others have as long as their context.
+// evaluate starts the evaluation of a page. A page of a streaming query ends after QueryTime. If a single item takes
+// more than twice that time, the query fails. Other queries are limited only by their context.
 func (x *pageScan) evaluate(ctx context.Context) *meter.Meter {
 	l := x.e.evaluation(x.request.Claimant)
 	l.Clock = x.e.opts.Sched.Now
@@ -69,18 +70,18 @@ func (x *pageScan) evaluate(ctx context.Context) *meter.Meter {
 	return x.meter
 }
 
-// latched is the meter of an evaluation under the latch of a logical partition: it never waits for a slot.
+// latched returns the meter of an evaluation under the latch of a logical partition. It never waits for a slot.
 func (e *Engine) latched(ctx context.Context, steps int64) *meter.Meter {
 	l := e.evaluation(fairshare.Principal{})
 	l.Slots, l.Steps = nil, steps
 	return meter.New(ctx, l)
 }
 
-// evaluated is the price of the work that an evaluation has done beyond its allowance.
+// evaluated returns the charge for the work that an evaluation has done beyond its allowance.
 func evaluated(m *meter.Meter) ru.Units { return ru.Evaluation(m.Excess()) }
 
-// spend takes the price of the work since the last call from the balance of the partition that the scan has come to.
-// The charge of the page has all of it.
+// spend deducts the charge for evaluation since the last call from the balance of the current partition. The charge of
+// the page includes all of it.
 func (x *pageScan) spend() {
 	price := evaluated(x.meter)
 	if price <= x.spent || x.last == nil {
@@ -96,7 +97,7 @@ func (x *pageScan) spend() {
 	x.spent = price
 }
 
-// tired reports whether a page of what streams is to end: it has taken its time, or has done much work.
+// tired reports whether a page of a streaming query must end, because its time or its work limit is reached.
 func (x *pageScan) tired(items int) bool {
 	return x.meter.Excess() > pauseSteps || items%chunkRowsLeast == 0 && x.e.opts.Sched.Now().After(x.until)
 }

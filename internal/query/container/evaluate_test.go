@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// TestCompiling proves that the texts of queries that run take memory of the pool until they are released, that the
-// longest one can always be compiled by itself, and that short ones take none.
+// TestCompiling checks that texts of running queries reserve memory until they are released, that the longest text can
+// always be compiled alone, and that short texts reserve no memory.
 func TestCompiling(t *testing.T) {
 	pool := meter.NewPool(1 << 20)
 	e := New(Options{Memory: pool})

@@ -8,10 +8,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// feedItemsMax is how many items a page of a feed has at most, if the client does not say.
+// feedItemsMax is the default number of items of a feed page.
 const feedItemsMax = 1000
 
-// Feed reads one page of all items of a scope. Items of a logical partition are in the order of their ids.
+// Feed reads one page of all items of a scope. The items of a logical partition are sorted by ID.
 func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation string, maxItems int,
 	o RequestOptions) (*Page, error) {
 	from, bad := c.placeIn(continuation)
@@ -59,14 +59,14 @@ func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation s
 	return page, nil
 }
 
-// failed is the error of a scan, with what it has cost.
+// failed returns the error of a scan with its charge.
 func (e *Engine) failed(err error, x *scan) *Error {
 	bad := refused(err)
 	bad.Charge = x.charge
 	return bad
 }
 
-// whereOf says where a scan was: at its last item, or where its scope begins.
+// whereOf returns the position of a scan: its last item, or the beginning of its scope.
 func (e *Engine) whereOf(c *Container, s *Scope, x *scan) Where {
 	w := Where{Charge: x.charge, Range: s.Range}
 	snapshot := e.opts.Coordinator.Topology()
@@ -86,12 +86,12 @@ func (e *Engine) whereOf(c *Container, s *Scope, x *scan) Where {
 	return w
 }
 
-// partitionOf finds a physical partition by the id that clients have of it.
+// partitionOf finds a physical partition by its client-visible ID.
 func (e *Engine) partitionOf(c *Container, id string) (*topology.Partition, error) {
 	for _, p := range e.opts.Coordinator.Topology().Partitions(c.table.ID) {
 		if rangeID(p.ID, p.Epoch) == id {
 			return p, nil
 		}
 	}
-	return nil, Errorf(410, SubRangeGone, "The partition key range %s is gone: it was split, or merged with another.", id)
+	return nil, Errorf(410, SubRangeGone, "The partition key range %s no longer exists: it was split or merged.", id)
 }

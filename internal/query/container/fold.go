@@ -11,56 +11,56 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// A page of a query is evaluated where its items are, as far as that saves anything: its reads offer a fold to the
-// replicas, which return what a part of the query has made of many items (sql.Query.Part) instead of the items. The
-// parts are merged here, in the order of places, beside items of replicas that have passed those on. Continuations are
-// made of places and values, so nothing in them tells how a page was evaluated.
+// Aggregation pushdown evaluates a query page on the replicas if that reduces the amount of data. Reads carry a fold,
+// and the replicas return the partial result of many items (sql.Query.Part) in place of the items. The coordinating
+// node merges the partial results in place order with items that other replicas have returned. Continuations consist
+// of places and values and are therefore independent of pushdown.
 
-// itemsFold is the first byte of the program of a fold of items, and foldVersion its second.
+// itemsFold is the first byte of an item fold program. foldVersion is the second byte.
 const (
 	itemsFold   = 0x10
 	foldVersion = 1
-	// FirstFold and LastFold bound the first bytes of the programs of folds that Engine carries out.
+	// FirstFold and LastFold are the bounds of the first byte of fold programs that Engine executes.
 	FirstFold = itemsFold
 	LastFold  = 0x1f
 )
 
 const (
-	// foldRowsFirst is how many items the first fold of a scan looks at, and each later one twice as many, up to
+	// foldRowsFirst is the number of items of a scan's first fold. Each later fold reads twice as many, up to
 	// foldRowsMost.
 	foldRowsFirst = 500
 	foldRowsMost  = 8000
-	// foldPays is how many times smaller than the items parts have to be, where they have more than foldSmall bytes,
-	// and how many times fewer than them the results of what streams.
+	// foldPays is the minimum ratio of the items' size to the partial result's size if the latter exceeds foldSmall
+	// bytes. For streaming queries it is the minimum ratio of items to results.
 	foldPays  = 4
 	foldSmall = 1 << 10
-	// foldTextMax is up to which length, with its parameters, a query is folded: to compile a longer one for each read
-	// takes more than it saves.
+	// foldTextMax is the maximum length of a query and its parameters for pushdown. Compiling a longer query for each
+	// read costs more than it saves.
 	foldTextMax = 32 << 10
 )
 
-// folded is what a replica has made of items.
+// folded is the partial result that a replica has computed from items.
 type folded struct {
-	// before is how many of the rows of a scan are before them.
+	// before is the number of the scan's rows that precede these items.
 	before int
-	place  string // of the last item, or behind it
+	place  string // of or after the last item
 	part   []byte
-	items  int64 // how many they were, and the bytes of their bodies
+	items  int64 // the number of items, and the bytes of their bodies
 	bytes  int64
 }
 
-// folder offers folds of a query with the reads of one page.
+// folder adds pushdown to the reads of a page.
 type folder struct {
 	q   *sql.Query
 	r   *QueryRequest
 	run *sql.Run
 	c   *Container
-	// rows is how many items the next one may look at. off says that folds do not pay, or failed.
+	// rows is the number of items for the next fold. off reports that pushdown is inefficient or failed.
 	rows int
 	off  bool
 }
 
-// newFolder returns what offers the folds of a page, nil where it is better not to.
+// newFolder returns the folder of a page, or nil if pushdown is not useful.
 func newFolder(c *Container, q *sql.Query, r *QueryRequest, run *sql.Run) *folder {
 	size := len(r.Text) + len(r.Continuation)
 	for _, p := range r.Parameters {
@@ -72,8 +72,8 @@ func newFolder(c *Container, q *sql.Query, r *QueryRequest, run *sql.Run) *folde
 	return &folder{q: q, r: r, run: run, c: c, rows: foldRowsFirst}
 }
 
-// offer is the fold of the next read of a scan, which goes on with a page, nil for none. What streams has to have shown
-// first that it leaves most of the items out.
+// offer returns the fold for the next read of a scan that continues a page, or nil. A streaming query uses pushdown
+// only after it has filtered out most items.
 func (f *folder) offer(w *within, page *Page) *command.Pushdown {
 	if f == nil || f.off {
 		return nil
@@ -101,7 +101,7 @@ func (f *folder) offer(w *within, page *Page) *command.Pushdown {
 	return &command.Pushdown{Program: out, Rows: f.rows}
 }
 
-// foldRequest is what travels to a replica.
+// foldRequest is the encoded request to a replica.
 type foldRequest struct {
 	revision     uint64
 	text         string
@@ -110,17 +110,17 @@ type foldRequest struct {
 	page         int
 	now          time.Time
 	within       within
-	// query is the part of the program that says which query it is, without the page.
+	// query is the part of the program that identifies the query, without the page.
 	query string
 }
 
-// decodeFold reads what offer wrote; byte slices are views.
+// decodeFold decodes the output of offer. Byte slices refer to src.
 func decodeFold(src []byte) (q foldRequest, err error) {
 	r := codec.NewReader(src, errMalformed)
 	if r.Byte() != itemsFold || r.Byte() != foldVersion {
 		return q, errMalformed
 	}
-	if err := passFields(&r, "a fold of a container"); err != nil {
+	if err := passFields(&r, "a container fold"); err != nil {
 		return q, err
 	}
 	q.revision = r.Uint()
@@ -139,7 +139,7 @@ func decodeFold(src []byte) (q foldRequest, err error) {
 	return q, r.End()
 }
 
-// The result of a fold is the number of items, that of the bytes of their bodies, and the part.
+// The result of a fold consists of the number of items, the size of their bodies, and the partial result.
 
 func appendFolded(items, bytes int64, part []byte) []byte {
 	w := make(codec.Writer, 0, len(part)+20)
@@ -186,7 +186,8 @@ func (x *scan) offered() {
 	}
 }
 
-// heed learns of a read with a fold whether more of them pay. It returns false if the read has to be sent without.
+// heed decides after a read with a fold whether further pushdown is useful. It returns false if the read must be
+// repeated without a fold.
 func (x *scan) heed() bool {
 	if x.q.Pushdown == nil {
 		return true
@@ -204,7 +205,7 @@ func (x *scan) heed() bool {
 	return true
 }
 
-// rowOf is a fold as a row of a query's source.
+// row returns a partial result as a row of a query's source.
 func (f *folded) row(m *QueryMetrics, indexed bool) sql.Row {
 	m.RetrievedCount, m.RetrievedBytes = m.RetrievedCount+f.items, m.RetrievedBytes+f.bytes
 	m.FoldedCount += f.items

@@ -16,19 +16,20 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// queries are compiled queries by their texts and parameters: one page takes several folds.
+// queries caches compiled queries by text and parameters, because one page takes several folds.
 type queries struct {
 	mu sync.Mutex
 	of map[string]*sql.Query
 }
 
-// queriesMax is how many queries are kept, of texts of up to queryTextMax bytes; then all are compiled anew.
+// queriesMax is the maximum number of cached queries with texts of up to queryTextMax bytes. When it is reached, the
+// cache is cleared.
 const (
 	queriesMax   = 200
 	queryTextMax = 8 << 10
 )
 
-// find returns the query of a fold, compiled.
+// find returns the compiled query of a fold.
 func (s *queries) find(r *foldRequest) (*sql.Query, error) {
 	s.mu.Lock()
 	q := s.of[r.query]
@@ -52,25 +53,26 @@ func (s *queries) find(r *foldRequest) (*sql.Query, error) {
 	return q, nil
 }
 
-// fold evaluates a part of a query over the rows of a read. It is a partition.Fold.
+// fold evaluates a part of a query over the rows of a read. It implements partition.Fold.
 type fold struct {
 	c       *Container
 	request foldRequest
 	q       *sql.Query
 	part    *sql.Collector
 	columns columns
-	// sorted says that items come in the order of results, and bare that the query needs them as they were sent.
+	// sorted reports that items arrive in result order. bare reports that the query reads the items without system
+	// properties.
 	sorted, bare bool
-	// placed says that places are of interest.
+	// placed reports that the query uses places.
 	placed bool
 
 	meter *meter.Meter
-	// release returns the memory of the query.
+	// release releases the query's memory.
 	release      func()
 	at           place
 	items, bytes int64
 	buffer       []byte
-	text         []byte // of the place
+	text         []byte // the encoded place
 }
 
 // Fold implements partition.Folds.
@@ -166,8 +168,8 @@ func (f *fold) Close() {
 	f.release()
 }
 
-// foldSteps is how much work beyond its allowance a fold does: then the items are passed on, and evaluated by the node
-// that was asked.
+// foldSteps limits the work of a fold beyond its allowance. Above it, the replica returns the items and the
+// coordinating node evaluates them.
 const foldSteps = 5_000_000
 
 // Result implements partition.Fold.
@@ -178,7 +180,7 @@ func (f *fold) Result() ([]byte, error) {
 	return appendFolded(f.items, f.bytes, f.part.Partial()), nil
 }
 
-// itemOf is the item of a row as a query needs it: as clients see it, in buffer, or as it was sent.
+// itemOf returns the item of a row for a query: as clients see it (using buffer), or in the form in which it was sent.
 func (x *pageScan) itemOf(s *scanned) document.Value {
 	if x.bare {
 		return document.View(s.body)

@@ -9,13 +9,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/epk"
 )
 
-// keyBytesMax bounds the values of a partition key together, in bytes.
+// keyBytesMax is the maximum total size of partition key values in bytes.
 const keyBytesMax = epk.ValueBytesMax
 
-// keyRoom is what most partition keys take, in bytes.
+// keyRoom is a size in bytes that is sufficient for most partition keys.
 const keyRoom = 64
 
-// valueOf is a JSON value as one of a partition key: an object and an array count as none.
+// valueOf converts a JSON value to a partition key value. Objects and arrays count as missing.
 func valueOf(v document.Value) epk.Value {
 	switch v.Kind() {
 	case document.Null:
@@ -30,7 +30,7 @@ func valueOf(v document.Value) epk.Value {
 	return epk.Value{}
 }
 
-// jsonOf is a value of a partition key as items have it; Undefined if they may have one or another.
+// jsonOf returns the item value of a partition key value, or Undefined if several item values are possible.
 func jsonOf(v epk.Value) document.Value {
 	switch v.Kind {
 	case epk.Null:
@@ -45,12 +45,12 @@ func jsonOf(v epk.Value) document.Value {
 	return document.Value{}
 }
 
-// ParseKey reads the partition key header: a JSON array. One that has fewer elements than the container has paths is a
-// prefix; one with more is refused (400).
+// ParseKey parses the partition key header, a JSON array. An array with fewer elements than the container's paths is a
+// prefix. An array with more elements is rejected (400).
 func (c *Container) ParseKey(header string) (epk.Key, error) {
 	v, err := document.Parse([]byte(header), document.Limits{Size: 8 * keyBytesMax})
 	if err != nil || v.Kind() != document.Array {
-		return nil, Errorf(400, 0, "The partition key has to be a JSON array, as in [\"a\"], not %s.",
+		return nil, Errorf(400, 0, "The partition key must be a JSON array, as in [\"a\"], not %s.",
 			strconv.Quote(header))
 	}
 	key := epk.Key{}
@@ -64,19 +64,19 @@ func (c *Container) ParseKey(header string) (epk.Key, error) {
 	return key, checkKey(key)
 }
 
-// checkKey refuses a key that is too long.
+// checkKey rejects a key that is too long.
 func checkKey(key epk.Key) error {
 	size := 0
 	for _, v := range key {
 		size += len(v.Text)
 	}
 	if size > keyBytesMax {
-		return Errorf(400, 0, "The partition key has %d bytes, at most %d are allowed.", size, keyBytesMax)
+		return Errorf(400, 0, "The partition key has %d bytes, the limit is %d.", size, keyBytesMax)
 	}
 	return nil
 }
 
-// KeyOf takes the partition key from the JSON of an item.
+// KeyOf extracts the partition key from the JSON of an item.
 func (c *Container) KeyOf(body []byte) (epk.Key, error) {
 	v, err := document.Parse(body, document.Limits{})
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Container) KeyOf(body []byte) (epk.Key, error) {
 	return key, checkKey(key)
 }
 
-// keyOf takes the partition key from an item.
+// keyOf extracts the partition key from an item.
 func (d *Definition) keyOf(v document.Value) epk.Key {
 	key := make(epk.Key, len(d.keyPaths))
 	for i, p := range d.keyPaths {
@@ -95,7 +95,7 @@ func (d *Definition) keyOf(v document.Value) epk.Key {
 	return key
 }
 
-// usable refuses to touch the items of a container while it is being restored, and a key that is a prefix.
+// usable rejects access to a container that is being restored, and a key that is a prefix.
 func (e *Engine) usable(c *Container, key epk.Key) *Error {
 	if bad := e.restored(c); bad != nil {
 		return bad
@@ -103,21 +103,21 @@ func (e *Engine) usable(c *Container, key epk.Key) *Error {
 	return c.whole(key)
 }
 
-// restored refuses to touch the items of a container that is being restored: some are not there yet, and one of those
-// may have the values of a unique key that a client wants to write.
+// restored rejects access to a container that is being restored. Some of its items are still missing, and one of them
+// may hold the unique key values that a client wants to write.
 func (e *Engine) restored(c *Container) *Error {
 	if !e.opts.Restoring(c.table) {
 		return nil
 	}
-	return Errorf(503, 0, "The items of container %s cannot be used: it is being restored from a backup. Try again when "+
-		"the restore has ended.", strconv.Quote(c.ID))
+	return Errorf(503, 0, "The items of container %s are not available: the container is being restored from a backup. "+
+		"Retry when the restore has finished.", strconv.Quote(c.ID))
 }
 
-// whole refuses a key that is a prefix.
+// whole rejects a key that is a prefix.
 func (c *Container) whole(key epk.Key) *Error {
 	if len(key) == len(c.Definition.Paths) {
 		return nil
 	}
-	return Errorf(400, SubKeyMismatch, "The partition key has %d of the %d values that the paths %v of the container "+
-		"need.", len(key), len(c.Definition.Paths), c.Definition.Paths)
+	return Errorf(400, SubKeyMismatch, "The partition key has %d values, but %d are required for the container's "+
+		"paths %v.", len(key), len(c.Definition.Paths), c.Definition.Paths)
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// keepMinutesMax bounds the retention of a change feed policy: 30 days, as with Cosmos DB.
+// keepMinutesMax is the maximum retention of a change feed policy: 30 days, as in Cosmos DB.
 const keepMinutesMax = 30 * 24 * 60
 
-// readChanges reads for how long all versions and deletions are kept.
+// readChanges parses the retention of all versions and deletions.
 func (d *Definition) readChanges(v document.Value) (document.Value, *Error) {
 	kept := v.Get("changeFeedPolicy").Get("retentionDuration")
 	if !kept.IsDefined() || kept.Kind() == document.Null {
@@ -25,14 +25,14 @@ func (d *Definition) readChanges(v document.Value) (document.Value, *Error) {
 	}
 	minutes := kept.Float()
 	if kept.Kind() != document.Number || minutes != math.Trunc(minutes) || minutes < 0 || minutes > keepMinutesMax {
-		return v, Errorf(400, 0, "The value of 'retentionDuration' of the change feed policy has to be a number of minutes "+
+		return v, Errorf(400, 0, "The value of 'retentionDuration' in the change feed policy must be a number of minutes "+
 			"from 0 to %d, not %v.", keepMinutesMax, kept)
 	}
 	d.Keep = int64(minutes) * 60
 	return v, nil
 }
 
-// appendChange appends what enters a changed item in the change log, if the container has one.
+// appendChange appends the change log entry of a changed item if the container has a change log.
 func (t *Transaction) appendChange(ops []command.Op, id string, s *state) []command.Op {
 	if !t.c.table.Container.Feed {
 		return ops
@@ -51,7 +51,7 @@ func (t *Transaction) appendChange(ops []command.Op, id string, s *state) []comm
 	return append(ops, op)
 }
 
-// kept is what is kept of a change.
+// kept returns the retained form of a change.
 func (t *Transaction) kept(s *state) []byte {
 	kind := command.Replaced
 	switch {
@@ -78,7 +78,7 @@ func (t *Transaction) kept(s *state) []byte {
 	return b.Append(nil)
 }
 
-// keptSince is since when a container has kept all changes, once it is to keep them for so many seconds.
+// keptSince returns the second since which a container has kept all changes, given a retention of keep seconds.
 func keptSince(t *schema.Container, keep, now int64) int64 {
 	switch {
 	case keep == 0:
@@ -90,8 +90,8 @@ func keptSince(t *schema.Container, keep, now int64) int64 {
 	}
 }
 
-// deleteEach deletes the items of a logical partition of which all changes are kept, in transactions of many: each
-// deletion is a change.
+// deleteEach deletes the items of a logical partition whose changes are all kept. It uses transactions of many items,
+// because each deletion is a change.
 func (e *Engine) deleteEach(ctx context.Context, c *Container, key epk.Key, o RequestOptions) (where Where, err error) {
 	for ctx.Err() == nil {
 		x, err := e.newScan(c, &Scope{Key: key}, "", &o)

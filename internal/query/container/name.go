@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// nameMax is how long the id of a database or a container may be, in characters.
+// nameMax is the maximum length of a database or container ID in characters.
 const nameMax = 255
 
-// checkName refuses an id that Cosmos DB refuses.
+// checkName rejects an ID that Cosmos DB rejects.
 func checkName(id string) *Error {
 	switch {
 	case id == "":
@@ -31,8 +31,8 @@ func checkName(id string) *Error {
 	return nil
 }
 
-// cqlName is the name of the keyspace or table that an id has: the id itself, if CQL takes it and no system keyspace
-// may have it, or what is left of it and a hash.
+// cqlName returns the name of the keyspace or table for an ID. It returns the ID itself if it is valid in CQL and not
+// reserved for a system keyspace. Otherwise it returns the valid part of the ID and a hash.
 func cqlName(id string) string {
 	const kept = schema.KeyspaceNameMax - 9 // a _ and 8 digits
 	plain := len(id) <= schema.KeyspaceNameMax && !strings.HasPrefix(strings.ToLower(id), "system")
@@ -54,8 +54,8 @@ func cqlName(id string) string {
 	return fmt.Sprintf("%s_%08x", b.String(), h.Sum32())
 }
 
-// Resource ids: 4 bytes for a database, 8 for a container, 16 for what is in it. Each begins with that of what it is
-// in. Bits tell the kinds apart, as in Cosmos DB.
+// Resource IDs have 4 bytes for a database, 8 for a container, and 16 for a resource in a container. Each begins with
+// the ID of its parent. As in Cosmos DB, some bits identify the kind.
 const (
 	databaseRID  = 4
 	containerRID = 8
@@ -68,7 +68,7 @@ func encodeRID(b []byte) string {
 	return strings.ReplaceAll(base64.StdEncoding.EncodeToString(b), "/", "-")
 }
 
-// decodeRID returns the bytes of a resource id, nil if it is none.
+// decodeRID returns the bytes of a resource ID, or nil if rid is invalid.
 func decodeRID(rid string) []byte {
 	b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(rid, "-", "/"))
 	if err != nil || len(b) != databaseRID && len(b) != containerRID && len(b) != itemRID {
@@ -77,18 +77,18 @@ func decodeRID(rid string) []byte {
 	return b
 }
 
-// ridOfDatabase is the resource id of a database by its number.
+// ridOfDatabase returns the resource ID of a database.
 func ridOfDatabase(number uint32) []byte { return binary.BigEndian.AppendUint32(nil, number) }
 
-// ridOfContainer is the resource id of a container by the numbers of its database and its table.
+// ridOfContainer returns the resource ID of a container from the numbers of its database and its table.
 func ridOfContainer(database, table uint32) []byte {
 	b := binary.BigEndian.AppendUint32(ridOfDatabase(database), table)
 	b[4] |= containerBit
 	return b
 }
 
-// appendItemRID appends the resource id of an item: that of its container and a hash of its key and its id. So it is
-// always the same for an item, and needs no room.
+// appendItemRID appends the resource ID of an item: the container's resource ID and a hash of the item's key and ID.
+// The ID is therefore stable without being stored.
 func appendItemRID(dst, container, key []byte, id string) []byte {
 	h := fnv.New64a()
 	h.Write(key)
@@ -100,13 +100,13 @@ func appendItemRID(dst, container, key []byte, id string) []byte {
 	return dst
 }
 
-// mixed spreads what differs in a hash over all its bits.
+// mixed distributes the entropy of a hash over all of its bits.
 func mixed(x uint64) uint64 {
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
 	return x ^ x>>32
 }
 
-// ridOfScript is the resource id of a script.
+// ridOfScript returns the resource ID of a script.
 func ridOfScript(container []byte, kind ScriptKind, number uint32) []byte {
 	b := append(append([]byte{}, container...), 0, 0, 0)
 	b = binary.BigEndian.AppendUint32(b, number)

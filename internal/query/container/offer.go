@@ -10,48 +10,48 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Throughput is what a container or a database may take, in request units a second. At most one of Manual and Autoscale
-// is set.
+// Throughput is the provisioned throughput of a container or a database in request units per second. At most one of
+// Manual and Autoscale is set.
 type Throughput struct {
-	// Manual is a fixed amount, Autoscale the most of one that follows the load.
+	// Manual is a fixed throughput. Autoscale is the maximum of a throughput that follows the load.
 	Manual, Autoscale int64
-	// Increment belongs to Autoscale: by how many percent to raise it when what is stored needs more. It is shown and
-	// has no effect, as storage is not bound to the throughput.
+	// Increment is the percentage by which Autoscale grows when the stored data requires it. It is reported but has no
+	// effect, because storage is independent of the throughput.
 	Increment int64
 }
 
-// incrementMax bounds Throughput.Increment.
+// incrementMax is the maximum of Throughput.Increment.
 const incrementMax = 100
 
-// reportedThroughput is what is reported where there is none.
+// reportedThroughput is the throughput that is reported if none is provisioned.
 const reportedThroughput = 400
 
-// The properties of a throughput, as Cosmos DB's Cassandra API names them.
+// The throughput properties, as named by Cosmos DB's Cassandra API.
 const (
 	manualProperty    = "cosmosdb_provisioned_throughput"
 	autoscaleProperty = "cosmosdb_autoscale_max_throughput"
 )
 
-// properties are those that set a throughput.
+// properties returns the schema properties that set a throughput.
 func (t Throughput) properties() ([]schema.Property, *Error) {
 	const most = 1_000_000
 	switch {
 	case t == Throughput{}:
 		return nil, nil
 	case t.Manual != 0 && t.Autoscale != 0:
-		return nil, Errorf(400, 0, "A throughput is either manual or an autoscale maximum, not both.")
+		return nil, Errorf(400, 0, "A throughput must be either manual or an autoscale maximum, not both.")
 	case t.Autoscale != 0:
 		if t.Autoscale < 1000 || t.Autoscale%1000 != 0 || t.Autoscale > most {
-			return nil, Errorf(400, 0, "The autoscale maximum throughput has to be from 1000 to %d in steps of 1000, not %d.",
+			return nil, Errorf(400, 0, "The autoscale maximum throughput must be a multiple of 1000 from 1000 to %d, not %d.",
 				most, t.Autoscale)
 		}
 		if t.Increment < 0 || t.Increment > incrementMax {
-			return nil, Errorf(400, 0, "The increment of an autoscale throughput has to be from 0 to %d percent, not %d.",
+			return nil, Errorf(400, 0, "The increment of an autoscale throughput must be from 0 to %d percent, not %d.",
 				incrementMax, t.Increment)
 		}
 		return []schema.Property{{Name: autoscaleProperty, Value: strconv.FormatInt(t.Autoscale, 10)}}, nil
 	case t.Manual < reportedThroughput || t.Manual%100 != 0 || t.Manual > most:
-		return nil, Errorf(400, 0, "The throughput has to be from %d to %d in steps of 100, not %d.", reportedThroughput,
+		return nil, Errorf(400, 0, "The throughput must be a multiple of 100 from %d to %d, not %d.", reportedThroughput,
 			most, t.Manual)
 	}
 	return []schema.Property{{Name: manualProperty, Value: strconv.FormatInt(t.Manual, 10)}}, nil
@@ -59,12 +59,12 @@ func (t Throughput) properties() ([]schema.Property, *Error) {
 
 // Offer is the throughput of a container or a database as a resource.
 type Offer struct {
-	// ID is the last part of the link offers/<id>/, also its resource id. Resource is the Self of what it is for, and
-	// ResourceRID its resource id.
+	// ID is the last part of the link offers/<id>/ and also the resource ID of the offer. Resource is the Self link of
+	// the container or database, and ResourceRID its resource ID.
 	ID, Resource, ResourceRID, Etag string
 	TS                              int64
-	// Throughput is what is reported: 400 for a container that has no throughput of its own and none to share, which
-	// then is not held to it.
+	// Throughput is the reported throughput. It is 400 for a container that has neither dedicated nor shared
+	// throughput; this value is not enforced.
 	Throughput
 
 	database  *Database
@@ -78,15 +78,16 @@ func throughputOf(t schema.Throughput, increment int64) Throughput {
 	return Throughput{Manual: t.Units}
 }
 
-// offerID is the id of the offer of a resource: 4 letters in the alphabet of resource ids.
+// offerID returns the ID of a resource's offer: 4 characters of the resource ID alphabet.
 func offerID(number uint32) string { return strings.TrimRight(encodeRID(ridOfDatabase(number)), "=") }
 
-// etagOfOffer is the etag of the throughput of a database: by the revision of the schema that has changed it last.
+// etagOfOffer returns the etag of a database's throughput, which is the last schema revision that changed it.
 func etagOfOffer(ks *schema.Keyspace) string {
 	return etagOf(ks.Database.Revision<<32 | uint64(ks.Database.Number))
 }
 
-// Offers lists the offers: one for each database that has a throughput, and for each container that does not share one.
+// Offers lists the offers. Each database with a throughput has an offer, and so does each container that does not
+// share one.
 func (e *Engine) Offers() (out []*Offer) {
 	for _, d := range e.Databases() {
 		shared := d.keyspace.Throughput(&schema.Table{})
@@ -111,7 +112,8 @@ func (e *Engine) Offers() (out []*Offer) {
 	return out
 }
 
-// Offer finds an offer by its id in any case, 404 if there is none. Of ids that differ in case alone it is the first.
+// Offer finds an offer by its ID, ignoring case. It returns 404 if none exists. If several IDs differ only in case, it
+// returns the first one.
 func (e *Engine) Offer(id string) (*Offer, error) {
 	var found *Offer
 	for _, o := range e.Offers() {
@@ -123,20 +125,21 @@ func (e *Engine) Offer(id string) (*Offer, error) {
 		}
 	}
 	if found == nil {
-		return nil, Errorf(404, 0, "There is no offer %s.", strconv.Quote(id))
+		return nil, Errorf(404, 0, "Offer %s does not exist.", strconv.Quote(id))
 	}
 	return found, nil
 }
 
-// ReplaceOffer changes a throughput; 400 if it is not one of 400 and more in steps of 100, or for Autoscale of 1000 and
-// more in steps of 1000. ifMatch, if not empty, is the etag that the offer has to have (412).
+// ReplaceOffer changes a throughput. It returns 400 if a manual throughput is less than 400 or not a multiple of 100,
+// or if an autoscale maximum is less than 1000 or not a multiple of 1000. It returns 412 if ifMatch is not empty and
+// does not match the etag.
 func (e *Engine) ReplaceOffer(ctx context.Context, o *Offer, t Throughput, ifMatch string) (*Offer, error) {
 	properties, bad := t.properties()
 	if bad != nil {
 		return nil, bad
 	}
 	if len(properties) == 0 {
-		return nil, Errorf(400, 0, "An offer needs a throughput.")
+		return nil, Errorf(400, 0, "The offer does not specify a throughput.")
 	}
 	var err error
 	if o.container != nil {

@@ -19,50 +19,51 @@ import (
 )
 
 const (
-	// smallRange is how many items a range of values may have, and smallRangeBytes of how many bytes, for them to be
-	// read by it.
+	// smallRange is the maximum number of items in a value range for the range to be read by value. smallRangeBytes is
+	// their maximum total size.
 	smallRange      = 2000
 	smallRangeBytes = 8 << 20
-	// orderedMax is how many items are looked at in the order of their values before a query sorts what a scan finds:
-	// its filter leaves nearly nothing.
+	// orderedMax is the maximum number of items read in value order before the query scans and sorts. At this point
+	// the filter has rejected nearly all items.
 	orderedMax = 20_000
-	// keyLooksMax is how many entries of other logical partitions are stepped over, about, before one is read whole.
+	// keyLooksMax is the approximate number of entries of other logical partitions that are skipped before the
+	// requested one is read completely.
 	keyLooksMax = 4000
-	// streamsMax is of how many physical partitions the items are merged in the order of their values.
+	// streamsMax is the maximum number of physical partitions whose items are merged in value order.
 	streamsMax = 64
 )
 
-// errAbandoned ends a run by values: the items have to be found in another way.
-var errAbandoned = errors.New("container: the index does not serve the query as it was thought to")
+// errAbandoned ends a read by value. The items must be found in another way.
+var errAbandoned = errors.New("container: index read abandoned")
 
-// interval is a range of the values of entries of one path, or of one composite index.
+// interval is a value range of the entries of a path or a composite index.
 type interval struct {
 	prefix   []byte // of all entries of the path
 	from, to []byte
-	// fixed is of how many first properties of a composite index it has one value; pinned says that the partition key
-	// is among them.
+	// fixed is the number of leading properties of a composite index that have a single value. pinned reports that
+	// they include the partition key.
 	fixed  int
 	pinned bool
-	// small says that it is none: whole logical partitions are read if they are small.
+	// small reports that this is not a value range: logical partitions are read completely if they are small.
 	small bool
-	// sorts says that the query sorts by the values, and descending that the largest one is wanted first.
+	// sorts reports that the query sorts by the values. descending reports that the greatest value comes first.
 	sorts, descending bool
 }
 
-// ordered reads the items that have values in an interval, merged over the physical partitions.
+// ordered reads the items of an interval and merges the physical partitions.
 type ordered struct {
 	e       *Engine
 	c       *Container
 	of      interval
 	streams []*stream
 	charge  ru.Units
-	// read says that something was read, which was paid for.
+	// read reports that something has been read and charged.
 	read bool
-	// partitions are those of the container when it began.
+	// partitions holds the container's physical partitions at the start of the read.
 	partitions []*topology.Partition
 }
 
-// stream reads those of one physical partition. It is a command.Visitor.
+// stream reads the items of one physical partition. It implements command.Visitor.
 type stream struct {
 	o     *ordered
 	q     command.Read
@@ -74,7 +75,8 @@ type stream struct {
 	more  bool
 	at    place
 	begun bool
-	// budget is how many entries may be stepped over, about, if it is not 0 at first; spent says that it is.
+	// budget is the approximate number of entries that may still be skipped; an initial value of 0 means unlimited.
+	// spent reports that the budget is exhausted.
 	budget int
 	spent  bool
 }
@@ -85,7 +87,7 @@ type scannedValue struct {
 	value []byte
 }
 
-// newOrdered begins to read scopes by values, some items of each physical partition at first.
+// newOrdered starts a read of scopes by value. The first read of each physical partition returns up to first items.
 func (e *Engine) newOrdered(c *Container, scopes []Scope, index uint32, of interval, first int, o *RequestOptions) (
 	*ordered, error) {
 	out := &ordered{e: e, c: c, of: of, partitions: e.opts.Coordinator.Topology().Partitions(c.table.ID)}
@@ -119,7 +121,7 @@ func (e *Engine) newOrdered(c *Container, scopes []Scope, index uint32, of inter
 	return out, nil
 }
 
-// add adds a stream of what a scan would read.
+// add adds a stream for the partitions of a scan.
 func (o *ordered) add(x *scan, of interval, index uint32, first int) *stream {
 	s := &stream{o: o, q: x.q, more: true, max: min(max(first+1, chunkRowsLeast), chunkRowsMax)}
 	s.holds = append(s.holds, x.holds)
@@ -129,7 +131,7 @@ func (o *ordered) add(x *scan, of interval, index uint32, first int) *stream {
 	return s
 }
 
-// next returns the next item, nil at the end. It is valid until the next call.
+// next returns the next item, or nil at the end. The item is valid until the next call.
 func (o *ordered) next(ctx context.Context) (*scannedValue, error) {
 	var least *stream
 	for _, s := range o.streams {
@@ -150,7 +152,7 @@ func (o *ordered) next(ctx context.Context) (*scannedValue, error) {
 	return v, nil
 }
 
-// compare is the order in which items come.
+// compare defines the order of the items.
 func (o *ordered) compare(a, b *scannedValue) int {
 	n := bytes.Compare(a.value, b.value)
 	if o.of.descending {
@@ -159,7 +161,7 @@ func (o *ordered) compare(a, b *scannedValue) int {
 	return cmp.Or(n, bytes.Compare(a.append(nil), b.append(nil)))
 }
 
-// fetch reads the next items of a physical partition. What changes hands meanwhile has no order.
+// fetch reads the next items of a physical partition. If a partition moves concurrently, the order is lost.
 func (s *stream) fetch(ctx context.Context) error {
 	var charge ru.Units
 	for {
@@ -188,7 +190,7 @@ func (s *stream) fetch(ctx context.Context) error {
 	if first := !s.begun; first && len(s.rows) > 0 {
 		r := &s.rows[0]
 		if len(r.body) > 2*entriesMax && hasEntry(r.body, r.ts, []byte(largeEntry)) {
-			return errAbandoned // it is not where its value is
+			return errAbandoned // the item is not in the order of its value
 		}
 	}
 	s.begun, s.index.First = true, nil
@@ -241,7 +243,7 @@ func (s *stream) Passed(_ token.Token, _ []byte, looked int) (command.Step, erro
 	return command.Stop, nil
 }
 
-// exact reports whether all values of an entry are equal, so that it has the order of the items themselves.
+// exact reports whether all items with an entry value have equal values, so that the entry order is the item order.
 func (o *ordered) exact(v *scannedValue) bool {
 	if isComposite(v.value) {
 		return isExactComposite(v.value)

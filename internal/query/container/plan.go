@@ -12,27 +12,28 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// The bounds of what is looked for by the index at once. What a query asks for beyond them filters the items.
+// Limits of index conditions. Conditions beyond these limits are evaluated by filtering the items.
 const (
 	alternativesMax = 64
 	conjunctsMax    = 4
 )
 
-// planner finds out how the index of a container serves a query.
+// planner determines how the index of a container serves a query.
 type planner struct {
 	index    *command.IndexLookup
 	policies []*IndexingPolicy
-	// implied are paths that all items looked at have the wanted values of: those of the partition key.
+	// implied holds the partition key paths, whose values are the same in all items that are read.
 	implied []document.Path
-	// composites are the composite indexes that are served.
+	// composites holds the composite indexes that can be used.
 	composites []composite
-	// used and missed are the paths that the index serves, and those that it would if the policy included them.
+	// used holds the paths that the index serves. missed holds the paths that it would serve if the policy included
+	// them.
 	used, missed map[string]bool
-	// combined is the composite index that a query uses, and lacking one that would serve it.
+	// combined is the composite index that the query uses. lacking is a composite index that would serve the query.
 	combined, lacking []CompositePath
 }
 
-// newPlanner returns the planner of a container, of which the index is not used where it has none.
+// newPlanner returns the planner of a container. If the container has no index, no plan uses one.
 func (e *Engine) newPlanner(c *Container) *planner {
 	p := &planner{used: map[string]bool{}, missed: map[string]bool{}}
 	ix := c.table.DocumentIndex()
@@ -42,7 +43,8 @@ func (e *Engine) newPlanner(c *Container) *planner {
 	p.index = &command.IndexLookup{Index: ix.ID}
 	p.policies = append(p.policies, &c.Definition.Index)
 	if e.opts.Building(ix) {
-		// Only what was indexed before and is to be is complete.
+		// While the index is being built, it is complete only for paths that are included in both the earlier policies
+		// and the current one.
 		p.policies = append(p.policies, c.Definition.before...)
 		if len(c.Definition.before) == 0 {
 			p.index = nil
@@ -56,12 +58,12 @@ func (e *Engine) newPlanner(c *Container) *planner {
 	return p
 }
 
-// serves reports whether the values at a path can be looked up.
+// serves reports whether the index contains the values at a path.
 func (p *planner) serves(path []document.Step) bool {
 	return p.index != nil && !slices.ContainsFunc(p.policies, func(i *IndexingPolicy) bool { return !i.Includes(path) })
 }
 
-// note notes whether a path that a query filters by is served.
+// note records whether the index serves a path of the query's filter.
 func (p *planner) note(path []document.Step, used bool) {
 	text := []byte{}
 	for _, s := range path {
@@ -74,8 +76,8 @@ func (p *planner) note(path []document.Step, used bool) {
 	}
 }
 
-// lookup is how the index finds the items that a query may have results for, in the order of their places; nil if it
-// does not. Items that have too many values are found by all.
+// lookup returns the index lookup that finds, in place order, the items for which the query may have results. It
+// returns nil if the index does not serve the query. Every lookup also finds items that exceed the entry limit.
 func (p *planner) lookup(q *sql.Query) *command.IndexLookup {
 	f := q.Filter()
 	if f == nil {
@@ -90,8 +92,8 @@ func (p *planner) lookup(q *sql.Query) *command.IndexLookup {
 	return &l
 }
 
-// sets are alternatives of values of entries: an item that a filter holds for has all values of one of them. None says
-// that the index does not serve the filter.
+// sets returns alternatives of entry values: an item that satisfies the filter has all values of at least one
+// alternative. It returns nil if the index does not serve the filter.
 func (p *planner) sets(f *sql.Filter) [][][]byte {
 	switch f.Op {
 	case "AND":
@@ -112,7 +114,7 @@ func (p *planner) sets(f *sql.Filter) [][][]byte {
 	return nil
 }
 
-// both combines what all parts of a filter ask for, those with the fewest alternatives first.
+// both combines the alternatives of all parts of a conjunction, in ascending order of their number.
 func (p *planner) both(parts []*sql.Filter) (out [][][]byte) {
 	var of [][][][]byte
 	if value, left := p.whole(parts); value != nil {
@@ -146,7 +148,7 @@ func (p *planner) both(parts []*sql.Filter) (out [][][]byte) {
 	return out
 }
 
-// values are alternatives of one value each.
+// values returns alternatives of a single value each.
 func (p *planner) values(f *sql.Filter) (out [][][]byte) {
 	if len(f.Values) == 0 || len(f.Values) > alternativesMax ||
 		slices.ContainsFunc(f.Values, func(v document.Value) bool { return v.Kind() >= document.Array }) {
@@ -167,13 +169,13 @@ func (p *planner) values(f *sql.Filter) (out [][][]byte) {
 	return out
 }
 
-// implies reports whether a condition holds of all items that are looked at.
+// implies reports whether all items that are read satisfy a condition.
 func (p *planner) implies(f *sql.Filter) bool {
 	text, ok := pathOf(f)
 	return ok && slices.ContainsFunc(p.implied, func(path document.Path) bool { return path.String() == text })
 }
 
-// entryPrefix is what the values of entries of a path begin with.
+// entryPrefix returns the prefix of all entry values of a path.
 func entryPrefix(path []document.Step) (out []byte) {
 	for _, s := range path {
 		out = document.AppendStep(out, s)
@@ -181,8 +183,8 @@ func entryPrefix(path []document.Step) (out []byte) {
 	return append(out, pathEnd)
 }
 
-// intervals are how the index finds the items by ranges of values, each tried until it turns out not to serve; single
-// says that those of one path may do, as nothing else serves the query.
+// intervals returns the value ranges that can find the items, in the order in which they are tried. single reports
+// that ranges of a single path are acceptable, because no other access path serves the query.
 func (p *planner) intervals(q *sql.Query, eq equals, after []document.Value, single bool) (out []*interval) {
 	in := p.sorted(q, eq, after)
 	if in == nil && p.combined == nil {
@@ -204,8 +206,8 @@ func (p *planner) intervals(q *sql.Query, eq equals, after []document.Value, sin
 	return out
 }
 
-// order is how the index finds the items in the order that a query sorts them by, from where the page before ended;
-// nil if it does not.
+// order returns the interval that yields the items in the query's sort order, starting after the previous page. It
+// returns nil if the index does not serve the order.
 func (p *planner) order(q *sql.Query, after []document.Value) *interval {
 	by := q.Orders()
 	if len(by) != 1 {
@@ -244,8 +246,8 @@ func stepsOf(path document.Path) []document.Step {
 	return steps
 }
 
-// ranged is how the index finds the items by a range of the values of one path, the one that seems to have the fewest;
-// nil if it does not.
+// ranged returns the most selective interval of a single path by a heuristic rank, or nil if the index serves no
+// range.
 func (p *planner) ranged(q *sql.Query) (best *interval) {
 	rank := 0
 	found := map[string]*interval{}
@@ -282,7 +284,7 @@ func (p *planner) ranged(q *sql.Query) (best *interval) {
 	return best
 }
 
-// conjuncts are the parts of a filter that all have to hold, each of one path; none of no filter.
+// conjuncts returns the parts of a conjunction. It returns nil if f is nil.
 func conjuncts(f *sql.Filter) []*sql.Filter {
 	switch {
 	case f == nil:
@@ -293,13 +295,13 @@ func conjuncts(f *sql.Filter) []*sql.Filter {
 	return f.Of
 }
 
-// all is the interval of all values of a path.
+// all returns the interval of all values of a path.
 func (p *planner) all(path []document.Step) *interval {
 	prefix := entryPrefix(path)
 	return &interval{prefix: prefix, from: prefix, to: keys.After(bytes.Clone(prefix))}
 }
 
-// narrow leaves of an interval what a condition on its path allows.
+// narrow intersects the interval with the values that satisfy a condition on its path.
 func (in *interval) narrow(f *sql.Filter) {
 	plain := func(form []byte) []byte { return append([]byte{}, form...) }
 	if from, to := bounds(f, plain, 0); from != nil {
@@ -307,7 +309,7 @@ func (in *interval) narrow(f *sql.Filter) {
 	}
 }
 
-// cut leaves of an interval what is not below from, and below to.
+// cut intersects the interval with [from, to).
 func (in *interval) cut(from, to []byte) {
 	in.from = larger(in.from, from)
 	if bytes.Compare(to, in.to) < 0 {
@@ -315,15 +317,16 @@ func (in *interval) cut(from, to []byte) {
 	}
 }
 
-// bounds are those of the values that a condition allows, nil if it has none: what is not below from, and below to.
-// encode makes the beginning of an entry of a form, and next is above the byte that ends an entry with just that form.
+// bounds returns the range [from, to) of values that satisfy a condition, or nil if the condition defines no range.
+// encode returns the beginning of an entry of a form. next is greater than the byte that terminates a form in an
+// entry.
 func bounds(f *sql.Filter, encode func(form []byte) []byte, next byte) (from, to []byte) {
 	if len(f.Values) != 1 || f.Values[0].Kind() >= document.Array || !f.Values[0].IsDefined() || f.Op == "IN" {
 		return nil, nil
 	}
 	raw := document.AppendForm(nil, f.Values[0])
 	form, exact := encode(raw), document.IsExact(raw)
-	from = encode(raw[:1]) // those of other types are not compared
+	from = encode(raw[:1]) // a comparison ignores values of other types
 	to = keys.After(bytes.Clone(from))
 	behind := append(bytes.Clone(form), next)
 	switch f.Op {

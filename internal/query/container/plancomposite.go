@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// equals are the values that properties have to have, by the text of their paths.
+// equals holds the fixed values of properties by the text of their paths.
 type equals map[string]document.Value
 
-// equalities are what parts of a filter say that all have to hold.
+// equalities returns the equality conditions in the parts of a conjunction.
 func equalities(parts []*sql.Filter) equals {
 	out := equals{}
 	for _, f := range parts {
@@ -27,7 +27,7 @@ func equalities(parts []*sql.Filter) equals {
 	return out
 }
 
-// pathOf is the path of what a filter says of one property, as text; ok is false for one of elements of arrays.
+// pathOf returns the text of a condition's path. ok is false if the path leads through an array.
 func pathOf(f *sql.Filter) (text string, ok bool) {
 	path := make(document.Path, len(f.Path))
 	for i, s := range f.Path {
@@ -39,8 +39,8 @@ func pathOf(f *sql.Filter) (text string, ok bool) {
 	return path.String(), len(path) > 0
 }
 
-// prefix is what the entries of a composite index begin with whose first properties have the values that they have to
-// have, and of how many that is.
+// prefix returns the entry prefix for the leading properties of a composite index that have a fixed value. n is the
+// number of these properties.
 func (x *composite) prefix(eq equals) (out []byte, n int) {
 	out = bytes.Clone(x.text)
 	for _, p := range x.paths {
@@ -53,8 +53,8 @@ func (x *composite) prefix(eq equals) (out []byte, n int) {
 	return out, n
 }
 
-// interval is that of all entries which begin with a prefix, narrowed by what parts of a filter say of the property
-// behind it, number n. It reports whether they say anything.
+// interval returns the interval of all entries that begin with a prefix. It is narrowed by the conditions on property
+// n, which follows the prefix. narrowed reports whether there are such conditions.
 func (x *composite) interval(prefix []byte, n int, parts []*sql.Filter) (in *interval, narrowed bool) {
 	in = &interval{prefix: x.text, from: prefix, to: keys.After(bytes.Clone(prefix))}
 	if n == len(x.paths) {
@@ -81,8 +81,8 @@ func (x *composite) interval(prefix []byte, n int, parts []*sql.Filter) (in *int
 	return in, narrowed
 }
 
-// whole is the value of the entries of a composite index of all of whose properties parts of a filter say what they
-// have to be, and the parts that say something else; nil if there is none.
+// whole returns the entry value of the composite index with the most properties, all of which have fixed values. left
+// holds the parts that it does not cover. value is nil if no index qualifies.
 func (p *planner) whole(parts []*sql.Filter) (value []byte, left []*sql.Filter) {
 	eq := equalities(parts)
 	var best *composite
@@ -104,13 +104,13 @@ func (p *planner) whole(parts []*sql.Filter) (value []byte, left []*sql.Filter) 
 	return value, left
 }
 
-// has reports whether a property is one of the index.
+// has reports whether a property belongs to the index.
 func (x *composite) has(path string) bool {
 	return slices.ContainsFunc(x.paths, func(p CompositePath) bool { return p.Path.String() == path })
 }
 
-// sorts reports whether the entries of a composite index that have the values of its first n properties are in the
-// order of a query; descending says that they are with the last one first.
+// sorts reports whether the entries with fixed values for the first n properties are in the query's sort order.
+// descending reports that they must be read backward.
 func (x *composite) sorts(n int, by []sql.OrderPath) (descending, ok bool) {
 	if len(by) == 0 || len(by) != len(x.paths)-n {
 		return false, false
@@ -127,8 +127,8 @@ func (x *composite) sorts(n int, by []sql.OrderPath) (descending, ok bool) {
 	return descending, true
 }
 
-// sorted is how a composite index finds the items in the order that a query sorts them by, from where the page before
-// ended; nil if none does. What has to have one value is in any order.
+// sorted returns the interval of a composite index that yields the items in the query's sort order, starting after the
+// previous page. Properties with a fixed value do not affect the order. It returns nil if no index qualifies.
 func (p *planner) sorted(q *sql.Query, eq equals, after []document.Value) *interval {
 	by := q.Orders()
 	var open []sql.OrderPath
@@ -151,7 +151,7 @@ func (p *planner) sorted(q *sql.Query, eq equals, after []document.Value) *inter
 		in, _ := x.interval(prefix, n, conjuncts(q.Filter()))
 		in.sorts, in.descending, in.fixed, in.pinned = true, descending, n, p.pins(x, n)
 		for i, v := range behind {
-			// What is behind an array is not known by its form.
+			// The form of a value does not distinguish the contents of an array.
 			prefix = appendPart(bytes.Clone(prefix), v, x.paths[n+i].Descending)
 			if v.IsDefined() && !document.IsExact(document.AppendForm(nil, v)) {
 				break
@@ -173,8 +173,8 @@ func (p *planner) sorted(q *sql.Query, eq equals, after []document.Value) *inter
 	return nil
 }
 
-// covered reports whether all that a filter says by single values is of the first n properties of a composite index:
-// what else it says may leave next to nothing.
+// covered reports whether all equality conditions of a filter concern the first n properties of a composite index.
+// Other equality conditions could reject nearly all items.
 func (p *planner) covered(x *composite, n int, parts []*sql.Filter) bool {
 	fixed := &composite{paths: x.paths[:n]}
 	return !slices.ContainsFunc(parts, func(f *sql.Filter) bool {
@@ -183,14 +183,14 @@ func (p *planner) covered(x *composite, n int, parts []*sql.Filter) bool {
 	})
 }
 
-// pins reports whether the partition key is among the first n properties of a composite index.
+// pins reports whether the first n properties of a composite index include the partition key.
 func (p *planner) pins(x *composite, n int) bool {
 	fixed := &composite{paths: x.paths[:n]}
 	return !slices.ContainsFunc(p.implied, func(path document.Path) bool { return !fixed.has(path.String()) })
 }
 
-// within is how a composite index finds the items that have some values and a range of another one, that with the most;
-// nil if none does.
+// within returns the interval of the composite index that covers the most fixed values followed by a range condition.
+// It returns nil if no index qualifies.
 func (p *planner) within(q *sql.Query, eq equals) (best *interval) {
 	parts := conjuncts(q.Filter())
 	for i := range p.composites {
@@ -210,8 +210,8 @@ func (p *planner) within(q *sql.Query, eq equals) (best *interval) {
 	return best
 }
 
-// lack notes the composite index that would serve a query: of what has one value, and then what is sorted by, or is in
-// a range.
+// lack records the composite index that would serve a query: the properties with fixed values, followed by the sort
+// properties or the property of a range condition.
 func (p *planner) lack(q *sql.Query, eq equals, by []sql.OrderPath) {
 	var index []CompositePath
 	add := func(path document.Path, descending bool) {
@@ -244,7 +244,7 @@ func (p *planner) lack(q *sql.Query, eq equals, by []sql.OrderPath) {
 	}
 }
 
-// checkOrder refuses what sorts by several properties without a composite index of just these, as Cosmos DB does.
+// checkOrder rejects a query that sorts by several properties without a matching composite index, as Cosmos DB does.
 func (e *Engine) checkOrder(c *Container, q *sql.Query) *Error {
 	by := q.SortPaths()
 	if len(by) < compositePathsLeast || e.opts.SortFreely {
@@ -259,7 +259,7 @@ func (e *Engine) checkOrder(c *Container, q *sql.Query) *Error {
 			return nil
 		}
 	}
-	hint := document.StringValue("Add this to compositeIndexes of the indexing policy of the container: " +
+	hint := document.StringValue("Add this to compositeIndexes in the container's indexing policy: " +
 		compositeJSON(wanted)).String()
 	return Errorf(400, 0, `{"Errors":["The order by query does not have a corresponding composite index that it can be `+
 		`served from.",%s]}`, hint)

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// The bounds of indexing policies.
+// Limits of indexing policies.
 const (
 	indexPathsMax       = 1000
 	compositesMax       = 100
@@ -18,21 +18,21 @@ const (
 	compositePathsLeast = 2
 )
 
-// IndexingPolicy is the part of an indexing policy that has an effect.
+// IndexingPolicy holds the members of an indexing policy that have an effect.
 type IndexingPolicy struct {
-	// None says that nothing is indexed: the mode none, or automatic turned off.
+	// None reports that nothing is indexed, because the mode is none or automatic is false.
 	None bool
-	// Included and Excluded are paths as they were given: /*, /a/b/?, /"_etag"/?.
+	// Included and Excluded are paths in the client's notation: /*, /a/b/?, /"_etag"/?.
 	Included, Excluded []string
 	// Composites are the composite indexes.
 	Composites [][]CompositePath
 
 	root rule
-	// composites are those of Composites that items have entries in.
+	// composites holds the composite indexes in which items have entries.
 	composites []composite
 }
 
-// composite is a composite index with the text that its entries begin with.
+// composite is a composite index with the text that begins its entries.
 type composite struct {
 	paths []CompositePath
 	text  []byte
@@ -44,7 +44,7 @@ type CompositePath struct {
 	Descending bool
 }
 
-// verdict says what a rule says of a path.
+// verdict is the decision of a rule about a path.
 type verdict uint8
 
 const (
@@ -53,16 +53,16 @@ const (
 	excluded
 )
 
-// rule is what a policy says of a path, and of those below. The one with the most segments counts, and of two with as
-// many the one that ends in ?.
+// rule is the rule of a policy for a path and the paths below it. The rule with the most segments takes precedence.
+// Among rules of equal length, the rule that ends in ? takes precedence.
 type rule struct {
 	members  map[string]*rule
 	elements *rule
-	// self is what a path that ends in ? says, below what one says that ends in *.
+	// self is the verdict of the path that ends in ?. below is the verdict of the path that ends in *.
 	self, below verdict
 }
 
-// next is the rule of a segment below, nil if there is none.
+// next returns the rule of a child segment, or nil if it has no rule.
 func (r *rule) next(s document.Step) *rule {
 	switch {
 	case r == nil:
@@ -73,8 +73,8 @@ func (r *rule) next(s document.Step) *rule {
 	return r.members[s.Name]
 }
 
-// decide says whether a value at the path of the rule is indexed, and whether those below are by default; in is the
-// default above.
+// decide reports whether a value at the rule's path is indexed and whether values below it are indexed by default. in
+// is the default inherited from above.
 func (r *rule) decide(in bool) (self, below bool) {
 	if r == nil {
 		return in, in
@@ -88,7 +88,7 @@ func (r *rule) decide(in bool) (self, below bool) {
 	return in, in
 }
 
-// add adds a path to the rules below r. It returns false if there is another rule of the path.
+// add adds a path to the rules below r. It returns false if the path already has a different rule.
 func (r *rule) add(p document.IndexPath, v verdict) bool {
 	for _, s := range p.Steps {
 		below := r.next(s)
@@ -116,7 +116,7 @@ func (r *rule) add(p document.IndexPath, v verdict) bool {
 	return true
 }
 
-// pathBytesMax is how long a path may be, as text, for what is there to be indexed.
+// pathBytesMax is the maximum length of the text of an indexed path.
 const pathBytesMax = 256
 
 // Includes reports whether the values at a path are indexed.
@@ -138,19 +138,19 @@ func (p *IndexingPolicy) Includes(path []document.Step) bool {
 	return in && len(text) <= pathBytesMax
 }
 
-// hasComposite reports whether items have entries in a composite index, by what they begin with.
+// hasComposite reports whether items have entries in the composite index whose entries begin with text.
 func (p *IndexingPolicy) hasComposite(text []byte) bool {
 	return !p.None && slices.ContainsFunc(p.composites, func(c composite) bool { return bytes.Equal(c.text, text) })
 }
 
-// parsePolicy reads an indexing policy. It returns the policy with what Cosmos DB adds to it.
+// parsePolicy parses an indexing policy. It also returns the policy with the defaults that Cosmos DB adds.
 func parsePolicy(v document.Value) (p IndexingPolicy, with document.Value, e *Error) {
 	if v.Kind() != document.Object {
-		return p, v, Errorf(400, 0, "The indexing policy has to be a JSON object.")
+		return p, v, Errorf(400, 0, "The indexing policy must be a JSON object.")
 	}
 	automatic := v.Get("automatic")
 	if automatic.IsDefined() && automatic.Kind() != document.Boolean {
-		return p, v, Errorf(400, 0, "The member 'automatic' of an indexing policy has to be true or false, not %v.",
+		return p, v, Errorf(400, 0, "The member 'automatic' of an indexing policy must be true or false, not %v.",
 			automatic)
 	}
 	p.None = automatic.IsDefined() && !automatic.IsTrue()
@@ -160,7 +160,7 @@ func parsePolicy(v document.Value) (p IndexingPolicy, with document.Value, e *Er
 	case "consistent", "lazy":
 	default:
 		if mode.IsDefined() && mode.Kind() != document.Null {
-			return p, v, Errorf(400, 0, "The indexing mode has to be consistent or none, not %v.", mode)
+			return p, v, Errorf(400, 0, "The indexing mode must be consistent or none, not %v.", mode)
 		}
 	}
 	if p.Included, e = p.paths(v, "includedPaths", included); e != nil {
@@ -188,7 +188,7 @@ func parsePolicy(v document.Value) (p IndexingPolicy, with document.Value, e *Er
 	return p, p.withoutEtag(v), nil
 }
 
-// withoutEtag excludes the etags of items, as Cosmos DB does by itself.
+// withoutEtag excludes the etags of items, which Cosmos DB does by default.
 func (p *IndexingPolicy) withoutEtag(v document.Value) document.Value {
 	for _, path := range p.Excluded {
 		if path == `/"_etag"/?` || path == "/_etag/?" {
@@ -204,11 +204,11 @@ func (p *IndexingPolicy) withoutEtag(v document.Value) document.Value {
 	return document.With(v, "excludedPaths", document.ArrayValue(all))
 }
 
-// paths reads a list of paths.
+// paths parses a list of paths.
 func (p *IndexingPolicy) paths(v document.Value, member string, means verdict) (out []string, e *Error) {
 	list := v.Get(member)
 	if list.IsDefined() && list.Kind() != document.Null && list.Kind() != document.Array {
-		return nil, Errorf(400, 0, "The member '%s' of an indexing policy has to be an array of objects with a path.", member)
+		return nil, Errorf(400, 0, "The member '%s' of an indexing policy must be an array of objects with a path.", member)
 	}
 	for each := range list.Elements() {
 		text := each.Get("path").Str()
@@ -223,42 +223,42 @@ func (p *IndexingPolicy) paths(v document.Value, member string, means verdict) (
 			return nil, Errorf(400, 0, "The path '%s' of the indexing policy is both included and excluded.", text)
 		}
 		if out = append(out, text); len(out) > indexPathsMax {
-			return nil, Errorf(400, 0, "An indexing policy may have %d paths.", indexPathsMax)
+			return nil, Errorf(400, 0, "An indexing policy is limited to %d paths.", indexPathsMax)
 		}
 	}
 	return out, nil
 }
 
-// readComposites reads the composite indexes.
+// readComposites parses the composite indexes.
 func (p *IndexingPolicy) readComposites(v document.Value) *Error {
 	list := v.Get("compositeIndexes")
 	if list.IsDefined() && list.Kind() != document.Null && list.Kind() != document.Array {
-		return Errorf(400, 0, "The member 'compositeIndexes' of an indexing policy has to be an array of arrays of paths.")
+		return Errorf(400, 0, "The member 'compositeIndexes' of an indexing policy must be an array of arrays of paths.")
 	}
 	for each := range list.Elements() {
 		var index []CompositePath
 		for part := range each.Elements() {
 			path, err := document.ParsePath(part.Get("path").Str())
 			if err != nil {
-				return Errorf(400, 0, "A composite index has paths without a wildcard at their ends, such as /a/b: %v", err)
+				return Errorf(400, 0, "A path of a composite index must not end in a wildcard; a valid path is /a/b: %v", err)
 			}
 			order := part.Get("order")
 			c := CompositePath{Path: path, Descending: order.Str() == "descending"}
 			if !c.Descending && order.IsDefined() && order.Str() != "ascending" {
-				return Errorf(400, 0, "The order of a path of a composite index has to be ascending or descending, not %v.",
+				return Errorf(400, 0, "The order of a path of a composite index must be ascending or descending, not %v.",
 					order)
 			}
 			if slices.ContainsFunc(index, func(other CompositePath) bool { return slices.Equal(other.Path, path) }) {
-				return Errorf(400, 0, "The path '%s' is twice in a composite index.", path)
+				return Errorf(400, 0, "A composite index contains the path '%s' twice.", path)
 			}
 			index = append(index, c)
 		}
 		if len(index) < compositePathsLeast || len(index) > compositePathsMax {
-			return Errorf(400, 0, "A composite index has %d to %d paths, not %d.", compositePathsLeast,
+			return Errorf(400, 0, "A composite index must have %d to %d paths, not %d.", compositePathsLeast,
 				compositePathsMax, len(index))
 		}
 		if p.Composites = append(p.Composites, index); len(p.Composites) > compositesMax {
-			return Errorf(400, 0, "An indexing policy may have %d composite indexes.", compositesMax)
+			return Errorf(400, 0, "An indexing policy is limited to %d composite indexes.", compositesMax)
 		}
 		if text := compositePrefix(index); text != nil && !p.hasComposite(text) {
 			p.composites = append(p.composites, composite{index, text})

@@ -11,33 +11,34 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// The first byte of the programs of this package: operations on items, and what a Runner runs. Those of
-// query/transaction begin with smaller ones.
+// Kinds of programs: operations on items, and programs of a Runner. The kind is the first byte. Programs of
+// query/transaction have smaller kinds.
 const (
 	itemsProgram  = 0x10
 	runnerProgram = 0x11
-	// FirstProgram and LastProgram bound the first bytes of the programs that Engine carries out.
+	// FirstProgram and LastProgram are the bounds of the first byte of the programs that Engine executes.
 	FirstProgram = itemsProgram
 	LastProgram  = 0x1f
 
 	resultVersion = 1
 )
 
-var errMalformed = errors.New("malformed program of a container")
+var errMalformed = errors.New("malformed container program")
 
-// request is what travels to the leader.
+// request is the encoded request to the leader.
 type request struct {
-	// table and revision are what the client's node has looked up.
+	// table and revision identify the container version that the client's node has used.
 	table    uint32
 	revision uint64
 	now      int64 // in Unix seconds
 	noBodies bool
 	ops      []Operation
-	// program is that of a Runner, instead of operations.
+	// program is a Runner's program. It replaces the operations.
 	program []byte
 }
 
-// requestSlack and operationSlack are about what a request, and each operation in it, takes beside texts and bodies.
+// requestSlack and operationSlack are the approximate sizes of a request and of each operation, excluding texts and
+// bodies.
 const requestSlack, operationSlack = 48, 24
 
 // append encodes a request.
@@ -72,15 +73,15 @@ func (q *request) append(dst []byte) []byte {
 	return w
 }
 
-// decodeRequest reads what append wrote; bodies are views.
+// decodeRequest decodes the output of append. Bodies refer to src.
 func decodeRequest(src []byte) (q request, err error) {
 	r := codec.NewReader(src, errMalformed)
 	kind := r.Byte()
 	if kind != itemsProgram && kind != runnerProgram {
-		return q, &feature.Newer{What: "a program of a container", Unit: "kind", Has: uint64(kind),
+		return q, &feature.Newer{What: "a container program", Unit: "kind", Has: uint64(kind),
 			Newest: runnerProgram}
 	}
-	if err := passFields(&r, "a program of a container"); err != nil {
+	if err := passFields(&r, "a container program"); err != nil {
 		return q, err
 	}
 	q.table, q.revision, q.now = r.Uint32(), r.Uint(), r.Int()
@@ -92,7 +93,7 @@ func decodeRequest(src []byte) (q request, err error) {
 	for range r.Count(5) {
 		o := Operation{Kind: Kind(r.Byte()), ID: r.Text(), Body: r.Bytes(), IfMatch: r.Text(), IfNoneMatch: r.Text()}
 		if o.Kind < Create || o.Kind > Read {
-			return q, &feature.Newer{What: "a program of a container", Unit: "operation", Has: uint64(o.Kind),
+			return q, &feature.Newer{What: "a container program", Unit: "operation", Has: uint64(o.Kind),
 				Newest: uint64(Read)}
 		}
 		q.ops = append(q.ops, o)
@@ -100,7 +101,7 @@ func decodeRequest(src []byte) (q request, err error) {
 	return q, r.End()
 }
 
-// passFields reads the fields of a record, of which this build knows none.
+// passFields skips the fields of a record. This build knows no fields.
 func passFields(r *codec.Reader, what string) error {
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		if f.Must {
@@ -110,22 +111,22 @@ func passFields(r *codec.Reader, what string) error {
 	return r.Err()
 }
 
-// answer is what a program returns: kept beside the rows, to be told again to a request that is repeated.
+// answer is the result of a program. It is stored with the rows and returned again if the request is repeated.
 type answer struct {
 	failed int // -1 if no operation failed
 	of     []outcome
-	// result is that of a Runner.
+	// result is the result of a Runner.
 	result []byte
 }
 
-// outcome is that of one operation.
+// outcome is the result of one operation.
 type outcome struct {
 	status, sub int
 	message     string
 	charge      ru.Units
 	id          string
-	// there says that stored is what is there after the operation; its body is nil if the sender has it, or if it was
-	// too large to be kept for a repeated request.
+	// there reports that stored is the item after the operation. Its body is nil if the sender has it or if it is too
+	// large to be stored for a repeated request.
 	there  bool
 	stored stored
 }
@@ -158,14 +159,14 @@ func (a *answer) append(dst []byte) []byte {
 	return w
 }
 
-// decodeAnswer reads what append wrote; bodies and results are views.
+// decodeAnswer decodes the output of append. Bodies and results refer to src.
 func decodeAnswer(src []byte) (a answer, err error) {
 	r := codec.NewReader(src, errMalformed)
 	if v := r.Byte(); v > resultVersion {
-		return a, &feature.Newer{What: "the result of a program of a container", Unit: "version", Has: uint64(v),
+		return a, &feature.Newer{What: "the result of a container program", Unit: "version", Has: uint64(v),
 			Newest: resultVersion}
 	}
-	if err := passFields(&r, "the result of a program of a container"); err != nil {
+	if err := passFields(&r, "the result of a container program"); err != nil {
 		return a, err
 	}
 	a.failed, a.result = int(r.Int()), r.Bytes()

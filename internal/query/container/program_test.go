@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestProgramsAreFrozen proves that programs, which other builds carry out, and their results, which are kept beside
-// the rows, are written as they always were, and read back whole.
+// TestProgramsAreFrozen checks that the encodings of programs and results do not change, and that they can be decoded.
+// Other builds execute the programs, and results are stored with the rows.
 func TestProgramsAreFrozen(t *testing.T) {
 	of := request{table: 1030, revision: 7, now: 1_700_000_000, noBodies: true, ops: []Operation{
 		{Kind: Create, ID: "a", Body: []byte(`{"id":"a"}`)}, {Kind: Patch, ID: "b", Body: []byte(`[]`), IfMatch: `"1"`},

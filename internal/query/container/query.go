@@ -16,14 +16,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// Scope says where a query looks. The zero Scope is the whole container.
+// Scope limits the part of the container that a query reads. The zero Scope is the whole container.
 type Scope struct {
-	// Key is a partition key or a prefix of one; nil for none.
+	// Key is a partition key or a prefix of one. It is nil if the scope has no key.
 	Key epk.Key
-	// Range is the id of a physical partition; 410/1002 if there is none of that id any more. MinEPK and MaxEPK are a
-	// range of effective partition keys, as hexadecimal numbers, the first included and the second not.
+	// Range is the ID of a physical partition. A query returns 410/1002 if no partition has this ID. MinEPK and
+	// MaxEPK are hexadecimal effective partition keys: an inclusive lower and an exclusive upper bound.
 	Range, MinEPK, MaxEPK string
-	// id, if hasID, is that of the one item that is looked for; Key is whole then.
+	// id, if hasID is set, is the ID of the only item in the scope. Key is then complete.
 	id    string
 	hasID bool
 }
@@ -34,45 +34,44 @@ type Parameter struct {
 	Value []byte // JSON
 }
 
-// QueryRequest is one page of a query.
+// QueryRequest requests one page of a query.
 type QueryRequest struct {
 	Scope
 	Text       string
 	Parameters []Parameter
-	// CrossPartition says that the client allows the query to look at more than one logical partition; without it a
-	// query without a key is refused (400).
+	// CrossPartition reports that the client allows the query to read more than one logical partition. If it is false,
+	// a query without a key is rejected (400).
 	CrossPartition bool
-	// Continuation is that of the page before, empty for the first one. MaxItems bounds the page, a thousand if it is
-	// not positive.
+	// Continuation is the continuation of the previous page, or empty for the first page. MaxItems limits the page and
+	// defaults to 1000 if it is not positive.
 	Continuation string
 	MaxItems     int
-	// Functions carries out user-defined functions, nil if there are none.
+	// Functions executes user-defined functions. It may be nil.
 	Functions sql.Functions
 	RequestOptions
 }
 
-// Page is what a query or a feed returns.
+// Page is a page of a query or a feed.
 type Page struct {
-	// Documents are JSON texts: of a feed, items with their system properties.
+	// Documents are JSON texts. In a feed, they are items with their system properties.
 	Documents [][]byte
-	// Continuation asks for the next page, empty if there is none.
+	// Continuation requests the next page. It is empty on the last page.
 	Continuation string
 	Where
-	// Metrics are for the headers that ask for them.
+	// Metrics holds the values of the metrics headers.
 	Metrics QueryMetrics
-	// Index says what an index has, or could have, to do with the query.
+	// Index describes the index utilization of the query.
 	Index IndexUtilization
 }
 
-// QueryMetrics say what a page took.
+// QueryMetrics describes the execution of a page.
 type QueryMetrics struct {
 	RetrievedCount, RetrievedBytes, OutputCount, OutputBytes int64
-	// IndexHits counts what was found by an index, FoldedCount those items of which replicas have passed on what was
-	// made of them.
+	// IndexHits counts the items found by an index. FoldedCount counts the items that replicas have aggregated.
 	IndexHits, FoldedCount int64
 }
 
-// queryError is what a client is told of an error of a query.
+// queryError returns the client error for a failed query.
 func queryError(err error) *Error {
 	if e, ok := errors.AsType[*sql.Error](err); ok {
 		return Errorf(400, 0, "%s", e.JSON())
@@ -83,13 +82,13 @@ func queryError(err error) *Error {
 	return refused(err)
 }
 
-// compile reads the text and the parameters of a request.
+// compile parses the text and the parameters of a request.
 func (r *QueryRequest) compile() (*sql.Query, *Error) {
 	parameters := make([]sql.Parameter, len(r.Parameters))
 	for i, p := range r.Parameters {
 		v, err := document.Parse(p.Value, document.Limits{})
 		if err != nil {
-			return nil, Errorf(400, 0, "The parameter %s is not valid: %v", p.Name, err)
+			return nil, Errorf(400, 0, "The parameter %s is invalid: %v", p.Name, err)
 		}
 		parameters[i] = sql.Parameter{Name: p.Name, Value: v}
 	}
@@ -100,7 +99,7 @@ func (r *QueryRequest) compile() (*sql.Query, *Error) {
 	return q, nil
 }
 
-// run says how a page of a request is run, whose continuation loses the name of the container.
+// run returns the execution parameters of a page. It removes the container ID from the continuation.
 func (r *QueryRequest) run(e *Engine, c *Container) (run sql.Run, bad *Error) {
 	run = sql.Run{Page: r.MaxItems, Functions: r.Functions, Now: e.opts.Now()}
 	if run.Page <= 0 {
@@ -119,14 +118,14 @@ func (r *QueryRequest) run(e *Engine, c *Container) (run sql.Run, bad *Error) {
 	return run, nil
 }
 
-// errCross refuses a query that names no partition key.
+// errCross returns the error for a query without a partition key.
 func errCross() *Error {
 	return Errorf(400, 0, "Cross partition query is required but disabled. Please set "+
 		"x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or revise your query "+
 		"to avoid this exception.")
 }
 
-// scopes are where a query has to look: parts of the container in order, none if nothing can match.
+// scopes returns the parts of the container that a query must read, in order. It returns none if nothing can match.
 func (r *QueryRequest) scopes(c *Container, q *sql.Query) ([]Scope, *Error) {
 	paths := c.Definition.keyPaths
 	if len(r.Key) > len(paths) {
@@ -153,7 +152,7 @@ func (r *QueryRequest) scopes(c *Container, q *sql.Query) ([]Scope, *Error) {
 		case r.Key.HasPrefix(s.Key):
 			s.Key = r.Key
 		default:
-			continue // the request is about other keys
+			continue // the request has a different key
 		}
 		if len(s.Key) == len(paths) {
 			s.id, s.hasID = found[i].ID, found[i].HasID
@@ -178,7 +177,7 @@ func sameKey(scopes []Scope) bool {
 	return !slices.ContainsFunc(scopes, func(s Scope) bool { return !s.Key.Equal(scopes[0].Key) })
 }
 
-// placeOf are the bytes of the place where a scope of a key begins.
+// placeOf returns the encoded place at the beginning of a key's scope.
 func (c *Container) placeOf(s *Scope) string {
 	key := epk.AppendKey(nil, s.Key)
 	p := place{ring: c.table.Token(key).Position(), key: key}
@@ -188,10 +187,10 @@ func (c *Container) placeOf(s *Scope) string {
 	return string(p.append(nil))
 }
 
-// queryTimes is how many times as long a query may take that does not stream: it has to look at everything.
+// queryTimes is the factor by which the time limit of a non-streaming query is longer, because it must read all items.
 const queryTimes = 12
 
-// Query runs one page of a query.
+// Query executes one page of a query.
 func (e *Engine) Query(ctx context.Context, c *Container, request *QueryRequest) (*Page, error) {
 	asked := *request
 	r := &asked
@@ -248,7 +247,7 @@ func (e *Engine) Query(ctx context.Context, c *Container, request *QueryRequest)
 	return x.page, nil
 }
 
-// take adds a result to the page, whose memory it asks for.
+// take adds a result to the page and reserves its memory.
 func (x *pageScan) take(v document.Value) error {
 	if err := x.meter.Keep(v.TextSize()); err != nil {
 		return err
@@ -256,12 +255,12 @@ func (x *pageScan) take(v document.Value) error {
 	return x.page.take(v)
 }
 
-// errResult refuses a result that is longer than an item may be.
-var errResult = Errorf(400, 0, "A result of the query is longer than 2 MB, which is the most that an item may have; "+
-	"select fewer or smaller properties.")
+// errResult rejects a result that exceeds the maximum size of an item.
+var errResult = Errorf(400, 0, "A result of the query exceeds 2 MB, the maximum size of an item. "+
+	"Select fewer or smaller properties.")
 
-// resultMax is how long a result may be: characters that have to be escaped may make it longer than the items it is
-// made of.
+// resultMax is the maximum size of a result. Escaped characters can make it larger than the items from which it is
+// computed.
 const resultMax = 2 * document.SizeMax
 
 // take adds a result to a page.
@@ -276,7 +275,7 @@ func (p *Page) take(v document.Value) error {
 	return nil
 }
 
-// pageScan is the source of one page of a query: the items of its scopes, one after the other.
+// pageScan is the source of one query page. It yields the items of its scopes in sequence.
 type pageScan struct {
 	e       *Engine
 	c       *Container
@@ -286,23 +285,23 @@ type pageScan struct {
 	start   string
 	page    *Page
 	access
-	// last is the scan at hand, and before what earlier ones have cost.
+	// last is the current scan. before is the charge of the previous scans.
 	last   *scan
 	before Where
 	read   bool
-	// buffer is what clients see of the item at hand; bare says that the query does not look at that.
+	// buffer holds the client view of the current item. bare reports that the query does not need system properties.
 	buffer []byte
 	bare   bool
-	// folder offers folds with the reads of scans, nil: none.
+	// folder adds pushdown to the reads of scans, or is nil.
 	folder *folder
-	// meter counts what the evaluation takes; until is when a page of what streams ends.
+	// meter counts the work of the evaluation. until is the time at which a page of a streaming query ends.
 	meter *meter.Meter
 	until time.Time
-	// spent is the part of the price of the evaluation that was taken from the balances of partitions.
+	// spent is the part of the evaluation charge that has been deducted from partition balances.
 	spent ru.Units
 }
 
-// source yields the items.
+// source returns the source of the items.
 func (x *pageScan) source(ctx context.Context) sql.Source {
 	if len(x.intervals) > 0 {
 		return x.byValues(ctx)
@@ -330,8 +329,9 @@ func (x *pageScan) source(ctx context.Context) sql.Source {
 	}
 }
 
-// yieldAll yields the items of the scan at hand, that of a scope by its number; false if no more are wanted. What
-// streams ends its page early where the budget is spent for longer than a page may take.
+// yieldAll yields the items of the current scan, which reads the scope with the given number. It returns false if no
+// more items are wanted. A page of a streaming query ends early if it would have to wait for request units beyond its
+// time limit.
 func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, error) bool) bool {
 	var at []byte
 	until := x.until
@@ -342,7 +342,7 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 	pause := func() bool {
 		place := string(x.last.behind().append(nil))
 		if x.last.at.key == nil {
-			place = x.c.placeOf(&x.scopes[scope]) // nothing of it was read
+			place = x.c.placeOf(&x.scopes[scope]) // nothing in the scope has been read
 		}
 		yield(sql.Row{}, sql.Pause{Place: place})
 		return false
@@ -389,8 +389,8 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 	return true
 }
 
-// yieldFolds yields those folds that are before a row of the scan at hand, and returns the others; false if no more are
-// wanted.
+// yieldFolds yields the partial results that precede a row of the current scan and returns the others. It returns
+// false if no more are wanted.
 func (x *pageScan) yieldFolds(folds []folded, before int, yield func(sql.Row, error) bool) ([]folded, bool) {
 	for len(folds) > 0 && folds[0].before <= before {
 		if !yield(folds[0].row(&x.page.Metrics, x.last.q.Index != nil), nil) {
@@ -401,7 +401,7 @@ func (x *pageScan) yieldFolds(folds []folded, before int, yield func(sql.Row, er
 	return folds, true
 }
 
-// where says where the page was read, and for how much.
+// where returns the position of the page and its charge.
 func (x *pageScan) where() Where {
 	if x.last == nil {
 		var err error

@@ -19,13 +19,13 @@ import (
 // Range is a physical partition as clients see it.
 type Range struct {
 	ID string
-	// Min and Max are effective partition keys as hexadecimal numbers, "" and "FF" at the ends.
+	// Min and Max are hexadecimal effective partition keys; "" and "FF" are the ends.
 	Min, Max string
-	// Parents are the ids of the physical partitions that it came from.
+	// Parents are the IDs of the physical partitions from which it was created.
 	Parents []string
 }
 
-// Ranges lists the physical partitions of a container in order. The etag changes when they do, and has quotes.
+// Ranges lists the physical partitions of a container in order. The quoted etag changes whenever they change.
 func (e *Engine) Ranges(c *Container) (ranges []Range, etag string) {
 	snapshot := e.opts.Coordinator.Topology()
 	h := fnv.New64a()
@@ -40,11 +40,12 @@ func (e *Engine) Ranges(c *Container) (ranges []Range, etag string) {
 	return ranges, etagOf(h.Sum64())
 }
 
-// firstEpoch is that of a partition whose span has never changed.
+// firstEpoch is the epoch of a partition whose range has never changed.
 const firstEpoch = 1
 
-// rangeID is the id of a physical partition as clients see it. It changes with the partition's epoch, which a split and
-// a merge raise: who still takes it for what it was has to look again (410/1002), and does not miss what went away.
+// rangeID returns the client-visible ID of a physical partition. It changes with the partition's epoch, which splits
+// and merges increment. A client with an old ID receives 410/1002 and must refresh its partition list. Otherwise it
+// would miss the data that moved.
 func rangeID(id topology.PartitionID, epoch uint64) string {
 	s := strconv.FormatUint(uint64(id), 10)
 	if epoch > firstEpoch {
@@ -53,8 +54,9 @@ func rangeID(id topology.PartitionID, epoch uint64) string {
 	return s
 }
 
-// parentsOf are the ids by which clients may know a partition from before; none of them is in use. Where a partition
-// that came of a split has changed since, it is only its own: the map does not tell which epoch it was born with.
+// parentsOf returns the previous IDs by which clients may know a partition; none of them is in use. A partition that
+// has changed since its split reports only its own previous ID, because the topology does not contain its initial
+// epoch.
 func parentsOf(p *topology.Partition) []string {
 	switch {
 	case p.Epoch == firstEpoch:
@@ -65,8 +67,8 @@ func parentsOf(p *topology.Partition) []string {
 	return []string{rangeID(p.ID, p.Epoch-1)}
 }
 
-// boundary is where a physical partition begins, as an effective partition key. Where a partition is cut between keys
-// of one place it is that of the key behind the cut.
+// boundary returns the beginning of a physical partition as an effective partition key. If the boundary is between
+// keys of one ring position, it returns the effective key of the first key in the partition.
 func (c *Container) boundary(p keys.Position) string {
 	d := c.Definition
 	if len(p.Key) > 0 {
@@ -78,7 +80,7 @@ func (c *Container) boundary(p keys.Position) string {
 	return d.Hash.Boundary(p.Ring)
 }
 
-// rangeOf is the physical partition that has a key, which stands at a token.
+// rangeOf returns the ID of the physical partition that contains a key at a token.
 func (e *Engine) rangeOf(c *Container, at token.Token, key []byte) string {
 	p := e.opts.Coordinator.Topology().Locate(c.table.ID, at, key)
 	if p == nil {
@@ -87,19 +89,20 @@ func (e *Engine) rangeOf(c *Container, at token.Token, key []byte) string {
 	return rangeID(p.ID, p.Epoch)
 }
 
-// sequences are the log sequence numbers that a node tells: they grow by one with each write through this node, and
-// follow those that other nodes have told. They say nothing of what a read sees, which is always everything that was
-// acknowledged before it began.
+// sequences holds the log sequence numbers that a node reports. A number increases by one with each write through this
+// node and never falls below numbers reported by other nodes. The numbers do not affect reads: a read always sees all
+// writes acknowledged before it began.
 type sequences struct {
 	mu sync.Mutex
 	of map[string]int64
 }
 
-// sequencesMax bounds how many physical partitions numbers are kept for; then all begin anew, higher.
+// sequencesMax is the maximum number of physical partitions for which numbers are kept. Above it, all numbers are
+// reset to higher initial values.
 const sequencesMax = 100_000
 
-// first is what a partition's numbers begin with: they are higher than those of an earlier start, as no partition takes
-// a write each microsecond for long.
+// first returns the initial number of a partition. It exceeds the numbers from before a restart, because no partition
+// sustains one write per microsecond.
 func (s *sequences) first() int64 { return time.Now().UnixMicro() }
 
 func (s *sequences) change(id string, f func(old int64) int64) int64 {
@@ -114,26 +117,26 @@ func (s *sequences) change(id string, f func(old int64) int64) int64 {
 	}
 	next := f(old)
 	if !ok {
-		id = strings.Clone(id) // it may be a part of the headers of a request
+		id = strings.Clone(id) // id may refer to request headers
 	}
 	s.of[id] = next
 	return next
 }
 
-// LSN is the newest log sequence number that this node has told of a physical partition, at least 1.
+// LSN returns the latest log sequence number that this node has reported for a physical partition. It is at least 1.
 func (e *Engine) LSN(rangeID string) int64 {
 	return e.lsns.change(rangeID, func(old int64) int64 { return old })
 }
 
-// Seen tells the engine the number of a session token, of this or another node: later answers are not below. A number
-// that is a day ahead of the clock is not of any node, and ignored.
+// Seen records the number of a session token from any node. Later responses report no smaller number. A number more
+// than a day ahead of the clock was not issued by a node and is ignored.
 func (e *Engine) Seen(rangeID string, lsn int64) {
 	if lsn < time.Now().Add(24*time.Hour).UnixMicro() {
 		e.lsns.change(rangeID, func(old int64) int64 { return max(old, lsn) })
 	}
 }
 
-// wrote is the number of a write.
+// wrote returns the number of a new write.
 func (e *Engine) wrote(rangeID string) int64 {
 	return e.lsns.change(rangeID, func(old int64) int64 { return old + 1 })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// charged is a visitor that hears what a read has cost.
+// charged is a visitor that records the charge of a read.
 type charged struct {
 	command.Visitor
 	charge *ru.Units
@@ -36,7 +36,7 @@ func (v charged) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	return command.Stop, errMalformed
 }
 
-// read sends a read, and again while what it found could not be confirmed; each time visitor makes what hears of it.
+// read sends a read and repeats it while its result could not be confirmed. It calls visitor for each attempt.
 func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, visitor func() command.Visitor) error {
 	s := e.opts.Sched
 	began := s.Now()
@@ -52,8 +52,8 @@ func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, vi
 	}
 }
 
-// Read reads an item by its id. The status of the result is 200, 304 or 404. It returns an error if nothing could be
-// read: 408, 429, 503, or 400 for a key that is not whole.
+// Read reads an item by its ID. The status of the result is 200, 304 or 404. It returns an error if nothing could be
+// read: 408, 429, 503, or 400 for an incomplete key.
 func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNoneMatch string, o RequestOptions) (
 	*Result, Where, error) {
 	if bad := e.usable(c, key); bad != nil {
@@ -88,11 +88,11 @@ func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNone
 	return r, where, nil
 }
 
-// ridPage is how many items are looked at at once for a resource id.
+// ridPage is the number of items per read when searching for a resource ID.
 const ridPage = 1000
 
-// IDOf finds the id of an item by its resource id; 404 if there is none in the logical partition. It looks at the
-// items of the logical partition one after the other.
+// IDOf finds the ID of an item by its resource ID. It returns 404 if the logical partition has no such item. It scans
+// the items of the logical partition.
 func (e *Engine) IDOf(ctx context.Context, c *Container, key epk.Key, rid string) (string, error) {
 	if bad := e.usable(c, key); bad != nil {
 		return "", bad

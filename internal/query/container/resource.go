@@ -13,38 +13,39 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Database is a namespace of containers, as it is in one version of the schema.
+// Database is a database in one version of the schema.
 type Database struct {
-	// ID is the name that it was made with. RID is its resource id: 4 bytes in base64.
+	// ID is the name that the client specified. RID is the resource ID: 4 bytes in base64.
 	ID, RID string
-	// Etag changes with the database, and has quotes. TS is when it was made, in seconds since the epoch.
+	// Etag is quoted and changes with the database. TS is the creation time in seconds since the epoch.
 	Etag string
 	TS   int64
 
 	keyspace *schema.Keyspace
 }
 
-// Container is a container, as it is in one version of the schema. Do not keep it: look it up for each request.
+// Container is a container in one version of the schema. Look it up again for each request.
 type Container struct {
 	Database *Database
-	// ID is the name that it was made with. RID is its resource id, 8 bytes in base64, the first 4 the database's.
+	// ID is the name that the client specified. RID is the resource ID: 8 bytes in base64, beginning with the 4 bytes
+	// of the database.
 	ID, RID string
 	Etag    string
 	TS      int64
-	// Definition is what it was made with, with defaults, and what this build knows of it.
+	// Definition is the container's definition, including defaults.
 	Definition *Definition
 
 	table   *schema.Table
 	columns columns
 	rid     []byte
-	// self, if not empty, is what Self returns.
+	// self, if not empty, is the result of Self.
 	self string
 }
 
-// Self is the link to the database by resource ids: dbs/<rid>/.
+// Self returns the link to the database by resource ID: dbs/<rid>/.
 func (d *Database) Self() string { return "dbs/" + d.RID + "/" }
 
-// Self is the link to the container by resource ids: dbs/<rid>/colls/<rid>/.
+// Self returns the link to the container by resource IDs: dbs/<rid>/colls/<rid>/.
 func (c *Container) Self() string {
 	if c.self != "" {
 		return c.self
@@ -52,15 +53,15 @@ func (c *Container) Self() string {
 	return c.Database.Self() + "colls/" + c.RID + "/"
 }
 
-// Keyspace is the name of the database in CQL.
+// Keyspace returns the CQL name of the database.
 func (d *Database) Keyspace() string { return d.keyspace.Name }
 
-// Table is the name of the container in CQL, within the keyspace of its database.
+// Table returns the CQL name of the container within its keyspace.
 func (c *Container) Table() string { return c.table.Name }
 
 func text(s string) document.Value { return document.StringValue(s) }
 
-// Resource is the JSON of the database with its system properties.
+// Resource returns the JSON of the database with its system properties.
 func (d *Database) Resource() []byte {
 	return document.ObjectValue([]document.Member{
 		{Name: "id", Value: text(d.ID)}, {Name: "_rid", Value: text(d.RID)}, {Name: "_self", Value: text(d.Self())},
@@ -69,7 +70,7 @@ func (d *Database) Resource() []byte {
 	}).Append(nil)
 }
 
-// Resource is the JSON of the container with its system properties.
+// Resource returns the JSON of the container with its system properties.
 func (c *Container) Resource() []byte {
 	v := document.View(c.Definition.JSON)
 	for _, m := range []document.Member{
@@ -84,24 +85,24 @@ func (c *Container) Resource() []byte {
 	return v.Append(nil)
 }
 
-// etagOf is an etag that is a number.
+// etagOf returns a quoted etag for a number.
 func etagOf(n uint64) string { return fmt.Sprintf("\"%08x-%04x\"", n>>16, n&0xffff) }
 
-// database is what a keyspace is to clients of containers.
+// database returns the client view of a keyspace.
 func database(ks *schema.Keyspace) *Database {
 	d := ks.Database
 	return &Database{ID: d.ID, RID: encodeRID(ridOfDatabase(d.Number)), Etag: etagOf(uint64(d.Number)), TS: d.At,
 		keyspace: ks}
 }
 
-// shown is what databases and containers of one schema are to clients: each is made when it is asked for.
+// shown caches the client views of databases and containers of one schema. They are created on first use.
 type shown struct {
 	of         *schema.Schema
-	databases  sync.Map // of *Database by *schema.Keyspace
-	containers sync.Map // of *Container by *schema.Table
+	databases  sync.Map // *Database by *schema.Keyspace
+	containers sync.Map // *Container by *schema.Table
 }
 
-// shownNow is that of the newest schema.
+// shownNow returns the cache of the newest schema.
 func (e *Engine) shownNow() *shown {
 	now, is := e.schema(), e.shown.Load()
 	if is == nil || is.of != now {
@@ -111,7 +112,7 @@ func (e *Engine) shownNow() *shown {
 	return is
 }
 
-// database is what a keyspace is to clients of containers, from memory where it can be.
+// database returns the client view of a keyspace, from the cache if possible.
 func (e *Engine) database(ks *schema.Keyspace) *Database {
 	s := e.shownNow()
 	if d, ok := s.databases.Load(ks); ok {
@@ -122,7 +123,7 @@ func (e *Engine) database(ks *schema.Keyspace) *Database {
 	return d
 }
 
-// container is what a table is to them, from memory where it can be.
+// container returns the client view of a table, from the cache if possible.
 func (e *Engine) container(d *Database, t *schema.Table) *Container {
 	s := e.shownNow()
 	if c, ok := s.containers.Load(t); ok && c.(*Container).Database.keyspace == d.keyspace {
@@ -147,7 +148,7 @@ func noContainer(id string) *Error {
 	return Errorf(404, 0, "Resource Not Found: there is no container %s.", strconv.Quote(id))
 }
 
-// Databases lists the databases in order of their ids.
+// Databases lists the databases sorted by ID.
 func (e *Engine) Databases() (out []*Database) {
 	for ks := range e.schema().All() {
 		if ks.Database != nil {
@@ -158,7 +159,7 @@ func (e *Engine) Databases() (out []*Database) {
 	return out
 }
 
-// Database finds a database by its id; 404 if there is none.
+// Database finds a database by its ID. It returns 404 if none exists.
 func (e *Engine) Database(id string) (*Database, error) {
 	ks := e.schema().Keyspace(cqlName(id))
 	if ks == nil || ks.Database == nil || ks.Database.ID != id {
@@ -167,7 +168,7 @@ func (e *Engine) Database(id string) (*Database, error) {
 	return e.database(ks), nil
 }
 
-// DatabaseByRID finds a database by its resource id; 404 if there is none.
+// DatabaseByRID finds a database by its resource ID. It returns 404 if none exists.
 func (e *Engine) DatabaseByRID(rid string) (*Database, error) {
 	for _, d := range e.Databases() {
 		if d.RID == rid {
@@ -177,7 +178,7 @@ func (e *Engine) DatabaseByRID(rid string) (*Database, error) {
 	return nil, noDatabase(rid)
 }
 
-// Containers lists the containers of a database in order of their ids.
+// Containers lists the containers of a database sorted by ID.
 func (e *Engine) Containers(d *Database) (out []*Container) {
 	for _, t := range d.keyspace.Tables {
 		if t.Container != nil {
@@ -188,7 +189,7 @@ func (e *Engine) Containers(d *Database) (out []*Container) {
 	return out
 }
 
-// Container finds a container by its id; 404 if there is none.
+// Container finds a container by its ID. It returns 404 if none exists.
 func (e *Engine) Container(d *Database, id string) (*Container, error) {
 	t := d.keyspace.Tables[cqlName(id)]
 	if t == nil || t.Container == nil || t.Container.ID != id {
@@ -197,7 +198,7 @@ func (e *Engine) Container(d *Database, id string) (*Container, error) {
 	return e.container(d, t), nil
 }
 
-// ContainerByName finds a container by the names that it has in CQL; 404 if there is none.
+// ContainerByName finds a container by its CQL names. It returns 404 if none exists.
 func (e *Engine) ContainerByName(keyspace, table string) (*Container, error) {
 	ks := e.schema().Keyspace(keyspace)
 	if ks == nil || ks.Database == nil || ks.Tables[table] == nil || ks.Tables[table].Container == nil {
@@ -206,7 +207,7 @@ func (e *Engine) ContainerByName(keyspace, table string) (*Container, error) {
 	return e.container(e.database(ks), ks.Tables[table]), nil
 }
 
-// ContainerByRID finds a container by its resource id; 404 if there is none.
+// ContainerByRID finds a container by its resource ID. It returns 404 if none exists.
 func (e *Engine) ContainerByRID(rid string) (*Container, error) {
 	b := decodeRID(rid)
 	if len(b) != containerRID {

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// ridFinder is a visitor that looks for the item of a resource id.
+// ridFinder is a visitor that searches for the item with a resource ID.
 type ridFinder struct {
 	c      *Container
 	key    []byte

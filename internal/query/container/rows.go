@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// columns are the ids of a container's columns.
+// columns holds the IDs of a container's columns.
 type columns struct{ body, etag, ts uint32 }
 
 func columnsOf(t *schema.Table) columns {
@@ -20,10 +20,10 @@ func columnsOf(t *schema.Table) columns {
 	return columns{of(schema.ItemBody), of(schema.ItemEtag), of(schema.ItemTime)}
 }
 
-// keySlack is about what the clustering key of an item, and the end of its slice, take beside the id.
+// keySlack is the approximate size of an item's clustering key and slice end, excluding the ID.
 const keySlack = 4
 
-// clustering is the clustering key of an item.
+// clustering returns the clustering key of an item.
 func (c *Container) clustering(id string) []byte {
 	col := c.table.Clustering[0]
 	return col.Type.AppendKey(make([]byte, 0, len(id)+keySlack), []byte(id), col.Desc)
@@ -36,20 +36,20 @@ func (c *Container) idOf(clustering []byte) (string, error) {
 	return string(v), err
 }
 
-// pointRead reads one item.
+// pointRead returns the command that reads one item.
 func (c *Container) pointRead(key []byte, tok token.Token, id string) *command.Read {
 	return &command.Read{Table: c.table.ID, Key: key, Token: tok, Level: dberr.Quorum, Limit: 1,
 		Slices: []command.Slice{c.sliceOf(id)}}
 }
 
-// sliceOf is the slice of one item.
+// sliceOf returns the slice of one item.
 func (c *Container) sliceOf(id string) command.Slice {
 	end := append(c.clustering(id), 0)
 	n := len(end) - 1
 	return command.Slice{Start: end[:n:n], End: end}
 }
 
-// read takes an item out of its row. Its body is a view.
+// read extracts an item from its row. Its body refers to the row.
 func (c *Container) read(r *row.Row) (s stored) {
 	columns := &c.columns
 	if cell := r.Cell(columns.body); cell != nil {
@@ -62,7 +62,7 @@ func (c *Container) read(r *row.Row) (s stored) {
 	return s
 }
 
-// timestampValue is a time in seconds as a value of CQL's timestamp, which has milliseconds.
+// timestampValue converts a time in seconds to a CQL timestamp, which has milliseconds.
 func timestampValue(seconds int64) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(seconds*1000))
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Runner runs what Engine.Run was asked to, at the leader of the logical partition: package script is one.
+// Runner executes the programs of Engine.Run at the leader of the logical partition. Package script implements it.
 type Runner interface {
-	// RunProgram may read and change items by t. If it returns an error nothing is done, and the error is the client's:
-	// an *Error as it is. It ends soon after its context.
+	// RunProgram may read and change items through t. If it returns an error, the transaction is rolled back, and the
+	// client receives the error. An *Error is passed on unchanged. RunProgram ends soon after its context.
 	RunProgram(ctx context.Context, t *Transaction, program []byte) (result []byte, err error)
 }
 
-// SetRunner says who runs programs; before that they are refused (503).
+// SetRunner sets the runner of programs. Before that call, programs are rejected (503).
 func (e *Engine) SetRunner(r Runner) { e.runner.Store(&r) }
 
-// BusyPause is after how long a client is to ask again whose program a Runner had no room for (429).
+// BusyPause is the delay before a retry that a client receives when the Runner has no capacity for its program (429).
 const BusyPause = 100 * time.Millisecond
 
-// schemaWait is how long a leader waits for the revision of the schema that a request was made by.
+// schemaWait limits the leader's wait for the schema revision of a request.
 const (
 	schemaWait  = time.Second
 	schemaPause = 5 * time.Millisecond
@@ -64,17 +64,18 @@ func (e *Engine) Program(ctx context.Context, c *command.Conditional) (partition
 	if q.program != nil {
 		runner := e.runner.Load()
 		if runner == nil {
-			return nil, &dberr.Overloaded{Message: "The node that leads the partition runs no scripts"}
+			return nil, &dberr.Overloaded{Message: "The leader of the partition does not execute scripts"}
 		}
 		r.runner = *runner
 	}
 	return r, nil
 }
 
-// tableName is where a container's table is in the schema.
+// tableName identifies a container's table in the schema.
 type tableName struct{ keyspace, table string }
 
-// tableByID finds the table of a container. Where it was found last is looked at first: there may be thousands.
+// tableByID finds the table of a container. It first tries the name under which the table was last found, because
+// there may be thousands of tables.
 func (e *Engine) tableByID(id uint32) *schema.Table {
 	s := e.schema()
 	if n, ok := e.names.Load(id); ok {
@@ -95,7 +96,7 @@ func (e *Engine) tableByID(id uint32) *schema.Table {
 	return t
 }
 
-// run is one run of a request at the leader. It is a partition.Program.
+// run is an execution of a request at the leader. It implements partition.Program.
 type run struct {
 	request
 	t      *Transaction
@@ -108,15 +109,15 @@ func (r *run) Run(ctx context.Context, t *partition.Txn) ([]byte, error) {
 	return r.runOn(ctx, t, responseBytesMax)
 }
 
-// responseBytesMax bounds the bodies in the response to a request, as Cosmos DB does. It leaves room for an item and
-// what a trigger makes of it.
+// responseBytesMax is the maximum size of the bodies in a response, as in Cosmos DB. It is sufficient for an item and
+// the changes that a trigger makes to it.
 const responseBytesMax = 4 << 20
 
 // ResultBytesMax implements partition.Large.
 func (r *run) ResultBytesMax() int { return responseBytesMax + OperationsMax*resultSlack }
 
-// Brief implements partition.Large: the answer without bodies. If it is needed, they are read again, and told only
-// where the item has not changed.
+// Brief implements partition.Large. It returns the answer without bodies. If they are needed for a repeated request,
+// they are read again and returned only if the item has not changed.
 func (r *run) Brief() []byte {
 	a := r.answer
 	a.of = slices.Clone(a.of)
@@ -126,10 +127,10 @@ func (r *run) Brief() []byte {
 	return a.append(nil)
 }
 
-// resultSlack is what an answer takes beside bodies, for each operation.
+// resultSlack is the size of an answer per operation, excluding bodies.
 const resultSlack = 512
 
-// runOn is Run on any txn.
+// runOn works like Run on any txn.
 func (r *run) runOn(ctx context.Context, t txn, resultMax int) ([]byte, error) {
 	r.t.txn = t
 	r.answer.failed = -1
@@ -148,7 +149,7 @@ func (r *run) runOn(ctx context.Context, t txn, resultMax int) ([]byte, error) {
 	return r.answer.append(nil), nil
 }
 
-// runOps carries out the operations, until one fails.
+// runOps executes the operations until one fails.
 func (r *run) runOps(ctx context.Context, room int) error {
 	for i := range r.ops {
 		op := &r.ops[i]
@@ -165,7 +166,7 @@ func (r *run) runOps(ctx context.Context, room int) error {
 		}
 		if room -= len(o.stored.body); room < 0 {
 			o = outcome{id: o.id, charge: o.charge}.refuse(Errorf(413, 0, "The response is too large: the items that "+
-				"the operations return exceed %d bytes. Nothing was done. Read fewer items at once.", responseBytesMax))
+				"the operations return exceed %d bytes. No operation was executed. Read fewer items per request.", responseBytesMax))
 		}
 		r.answer.of = append(r.answer.of, o)
 		if o.status >= 400 {
@@ -176,7 +177,8 @@ func (r *run) runOps(ctx context.Context, room int) error {
 	return nil
 }
 
-// runProgram has the runner run its program. An error of its own is told as one, and nothing is done.
+// runProgram calls the runner. If the runner returns an *Error, it is reported to the client and the transaction is
+// rolled back.
 func (r *run) runProgram(ctx context.Context) error {
 	result, err := r.runner.RunProgram(ctx, r.t, r.program)
 	if r.t.fatal != nil {
@@ -192,8 +194,8 @@ func (r *run) runProgram(ctx context.Context) error {
 	return nil
 }
 
-// Run sends a program of a Runner to the leader of a logical partition, where it is one transaction, and returns what
-// it returned. Results are at most 256 KiB.
+// Run executes a Runner's program at the leader of a logical partition in one transaction. It returns the result of
+// the program, which is limited to 256 KiB.
 func (e *Engine) Run(ctx context.Context, c *Container, key epk.Key, program []byte, o RequestOptions) ([]byte, Where,
 	error) {
 	if bad := e.usable(c, key); bad != nil {
@@ -213,7 +215,7 @@ func (e *Engine) Run(ctx context.Context, c *Container, key epk.Key, program []b
 	return a.result, where, nil
 }
 
-// revision looks a container up again, if it has changed.
+// newest returns the current version of a container.
 func (e *Engine) newest(c *Container) (*Container, error) {
 	if t := e.table(c); t != nil && t != c.table {
 		return e.again(c)

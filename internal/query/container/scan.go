@@ -16,28 +16,28 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// The bounds of what is read at once.
+// Limits of a single read.
 const (
 	chunkRowsMax   = 500
 	chunkRowsLeast = 16
 	chunkBytesMax  = 1 << 20
 )
 
-// place is where an item stands among all of its container. Its bytes are in the order of the items.
+// place is the position of an item in its container. Encoded places sort like the items.
 type place struct {
 	ring       uint64
 	key        []byte
 	clustering []byte
 }
 
-// append appends the bytes of a place.
+// append appends the encoded place.
 func (p *place) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, p.ring)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(p.key)))
 	return append(append(dst, p.key...), p.clustering...)
 }
 
-// parsePlace reads what append wrote.
+// parsePlace decodes the output of append.
 func parsePlace(s string) (p place, ok bool) {
 	if len(s) < 10 {
 		return p, false
@@ -59,34 +59,34 @@ type scanned struct {
 	id string
 }
 
-// scan reads the items of a scope in order, in pieces.
+// scan reads the items of a scope in order, in chunks.
 type scan struct {
 	e *Engine
 	c *Container
 	q command.Read
-	// within says which logical partitions are in the scope.
+	// within filters the logical partitions of the scope.
 	within within
-	// from is the place to begin with, that item included, if it is set.
+	// from, if set, is the place of the first item to read.
 	from   *place
 	charge ru.Units
-	// until is when to stop looking where there is nothing.
+	// until is the time at which a search through empty space ends.
 	until time.Time
 
 	rows  []scanned
 	bytes int
-	// folder offers folds, for a page; nil: none. folds are those of the last read, and failed says that one was not
-	// carried out.
+	// folder adds pushdown to the reads of a page, or is nil. folds holds the partial results of the last read. failed
+	// reports that a fold was not executed.
 	folder *folder
 	page   *Page
 	folds  []folded
 	failed bool
-	// at is the logical partition at hand; more says that there may be more behind the rows.
+	// at is the current logical partition. more reports that there may be items after rows.
 	at   place
 	more bool
 	max  int
 }
 
-// newScan begins a scan at a place, from the beginning if that is empty.
+// newScan starts a scan at a place, or at the beginning if from is empty.
 func (e *Engine) newScan(c *Container, s *Scope, from string, o *RequestOptions) (*scan, error) {
 	if bad := e.restored(c); bad != nil {
 		return nil, bad
@@ -96,7 +96,7 @@ func (e *Engine) newScan(c *Container, s *Scope, from string, o *RequestOptions)
 	if from != "" {
 		p, ok := parsePlace(from)
 		if !ok {
-			return nil, Errorf(400, 0, "The continuation is not one that this database has given.")
+			return nil, Errorf(400, 0, "The continuation is invalid.")
 		}
 		x.from = &p
 	}
@@ -109,13 +109,14 @@ func (e *Engine) newScan(c *Container, s *Scope, from string, o *RequestOptions)
 	return x, nil
 }
 
-// by has the scan read only items that the index finds: some at first, and more with each piece.
+// by restricts the scan to items that the index finds. The first chunk has up to first items, and later chunks are
+// larger.
 func (x *scan) by(l *command.IndexLookup, first int) {
 	x.q.Index = l
 	x.max = min(max(first+1, chunkRowsLeast), chunkRowsMax)
 }
 
-// narrow turns a scope into a read and a condition on logical partitions.
+// narrow converts a scope to a read and a filter on logical partitions.
 func (x *scan) narrow(s *Scope) error {
 	d := x.c.Definition
 	if len(s.Key) == len(d.Paths) {
@@ -169,8 +170,9 @@ func (x *scan) holds(tok token.Token, key []byte) bool {
 	return x.within.holds(x.c.Definition, tok, key)
 }
 
-// resume begins at from. Every clustering key ends with a byte below which there is none, so what is strictly behind
-// all but that byte begins with the item itself. It returns false if nothing can be there.
+// resume positions the scan at from. Every clustering key ends with the least possible byte. Therefore the first key
+// that is strictly greater than the key without that byte is the item itself. resume returns false if the scan cannot
+// find anything.
 func (x *scan) resume() bool {
 	f := x.from
 	before := f.clustering
@@ -185,7 +187,7 @@ func (x *scan) resume() bool {
 		case len(s) == 0:
 			x.q.Slices = []command.Slice{{Start: before}}
 		case bytes.Compare(s[0].Start, f.clustering) < 0:
-			return false // the one item is before that place
+			return false // the only item of the scope precedes that place
 		}
 		return true
 	}
@@ -200,19 +202,18 @@ func (x *scan) resume() bool {
 	return true
 }
 
-// next reads the next items into x.rows, or what was made of them into x.folds, which may be none though there are
-// more.
+// next reads the next items into x.rows, or partial results into x.folds. Both may be empty before the end.
 func (x *scan) next(ctx context.Context) error {
 	x.offered()
 	x.begin()
 	var charge ru.Units
 	err := x.e.read(ctx, &x.q, &charge, x.begin)
 	if err == nil && !x.heed() {
-		return x.next(ctx) // as rows; what was done in vain costs nothing
+		return x.next(ctx) // as rows; a failed fold is not charged
 	}
 	x.charge += charge
 	if len(x.q.Slices) > 0 && x.q.Slices[0].End != nil {
-		x.more = false // it was one item
+		x.more = false // the scope has a single item
 	}
 	if err != nil || !x.more {
 		return err
@@ -229,7 +230,7 @@ func (x *scan) next(ctx context.Context) error {
 	return nil
 }
 
-// begin forgets what was read.
+// begin discards the results of an earlier attempt.
 func (x *scan) begin() command.Visitor {
 	x.rows, x.folds, x.bytes, x.more, x.failed = x.rows[:0], x.folds[:0], 0, false, false
 	return x
@@ -270,7 +271,7 @@ func (x *scan) Passed(tok token.Token, key []byte, _ int) (command.Step, error) 
 	return command.Stop, nil
 }
 
-// behind is the place right behind what was read.
+// behind returns the place immediately after the last item read.
 func (x *scan) behind() *place {
 	p := x.at
 	if len(p.clustering) > 0 {
@@ -279,8 +280,8 @@ func (x *scan) behind() *place {
 	return &p
 }
 
-// late reports whether a page is to end, as it has taken its time.
+// late reports whether the page must end because its time limit is reached.
 func (x *scan) late() bool { return x.e.opts.Sched.Now().After(x.until) }
 
-// item is an item as clients see it.
+// item returns the client view of an item.
 func (x *scan) item(s *scanned) *Item { return x.c.item(s.key, s.id, &s.stored) }

@@ -12,17 +12,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// ScriptKind is a kind of script that a container keeps.
+// ScriptKind is the kind of a container's script.
 type ScriptKind uint8
 
-// The kinds of scripts.
+// Kinds of scripts.
 const (
 	StoredProcedure ScriptKind = iota + 1
 	Trigger
 	UserFunction
 )
 
-// The bounds of the scripts of a container: they are records of the schema, which every node holds in memory.
+// Limits of a container's scripts. Scripts are part of the schema, which every node holds in memory.
 const (
 	scriptsMax      = 200
 	scriptBytesMax  = 256 << 10
@@ -32,22 +32,22 @@ const (
 // Script is a stored procedure, a trigger or a user-defined function.
 type Script struct {
 	Kind ScriptKind
-	// ID is its name, RID its resource id, Etag has quotes and changes with it.
+	// ID is the name of the script, and RID its resource ID. Etag is quoted and changes with the script.
 	ID, RID, Etag string
 	TS            int64
-	// JSON is what it was made with, without system properties; Body the program text in it.
+	// JSON is the definition without system properties. Body is the program text in it.
 	JSON []byte
 	Body string
 }
 
-// script is what a record is to clients.
+// script returns the client view of a stored script.
 func (c *Container) script(s *schema.Script) *Script {
 	return &Script{Kind: ScriptKind(s.Kind), ID: s.ID, RID: encodeRID(ridOfScript(c.rid, ScriptKind(s.Kind), s.Number)),
 		Etag: etagOf(s.Revision), TS: s.At, JSON: s.Definition, Body: document.View(s.Definition).Get("body").Str()}
 }
 
-// scripts are all scripts, as the revision of the container has them. They are made once: each call of a procedure
-// looks for its own, and their texts may be long.
+// scripts returns all scripts of this revision of the container. They are cached, because each procedure call looks up
+// its script and the texts may be long.
 func (c *Container) scripts() []*Script {
 	if all := c.Definition.scripts.Load(); all != nil {
 		return *all
@@ -60,7 +60,7 @@ func (c *Container) scripts() []*Script {
 	return all
 }
 
-// Scripts lists the scripts of a kind in order of their ids. They are shared, and must not be changed.
+// Scripts lists the scripts of a kind sorted by ID. They are shared and must not be modified.
 func (c *Container) Scripts(kind ScriptKind) (out []*Script) {
 	for _, s := range c.scripts() {
 		if s.Kind == kind {
@@ -70,7 +70,7 @@ func (c *Container) Scripts(kind ScriptKind) (out []*Script) {
 	return out
 }
 
-// Script finds a script by its id or its resource id; 404 if there is none.
+// Script finds a script by its ID or its resource ID. It returns 404 if none exists.
 func (c *Container) Script(kind ScriptKind, id string) (*Script, error) {
 	for _, s := range c.scripts() {
 		if s.Kind == kind && (s.ID == id || s.RID == id) {
@@ -84,7 +84,7 @@ func noScript(id string) *Error {
 	return Errorf(404, 0, "Resource Not Found: the container has no script %s of this kind.", strconv.Quote(id))
 }
 
-// parseScript reads the body of a request that makes or replaces a script.
+// parseScript parses the body of a request that creates or replaces a script.
 func parseScript(body []byte) (id string, json []byte, e *Error) {
 	v, err := document.Parse(body, document.Limits{Size: scriptBytesMax})
 	if err != nil {
@@ -96,12 +96,13 @@ func parseScript(body []byte) (id string, json []byte, e *Error) {
 		return "", nil, e
 	}
 	if v.Get("body").Kind() != document.String {
-		return "", nil, Errorf(400, 0, "A script needs a body: the text of its program.")
+		return "", nil, Errorf(400, 0, "The script has no body. Specify its program text.")
 	}
 	return id, v.Append(nil), nil
 }
 
-// change changes the scripts of a container; f gets the place that a script of the kind and id has or would have.
+// changeScripts changes the scripts of a container. f receives the index at which a script of the kind and ID is or
+// would be.
 func (e *Engine) changeScripts(ctx context.Context, c *Container, kind ScriptKind, id string,
 	f func(list []schema.Script, i int, there bool, in *schema.Replacing) ([]schema.Script, error)) error {
 	return e.change(ctx, c, "", nil, func(t *schema.Container, in *schema.Replacing) error {
@@ -118,13 +119,13 @@ func (e *Engine) changeScripts(ctx context.Context, c *Container, kind ScriptKin
 			size += len(list[i].Definition)
 		}
 		if len(list) > scriptsMax || size > scriptsBytesMax {
-			return Errorf(400, 0, "A container may have %d scripts of %d bytes in all.", scriptsMax, scriptsBytesMax)
+			return Errorf(400, 0, "A container is limited to %d scripts with a total of %d bytes.", scriptsMax, scriptsBytesMax)
 		}
 		return nil
 	})
 }
 
-// CreateScript keeps a script with a container; 409 if there is one of its kind and id.
+// CreateScript adds a script to a container. It returns 409 if a script of the same kind and ID exists.
 func (e *Engine) CreateScript(ctx context.Context, c *Container, kind ScriptKind, body []byte) (*Script, error) {
 	id, json, bad := parseScript(body)
 	if bad != nil {
@@ -142,7 +143,7 @@ func (e *Engine) CreateScript(ctx context.Context, c *Container, kind ScriptKind
 	return e.scriptNow(c, kind, id, err)
 }
 
-// scriptNow is a script as it is after a change.
+// scriptNow returns a script after a change.
 func (e *Engine) scriptNow(c *Container, kind ScriptKind, id string, err error) (*Script, error) {
 	if err == nil {
 		c, err = e.again(c)
@@ -153,7 +154,7 @@ func (e *Engine) scriptNow(c *Container, kind ScriptKind, id string, err error) 
 	return c.Script(kind, id)
 }
 
-// ReplaceScript replaces a script; ifMatch as for ReplaceContainer.
+// ReplaceScript replaces a script. ifMatch works as in ReplaceContainer.
 func (e *Engine) ReplaceScript(ctx context.Context, c *Container, s *Script, body []byte, ifMatch string) (*Script,
 	error) {
 	id, json, bad := parseScript(body)
@@ -161,7 +162,7 @@ func (e *Engine) ReplaceScript(ctx context.Context, c *Container, s *Script, bod
 		return nil, bad
 	}
 	if id != s.ID {
-		return nil, Errorf(400, 0, "The id of a script cannot be changed: it is %s, the body has %s.", strconv.Quote(s.ID),
+		return nil, Errorf(400, 0, "The id of a script cannot be changed from %s to %s.", strconv.Quote(s.ID),
 			strconv.Quote(id))
 	}
 	err := e.changeScripts(ctx, c, s.Kind, id, func(list []schema.Script, i int, there bool, in *schema.Replacing) (
@@ -178,7 +179,7 @@ func (e *Engine) ReplaceScript(ctx context.Context, c *Container, s *Script, bod
 	return e.scriptNow(c, s.Kind, id, err)
 }
 
-// DeleteScript removes a script; ifMatch as for ReplaceContainer.
+// DeleteScript removes a script. ifMatch works as in ReplaceContainer.
 func (e *Engine) DeleteScript(ctx context.Context, c *Container, s *Script, ifMatch string) error {
 	return e.changeScripts(ctx, c, s.Kind, s.ID, func(list []schema.Script, i int, there bool, _ *schema.Replacing) (
 		[]schema.Script, error) {

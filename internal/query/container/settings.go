@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// unsupportedSettings are the members of a container definition, and unsupportedIndexes those of its indexing policy,
-// for which Ilion has no implementation. A definition that sets one of them is rejected: a setting that is stored and
-// ignored would change the results of queries without notice.
+// unsupportedSettings are members of a container definition that Ilion does not support. unsupportedIndexes are
+// unsupported members of its indexing policy. A definition that sets one of them is rejected, because a setting that is
+// stored but ignored would change the results of queries without notice.
 var (
 	unsupportedSettings = []string{"computedProperties", "vectorEmbeddingPolicy", "fullTextPolicy",
 		"clientEncryptionPolicy", "materializedViewDefinition", "dataMaskingPolicy"}
@@ -41,7 +41,7 @@ func checkSettings(v document.Value) *Error {
 	return checkChoice("geospatialConfig.type", v.Get("geospatialConfig").Get("type"), "Geography", "Geometry")
 }
 
-// isSet reports whether a member of a definition says anything: SDKs send null, [] and {} for what is not set.
+// isSet reports whether a member of a definition is set. SDKs send null, [] and {} for members that are not set.
 func isSet(v document.Value) bool {
 	switch v.Kind() {
 	case document.Undefined, document.Null:
@@ -58,7 +58,7 @@ func unsupported(member string) *Error {
 		member)
 }
 
-// checkChoice rejects a member that is set to none of its values.
+// checkChoice rejects a member whose value is not one of values.
 func checkChoice(member string, v document.Value, values ...string) *Error {
 	if !isSet(v) || slices.ContainsFunc(values, func(each string) bool { return strings.EqualFold(each, v.Str()) }) {
 		return nil
@@ -66,8 +66,8 @@ func checkChoice(member string, v document.Value, values ...string) *Error {
 	return Errorf(400, 0, "The value of '%s' must be one of %v, not %v.", member, values, v)
 }
 
-// checkLegacyIndexes rejects the index kinds of an included path that Cosmos DB rejects. Valid kinds have no effect,
-// here as there: every path has a range index.
+// checkLegacyIndexes rejects the index kinds of an included path that Cosmos DB rejects. As in Cosmos DB, valid kinds
+// have no effect: every path has a range index.
 func checkLegacyIndexes(path string, indexes document.Value) *Error {
 	if isSet(indexes) && indexes.Kind() != document.Array {
 		return Errorf(400, 0, "The member 'indexes' of the indexing path '%s' must be an array.", path)

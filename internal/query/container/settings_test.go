@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// TestRootOfIndex proves that the root of an indexing policy may be written /, with the kinds of indexes that early
-// versions of the API had, and that the paths below it keep their own rules.
+// TestRootOfIndex checks that the root of an indexing policy may be written as / with the index kinds of early API
+// versions. It also checks that the paths below the root keep their own rules.
 func TestRootOfIndex(t *testing.T) {
 	d, e := ParseDefinition([]byte(`{"id":"c","indexingPolicy":{"includedPaths":[{"path":"/","indexes":[
 		{"kind":"Hash","dataType":"Number","precision":2},{"kind":"range","dataType":"String"}]}],
@@ -32,8 +32,8 @@ func TestRootOfIndex(t *testing.T) {
 	}
 }
 
-// TestSettingsWithoutEffect proves that a definition is rejected if its settings would be stored without an effect or
-// have values that Cosmos DB rejects, and that what SDKs send for settings that are not set is accepted.
+// TestSettingsWithoutEffect checks that a definition is rejected if its settings would be stored without an effect or
+// have values that Cosmos DB rejects. It also checks that the values that SDKs send for unset settings are accepted.
 func TestSettingsWithoutEffect(t *testing.T) {
 	for _, bad := range []string{
 		`"computedProperties":[{"name":"l","query":"SELECT VALUE LOWER(c.a) FROM c"}]`,

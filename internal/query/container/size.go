@@ -6,12 +6,12 @@ import (
 	"context"
 )
 
-// Size is about how large a physical partition is: one replica on disk, without the index and what is in memory only,
-// and its logical partitions.
+// Size is the approximate size of a physical partition: the bytes of one replica on disk, excluding indexes and data
+// in memory, and the number of logical partitions.
 type Size struct{ DiskBytes, Keys uint64 }
 
-// Sizes are those of the physical partitions of a container, in the order of Ranges. What nodes have that do not answer
-// is left out as nothing.
+// Sizes returns the sizes of a container's physical partitions in the order of Ranges. Partitions of nodes that do not
+// respond have zero sizes.
 func (e *Engine) Sizes(ctx context.Context, c *Container) []Size {
 	partitions := e.opts.Coordinator.Topology().Partitions(c.table.ID)
 	out := make([]Size, len(partitions))

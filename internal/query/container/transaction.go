@@ -21,16 +21,18 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// txn is what a transaction does at the replica; *partition.Txn is one.
+// txn provides the operations of a transaction at the replica. *partition.Txn implements it.
 type txn interface {
 	Read(ctx context.Context, q *command.Read, v command.Visitor) error
 	Lookup(ctx context.Context, q *command.Read, v partition.LookupVisitor) error
 	Stage(ctx context.Context, c *command.Conditional) error
 }
 
-// Transaction is the items of one logical partition within a transaction, at its leader. Reads see what the transaction
-// itself has written. Errors of single operations (404, 409, 412, 413, 400) leave the transaction as it was, and it may
-// go on; others end it. It belongs to one goroutine, and ends with Runner.RunProgram.
+// Transaction gives access to the items of one logical partition in a transaction at its leader.
+//
+// Reads see the transaction's own writes. Errors of single operations (404, 409, 412, 413, 400) do not change the
+// transaction, and it may continue. Other errors end it. A Transaction must be used by one goroutine and only until
+// Runner.RunProgram returns.
 type Transaction struct {
 	engine   *Engine
 	c        *Container
@@ -39,52 +41,50 @@ type Transaction struct {
 	token    token.Token
 	now      int64 // in Unix seconds
 	txn      txn
-	// items are those that were looked at or changed, over what is stored.
+	// items holds the items that were read or changed. They override the stored items.
 	items map[string]*state
 	// fatal is the error that has ended the transaction.
 	fatal error
-	// charge is that of the operation at hand, read the read that it needs.
+	// charge is the charge of the current operation. read is the read that it needs.
 	charge ru.Units
 	read   command.Read
 }
 
-// state is an item within a transaction: is is what is there now, nil for nothing.
+// state is an item in a transaction. is holds the current item, or nil if it does not exist.
 type state struct {
 	is *stored
-	// was is what is stored, nil for nothing, stamp when that was written. changed says that is is something else.
+	// was holds the stored item, or nil. stamp is its write time. changed reports that is differs from was.
 	was     *stored
 	stamp   int64
 	changed bool
-	// entered are the values of the entries that is has in the index of items, if it is changed; there are those that
-	// was has there.
+	// entered holds the index entry values of is if it has changed. there holds the entry values of was.
 	entered, there [][]byte
 }
 
-// Container is the container of the transaction; Key its logical partition.
+// Container returns the container of the transaction.
 func (t *Transaction) Container() *Container { return t.c }
 
-// Key is the partition key of the transaction.
+// Key returns the partition key of the transaction.
 func (t *Transaction) Key() epk.Key { return t.key }
 
-// Now is when the transaction takes place, in seconds since the epoch.
+// Now returns the time of the transaction in seconds since the epoch.
 func (t *Transaction) Now() int64 { return t.now }
 
-// Current is an item as it is after an operation of a transaction. What clients see of it beside its body is made when
-// it is asked for.
+// Current is an item after an operation of a transaction. Its system properties are computed on demand.
 type Current struct {
 	ID string
-	// Body is its JSON without system properties. It must not be changed.
+	// Body is the JSON without system properties. It must not be modified.
 	Body []byte
 	t    *Transaction
 	s    stored
 }
 
-// Item is the item as clients see it.
+// Item returns the client view of the item.
 func (c *Current) Item() *Item { return c.t.c.item(c.t.keyBytes, c.ID, &c.s) }
 
-// Do carries out one operation. The item of the result is as it is after the operation; nil after Delete and where
-// If-None-Match holds. A body is a JSON object without system properties, is kept, and must not be changed afterwards;
-// its id and its key are checked.
+// Do executes one operation. It returns the item after the operation, or nil after Delete and if If-None-Match
+// matches. The body must be a JSON object without system properties. Do keeps it, so it must not be modified
+// afterward. Do validates its ID and its key.
 func (t *Transaction) Do(ctx context.Context, op *Operation) (*Current, *Error) {
 	if t.fatal != nil {
 		return nil, refused(t.fatal)
@@ -98,7 +98,7 @@ func (t *Transaction) Do(ctx context.Context, op *Operation) (*Current, *Error) 
 	case Read, Delete:
 		sent.Body = nil
 	default:
-		return nil, Errorf(400, 0, "Scripts carry out no operation of kind %d.", sent.Kind)
+		return nil, Errorf(400, 0, "Scripts cannot execute operations of kind %d.", sent.Kind)
 	}
 	if e := checkID(sent.ID); e != nil {
 		return nil, e
@@ -117,7 +117,7 @@ func (t *Transaction) Do(ctx context.Context, op *Operation) (*Current, *Error) 
 	return &Current{ID: o.id, Body: o.stored.body, t: t, s: o.stored}, nil
 }
 
-// do carries out an operation that was prepared. Errors end the transaction.
+// do executes a prepared operation. Errors end the transaction.
 func (t *Transaction) do(ctx context.Context, op *Operation) (o outcome, err error) {
 	t.charge = 0
 	defer func() { o.charge = t.charge }()
@@ -166,7 +166,7 @@ func (t *Transaction) do(ctx context.Context, op *Operation) (o outcome, err err
 	return o, nil
 }
 
-// refuse makes an outcome of an error; nil leaves it.
+// refuse returns the outcome with an error. If e is nil, it returns the outcome unchanged.
 func (o outcome) refuse(e *Error) outcome {
 	if e != nil {
 		o.status, o.sub, o.message = e.Status, e.SubStatus, e.Message
@@ -174,7 +174,7 @@ func (o outcome) refuse(e *Error) outcome {
 	return o
 }
 
-// condition checks whether an operation may be done on what is there.
+// condition checks the preconditions of an operation against the current item.
 func (t *Transaction) condition(op *Operation, s *state) *Error {
 	switch {
 	case s.is == nil && (op.Kind == Create || op.Kind == Upsert):
@@ -199,7 +199,7 @@ func (t *Transaction) condition(op *Operation, s *state) *Error {
 	return preconditionFailed()
 }
 
-// quoted puts quotes around an etag that came without them.
+// quoted adds quotes to an unquoted etag.
 func quoted(header string) string {
 	if header == "" || header == "*" || header[0] == '"' {
 		return header
@@ -207,7 +207,7 @@ func quoted(header string) string {
 	return `"` + header + `"`
 }
 
-// state finds an item: what the transaction has made of it, or what is stored.
+// state returns the transaction's version of an item, or the stored item.
 func (t *Transaction) state(ctx context.Context, id string) (*state, error) {
 	if s := t.items[id]; s != nil {
 		return s, nil
@@ -227,7 +227,7 @@ func (t *Transaction) state(ctx context.Context, id string) (*state, error) {
 	return s, nil
 }
 
-// patch is the body of an item after a patch.
+// patch returns the body of an item after a patch.
 func (t *Transaction) patch(ctx context.Context, op *Operation, s *stored) ([]byte, *Error) {
 	ops, condition, err := document.ParsePatch(document.View(op.Body))
 	if err != nil {
@@ -255,12 +255,12 @@ func (t *Transaction) patch(ctx context.Context, op *Operation, s *stored) ([]by
 	}
 	body := after.Append(nil)
 	if len(body) > ItemBytesMax {
-		return nil, Errorf(413, 0, "The item would have %d bytes, at most %d are allowed.", len(body), ItemBytesMax)
+		return nil, Errorf(413, 0, "The item would have %d bytes, the limit is %d.", len(body), ItemBytesMax)
 	}
 	return body, nil
 }
 
-// ttl is how long an item lives, in seconds, 0 for ever.
+// ttl returns the time to live of an item in seconds, or 0 if it never expires.
 func (t *Transaction) ttl(s *stored) (int32, *Error) {
 	whole := t.c.Definition.TTL
 	if whole == 0 {
@@ -272,13 +272,13 @@ func (t *Transaction) ttl(s *stored) (int32, *Error) {
 	}
 	seconds, ok := ttlOf(v)
 	if !ok {
-		return 0, Errorf(400, 0, "The value of 'ttl' has to be a whole number from 1 to %d, or -1, not %v.", math.MaxInt32,
+		return 0, Errorf(400, 0, "The value of 'ttl' must be an integer from 1 to %d, or -1, not %v.", math.MaxInt32,
 			v)
 	}
 	return max(seconds, 0), nil
 }
 
-// stage has what was changed written. Items are in the order of their ids, so that the same changes are the same bytes.
+// stage adds the changed items to the write. They are sorted by ID, so equal changes have equal encodings.
 func (t *Transaction) stage(ctx context.Context) error {
 	var ops []command.Op
 	var b row.Builder
@@ -296,11 +296,10 @@ func (t *Transaction) stage(ctx context.Context) error {
 		Key: t.keyBytes, Ops: ops}, Now: t.now})
 }
 
-// rowSlack is about what the row of an item takes beside its body.
+// rowSlack is the approximate size of an item's row, excluding the body.
 const rowSlack = 96
 
-// appendOps appends the operands of one item, made by b. All its columns are written, so that nothing older is left of
-// it.
+// appendOps appends the operands of one item, built with b. They contain all columns, so no older cell remains.
 func (t *Transaction) appendOps(ops []command.Op, b *row.Builder, id string, s *state) []command.Op {
 	b.Reset(row.Unstamped)
 	clustering := t.c.clustering(id)
@@ -323,20 +322,20 @@ func (t *Transaction) appendOps(ops []command.Op, b *row.Builder, id string, s *
 	return ops
 }
 
-// live makes the marker of an item's row, and returns the time to live of its cells. Items have lifetimes, which the
-// store interprets by the setting that the container has when they are read. The deadlines that items had before
-// feature.Lifetimes are fixed when they are written.
+// live builds the row marker of an item and returns the time to live of its cells. Items have lifetimes, which the
+// store interprets by the container's setting at the time of a read. Before feature.Lifetimes, the expiry of an item
+// is fixed when it is written.
 func (t *Transaction) live(b *row.Builder, s *stored) (ttl int32, expiry int64) {
 	if t.engine.opts.Level() < feature.Lifetimes {
-		ttl, _ = t.ttl(s) // it was checked
+		ttl, _ = t.ttl(s) // validated before
 		if expiry = row.NoExpiry; ttl > 0 {
-			expiry = t.now + int64(ttl) + 1 // now is the beginning of the second: an item lives no shorter than its ttl
+			expiry = t.now + int64(ttl) + 1 // now is rounded down: an item must not expire before its ttl
 		}
 		b.Live(ttl, expiry)
 		return ttl, expiry
 	}
 	switch own := ownLifetime(s.body); own {
-	case forever:
+	case neverExpires:
 		b.Live(0, row.NoExpiry)
 	default:
 		b.LiveFor(own, t.now)
@@ -344,11 +343,11 @@ func (t *Transaction) live(b *row.Builder, s *stored) (ttl int32, expiry int64) 
 	return 0, row.NoExpiry
 }
 
-// forever is the lifetime of an item that never expires.
-const forever = 0
+// neverExpires is the lifetime of an item that never expires.
+const neverExpires = 0
 
-// ownLifetime is the lifetime that the ttl of an item gives it in a container with a time to live. A ttl that such a
-// container would have refused counts as none.
+// ownLifetime returns the lifetime that an item's ttl sets in a container with a time to live. An invalid ttl is
+// ignored; it may have been stored before the container had a time to live.
 func ownLifetime(body []byte) int32 {
 	v := document.View(body).Get("ttl")
 	seconds, ok := ttlOf(v)
@@ -356,18 +355,18 @@ func ownLifetime(body []byte) int32 {
 	case !ok:
 		return row.DefaultLifetime
 	case seconds < 0:
-		return forever
+		return neverExpires
 	}
 	return seconds
 }
 
-// lifetimes is the setting by which the items of the container expire.
+// lifetimes returns the setting that controls the expiry of the container's items.
 func (c *Container) lifetimes() row.Lifetimes {
 	d := c.table.Container
 	return row.Lifetimes{Default: c.Definition.TTL, Past: row.Expired{Own: d.ExpiredOwn, Default: d.ExpiredDefault}}
 }
 
-// bury deletes an item that has expired, in favor of another one.
+// bury deletes an expired item that conflicts with another item.
 func (t *Transaction) bury(id string, r *row.Row) {
 	s := t.items[id]
 	if s == nil {
@@ -379,24 +378,24 @@ func (t *Transaction) bury(id string, r *row.Row) {
 	s.is, s.was, s.stamp, s.changed = nil, &was, r.Liveness.Timestamp, true
 }
 
-// collector collects the items that a read finds. In a transaction it leaves out those that were changed.
+// collector collects the items that a read finds. It omits items that the transaction has changed.
 type collector struct {
 	t     *Transaction
 	items []found
 	c     *Container
-	// max, if not 0, bounds how many.
+	// max, if not 0, is the maximum number of items.
 	max int
 }
 
-// found is an item of a read.
+// found is an item that a read has found.
 type found struct {
 	id string
 	stored
-	// stamp is when it was written, in microseconds: that of its entry in the change log.
+	// stamp is the write time in microseconds. It is also the stamp of the item's change log entry.
 	stamp int64
 }
 
-// Charge hears of the price of a read.
+// Charge adds the charge of a read.
 func (l *collector) Charge(u ru.Units) {
 	if l.t != nil {
 		l.t.charge += u

@@ -14,12 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// uniqueValueMax is how long the values of a unique key may be to stand in its index as they are; longer ones stand
-// there as a hash.
+// uniqueValueMax is the maximum length of unique key values that are stored in the index directly. Longer values are
+// stored as a hash.
 const uniqueValueMax = 256
 
-// appendUnique appends the value by which an index holds the values of a unique key's paths: their canonical texts,
-// each with a zero behind it. A missing path counts as null.
+// appendUnique appends the index value of a unique key: the canonical texts of its paths' values, each followed by a
+// zero byte. A missing path counts as null.
 func appendUnique(dst []byte, paths []document.Path, body []byte) []byte {
 	begin := len(dst)
 	v := document.View(body)
@@ -38,7 +38,8 @@ func appendUnique(dst []byte, paths []document.Path, body []byte) []byte {
 	return dst
 }
 
-// uniqueOps enter an item into the indexes of its unique keys. Entries are hints, and go when they are no longer true.
+// uniqueOps enters an item into the indexes of its unique keys. Entries are hints and are removed when they become
+// false.
 func (c *Container) uniqueOps(clustering []byte, s *stored) (ops []command.Op) {
 	for n, paths := range c.Definition.unique {
 		if ix := c.table.UniqueIndex(n); ix != nil {
@@ -49,8 +50,8 @@ func (c *Container) uniqueOps(clustering []byte, s *stored) (ops []command.Op) {
 	return ops
 }
 
-// unique refuses an item whose unique keys another item of the logical partition has. was is the item before, nil if
-// there is none: values that it has are its own already.
+// unique rejects an item that has the unique key values of another item in the logical partition. was is the previous
+// version of the item, or nil. Its unchanged values need no check.
 func (t *Transaction) unique(ctx context.Context, id string, was, s *stored) (*Error, error) {
 	for n, paths := range t.c.Definition.unique {
 		value := appendUnique(nil, paths, s.body)
@@ -62,19 +63,19 @@ func (t *Transaction) unique(ctx context.Context, id string, was, s *stored) (*E
 		case bad != nil || err != nil:
 			return bad, err
 		case taken:
-			return Errorf(409, 0, "Unique index constraint violation: the logical partition has another item with the "+
-				"values of the paths %v.", t.c.Definition.UniqueKeys[n]), nil
+			return Errorf(409, 0, "Unique index constraint violation: another item of the logical partition has the "+
+				"same values at the paths %v.", t.c.Definition.UniqueKeys[n]), nil
 		}
 	}
 	return nil, nil
 }
 
-// taken reports whether an item of another id has a value of the unique key n.
+// taken reports whether an item with a different ID has a value of unique key n.
 func (t *Transaction) taken(ctx context.Context, n int, id string, value []byte) (bool, *Error, error) {
 	paths, ix := t.c.Definition.unique[n], t.c.table.UniqueIndex(n)
 	if ix == nil || t.engine.opts.Building(ix) {
-		return false, Errorf(503, 0, "The index of the unique key %v is not complete: the container was restored from a "+
-			"backup. Try again later.", t.c.Definition.UniqueKeys[n]), nil
+		return false, Errorf(503, 0, "The index of the unique key %v is incomplete, because the container was restored from a "+
+			"backup. Retry later.", t.c.Definition.UniqueKeys[n]), nil
 	}
 	var buf []byte
 	has := func(body []byte) bool {
@@ -93,19 +94,20 @@ func (t *Transaction) taken(ctx context.Context, n int, id string, value []byte)
 	return h.found, nil, err
 }
 
-// buryGrace is for how many seconds after an item has expired another one that takes a value of its unique keys deletes
-// it: another node may not know yet that the time to live of the container was changed before the item had expired.
+// buryGrace is the number of seconds after an item's expiry before another item that takes its unique key values
+// deletes it. During this time, another node may not know that the container's time to live was changed before the
+// expiry.
 const buryGrace = 60
 
-// holders looks for an item that has the value of a unique key, among those that have an entry of it.
+// holders searches for an item with a unique key value among the items with a matching entry.
 type holders struct {
 	t     *Transaction
-	id    string // is not looked for
+	id    string // the item to ignore
 	has   func(body []byte) bool
 	found bool
 }
 
-// Charge hears of the price of the lookup.
+// Charge adds the charge of the lookup.
 func (h *holders) Charge(u ru.Units) { h.t.charge += u }
 
 // Partition implements command.Visitor.

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// IndexUtilization says which indexes a query has used, and which it could use if the policy included them: paths of
-// single indexes, /a/?, in order, and the properties of composite indexes, /a ASC.
+// IndexUtilization holds the indexes that a query has used, and the indexes that it could use if the policy included
+// them. Single indexes are sorted paths such as /a/?; composite indexes are lists of properties such as /a ASC.
 type IndexUtilization struct {
 	UtilizedSingle, PotentialSingle       []string
 	UtilizedComposite, PotentialComposite [][]string
 }
 
-// IndexProgress is how far the index of a container's items is built, in percent: 100 if it is complete, or if there is
-// none.
+// IndexProgress returns the build progress of a container's index in percent. It returns 100 if the index is complete
+// or does not exist.
 func (e *Engine) IndexProgress(c *Container) int {
 	ix := c.table.DocumentIndex()
 	if ix == nil || !e.opts.Building(ix) {
@@ -25,7 +25,7 @@ func (e *Engine) IndexProgress(c *Container) int {
 	return min(e.opts.Progress(ix), 99)
 }
 
-// utilization says what the index has to do with a query, which uses it or not.
+// utilization returns the index utilization of a query. uses reports whether the query uses the index.
 func (p *planner) utilization(uses bool) (u IndexUtilization) {
 	by := &composite{paths: p.combined}
 	for _, path := range slices.Sorted(maps.Keys(p.used)) {

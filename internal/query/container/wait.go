@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// awaitBudget waits until a partition that refused a read, because it has spent what it may take for now, may be asked
-// again. It returns false at once for another error, and where that is not before a time.
+// awaitBudget waits until a partition that rejected a read for lack of request units can be read again. It returns
+// false immediately for other errors, or if the wait would exceed until.
 func (e *Engine) awaitBudget(ctx context.Context, err error, until time.Time) bool {
 	wait, s := time.Duration(0), e.opts.Sched
 	if busy, ok := errors.AsType[*dberr.Overloaded](err); ok {
@@ -25,8 +25,9 @@ func (e *Engine) awaitBudget(ctx context.Context, err error, until time.Time) bo
 	return s.Sleep(ctx, wait) == nil
 }
 
-// piece is next, for a request that has read something before: it has paid for that, so it waits for budget until a
-// time instead of being refused in its middle. After an error the scan is where it was.
+// piece works like next for a request that has already read something. Because that work has been charged, it waits
+// for request units until the given time and does not fail immediately. After an error, the scan is at its previous
+// position.
 func (x *scan) piece(ctx context.Context, goesOn bool, until time.Time) error {
 	for {
 		at := x.at
@@ -40,7 +41,7 @@ func (x *scan) piece(ctx context.Context, goesOn bool, until time.Time) error {
 	}
 }
 
-// isSpent reports whether an error is that of a partition that has spent what it may take for now.
+// isSpent reports whether an error means that a partition has used up its request units.
 func isSpent(err error) bool {
 	busy, ok := errors.AsType[*dberr.Overloaded](err)
 	return ok && busy.RetryAfter > 0

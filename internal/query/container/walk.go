@@ -14,12 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// everything is the query that an empty text stands for.
+// everything is the query for an empty text.
 const everything = "SELECT * FROM c"
 
-// Query runs a page of a query within the logical partition; of the scope nothing counts. An empty text reads all
-// items. It reads items in their order until the page is full, from where the page before has ended; those that sort
-// and aggregate read all, within the bounds of a transaction.
+// Query executes a query page within the logical partition and ignores the request's scope. An empty text selects all
+// items. It reads items in order until the page is full, starting after the previous page. Queries that sort or
+// aggregate read all items within the limits of a transaction.
 func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error) {
 	if t.fatal != nil {
 		return nil, refused(t.fatal)
@@ -61,17 +61,17 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 	return page, nil
 }
 
-// walk goes through the items of the logical partition as the transaction sees them, in pieces.
+// walk reads the items of the logical partition in chunks, including the transaction's own changes.
 type walk struct {
 	t *Transaction
-	// place is what the places of all items begin with.
+	// place is the common prefix of all item places.
 	place []byte
-	// from is the clustering key before which nothing is wanted, or nothing is left; more says that there may be more.
+	// from is the clustering key at which the next read begins. more reports that there may be further items.
 	from []byte
 	more bool
-	// changed are the items that the transaction has changed, from there on, in order.
+	// changed holds the items that the transaction has changed, from from onward, in order.
 	changed []walked
-	// max is how many items the next piece has.
+	// max is the number of items in the next chunk.
 	max int
 	q   command.Read
 }
@@ -82,7 +82,7 @@ type walked struct {
 	clustering []byte
 }
 
-// walk begins at the place of an item, that included, or at the beginning; first is how many items are wanted first.
+// walk starts at the place of an item, or at the beginning if from is empty. The first chunk has at least first items.
 func (t *Transaction) walk(from string, first int) *walk {
 	p := place{ring: t.token.Position(), key: t.keyBytes}
 	w := &walk{t: t, place: p.append(nil), max: min(max(first+1, chunkRowsLeast), chunkRowsMax),
@@ -102,7 +102,7 @@ func (t *Transaction) walk(from string, first int) *walk {
 
 func compareWalked(a, b walked) int { return bytes.Compare(a.clustering, b.clustering) }
 
-// piece reads the next items.
+// piece reads the next chunk.
 func (w *walk) piece(ctx context.Context) ([]walked, error) {
 	l := &collector{t: w.t, max: w.max}
 	w.q.Slices = []command.Slice{{Start: w.from}}
@@ -130,7 +130,7 @@ func (w *walk) piece(ctx context.Context) ([]walked, error) {
 	return items, nil
 }
 
-// source yields the items. A read that fails ends the transaction.
+// source yields the items. A failed read ends the transaction.
 func (w *walk) source(ctx context.Context, page *Page) sql.Source {
 	return func(yield func(sql.Row, error) bool) {
 		for w.more {

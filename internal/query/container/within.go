@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// within are the bounds of a scope that the tokens of a read do not say exactly: the logical partitions in all of them
-// are in the scope. The zero value holds everything.
+// within holds the limits of a scope that the token range of a read cannot express. A logical partition must satisfy
+// all of them. The zero value accepts everything.
 type within struct {
 	spans  []topology.Span
 	ranges []epk.Range
@@ -52,7 +52,7 @@ func (w *within) append(to *codec.Writer, table uint32) {
 	}
 }
 
-// takeWithin reads what append wrote; byte slices are views.
+// takeWithin decodes the output of append. Byte slices refer to the input.
 func takeWithin(r *codec.Reader) (w within) {
 	for range r.Count(1) {
 		k, err := keys.DecodeSpan(r.Bytes())

@@ -14,7 +14,7 @@ import (
 
 var errNoKeyspace = dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
 
-// keyspaceOf is the keyspace of a name, or that of the session.
+// keyspaceOf returns the keyspace of a name, or the session's keyspace.
 func keyspaceOf(name parser.QualifiedName, session string) (string, error) {
 	if name.HasKeyspace() {
 		return name.Keyspace.Name, nil
@@ -25,7 +25,7 @@ func keyspaceOf(name parser.QualifiedName, session string) (string, error) {
 	return session, nil
 }
 
-// plain is a name without quotes, as Cassandra's messages have it.
+// plain returns a name without quotes, as in Cassandra's messages.
 func plain(name parser.QualifiedName) string {
 	if name.HasKeyspace() {
 		return name.Keyspace.Name + "." + name.Name.Name
@@ -37,8 +37,8 @@ func (e *Executor) stamp() schema.Stamp {
 	return schema.Stamp{Version: e.opts.UUID(), At: e.opts.Now().UnixMicro(), Release: e.opts.Release}
 }
 
-// change turns a statement into a change; nil for one that is none. Errors are those that come before the schema is
-// looked at.
+// change converts a statement into a change. It returns nil for a statement that is not a change. Errors are the ones
+// that do not depend on the schema.
 func (e *Executor) change(stmt parser.Statement, session string) (schema.Change, error) {
 	switch s := stmt.(type) {
 	case *parser.CreateKeyspace:
@@ -97,7 +97,7 @@ func (e *Executor) change(stmt parser.Statement, session string) (schema.Change,
 	return nil, nil
 }
 
-// orError is the change unless there is an error.
+// orError returns the change, or nil if there is an error.
 func orError(c schema.Change, err error) (schema.Change, error) {
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (e *Executor) alterTable(s *parser.AlterTable, session string) (schema.Chan
 	return orError(c, err)
 }
 
-// dropTime reads the term of DROP .. USING TIMESTAMP, 0 if there is none.
+// dropTime returns the value of DROP .. USING TIMESTAMP, or 0 without such a clause.
 func dropTime(t parser.Term) (int64, error) {
 	if t == nil {
 		return 0, nil
@@ -277,8 +277,8 @@ var indexTargets = map[parser.IndexTargetKind]schema.IndexTarget{
 	parser.IndexEntries: schema.IndexEntries, parser.IndexFull: schema.IndexFull,
 }
 
-// indexClass decides which kind of index is meant. A class makes it a custom one, except that of legacy indexes, and
-// without a class it is that; in 4.0 this held for what it did not know.
+// indexClass determines the kind of an index. A class other than the legacy class makes the index a custom index. An
+// index without a class is a legacy index. Cassandra 4.0 treated unknown classes in this way.
 func (e *Executor) indexClass(c *schema.CreateIndex) {
 	if e.opts.Release.CustomKeyword {
 		c.Custom = c.Custom || schema.IsAttachedClass(c.Class)

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestReplicationInACluster proves that any replication is accepted in a cluster, that whoever declares another one
-// than there is is told so, and that DESCRIBE gives back what was declared.
+// TestReplicationInACluster checks that a cluster accepts any replication, that a client that declares a different
+// replication receives a warning, and that DESCRIBE returns the declared replication.
 func TestReplicationInACluster(t *testing.T) {
 	replicas := 4
 	info := catalog.NodeInfo{
@@ -47,8 +47,8 @@ func TestReplicationInACluster(t *testing.T) {
 		return nil, r.Warnings
 	}
 	warning := func(n, quorum string) string {
-		return "Keyspace ks has " + n + " replicas of everything, and " + quorum +
-			" of them confirm every write, whatever replication is declared. DESCRIBE shows what was declared"
+		return "The replication of keyspace ks is ignored: every table has " + n + " replicas, and " + quorum +
+			" must acknowledge a write. DESCRIBE shows the declared replication"
 	}
 	for _, test := range []struct {
 		replication string
@@ -64,9 +64,9 @@ func TestReplicationInACluster(t *testing.T) {
 		{"{'class': 'NetworkTopologyStrategy', 'west': '3'}", 3, ""},
 		{"{'class': 'SimpleStrategy', 'replication_factor': '4'}", 3, warning("3", "2")},
 		{"{'class': 'NetworkTopologyStrategy', 'eu': '2', 'us-east': '3'}", 3,
-			warning("3", "2") + "; No node is in eu, us-east: what is declared for them has no effect"},
+			warning("3", "2") + "; No node is in eu, us-east: the replication declared for them has no effect"},
 		{"{'class': 'NetworkTopologyStrategy', 'east': '2', 'west': '4'}", 4,
-			"No node is in east: what is declared for it has no effect"},
+			"No node is in east: the replication declared for it has no effect"},
 	} {
 		replicas = test.replicas
 		for _, verb := range []string{"CREATE", "ALTER"} {

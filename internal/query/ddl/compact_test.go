@@ -9,8 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/compat"
 )
 
-// TestCompactStorage proves what a table WITH COMPACT STORAGE may become: with 5.0 it gets no columns, and stays one
-// unless that is enabled; with 4.0 it gets columns if it has no clustering columns. The texts are those of 5.0.5.
+// TestCompactStorage checks the changes of a table WITH COMPACT STORAGE. With 5.0 columns cannot be added, and COMPACT
+// STORAGE cannot be dropped unless that is enabled. With 4.0 columns can be added if the table has no clustering
+// columns. The texts are from 5.0.5.
 func TestCompactStorage(t *testing.T) {
 	const kept = "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use."
 	for _, c := range []struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// recordings is where exchanges recorded from Cassandra 4.0 lie, next to the repository, if they are there.
+// recordings is the folder of exchanges recorded from Cassandra 4.0, next to the repository. It may be missing.
 const recordings = "../../../../shared/conformance"
 
 type recordedStep struct {
@@ -43,22 +43,22 @@ type recordedStep struct {
 	}
 }
 
-// justified are steps where this database differs on purpose, by a part of the statement.
+// justified lists parts of statements for which this database differs on purpose.
 var justified = []string{
 	"MATERIALIZED VIEW", "FUNCTION ", "AGGREGATE ", // not supported
 	"ALTER KEYSPACE IF EXISTS", "ALTER TABLE IF EXISTS", // of later versions
 	"'datacenter1' : 2 } AND DURABLE_WRITES = false", // no repair is needed after raising the factor
-	// data centres without nodes are taken, and the next statement finds the keyspace
+	// Data centers without nodes are accepted, and the next statement finds the keyspace.
 	"'nosuchdc'", "'nonexistentdc'", "KEYSPACE s_ddl_d WITH durable_writes = 'x'",
-	// the recorded version let counters be mixed with others
+	// The recorded version permitted mixing counters with other columns.
 	"ALTER TABLE t ADD v int", "ALTER TABLE plain ADD c counter",
 	"CLUSTERING ORDER BY (nosuch DESC)", "CLUSTERING ORDER BY (column3 DESC)", // warn of the unknown column
 }
 
 var isSchemaStatement = regexp.MustCompile(`(?i)^\s*(create|alter|drop|desc|describe)\s`)
 
-// TestConformance replays the schema statements that were recorded from Cassandra 4.0, and compares results, errors,
-// warnings and what DESCRIBE shows.
+// TestConformance replays the schema statements recorded from Cassandra 4.0, and compares results, errors, warnings,
+// and the output of DESCRIBE.
 func TestConformance(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(recordings, "*.jsonl"))
 	if len(files) == 0 {
@@ -101,7 +101,7 @@ func replay(t *testing.T, name string, steps []recordedStep) (compared int) {
 		return 0
 	}
 	e := newTestExecutor()
-	views := false // what depends on materialized views differs
+	views := false // results that depend on materialized views differ
 	for i, step := range steps {
 		cql, ok := step.CQL.(string)
 		if !ok || step.Op != "query" || !isSchemaStatement.MatchString(cql) {
@@ -123,7 +123,7 @@ func replay(t *testing.T, name string, steps []recordedStep) (compared int) {
 				rows.Rows = slices.DeleteFunc(rows.Rows, isNewer)
 				got["rows"] = texts(rows, step.Volatile)
 			}
-		} else if err == nil && (outside(stmt) || !Handles(stmt)) {
+		} else if err == nil && (isUnsupported(stmt) || !Handles(stmt)) {
 			continue
 		} else if err == nil {
 			var r Result
@@ -216,7 +216,7 @@ func texts(rows *Rows, parts []string) [][]string {
 	return out
 }
 
-// describeError is code and text of an error as a recording has them.
+// describeError returns the code and the text of an error in the format of the recordings.
 func describeError(err error, codeOnly bool) []string {
 	var (
 		syntax       *dberr.Syntax

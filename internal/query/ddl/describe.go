@@ -15,19 +15,19 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// DescribeKeyspace and DescribeTable are the keyspace and table that the columns of DESCRIBE claim to come from.
+// DescribeKeyspace and DescribeTable are the keyspace and the table in the column metadata of DESCRIBE.
 const (
 	DescribeKeyspace = "system"
 	DescribeTable    = "describe"
 )
 
-// Column is a column of what DESCRIBE returns.
+// Column is a column of the result of DESCRIBE.
 type Column struct {
 	Name string
 	Type *cqltype.Type
 }
 
-// Rows is what DESCRIBE returns: the wire values of every row. The caller pages.
+// Rows is the result of DESCRIBE: the wire values of every row. The caller divides it into pages.
 type Rows struct {
 	Columns []Column
 	Rows    [][][]byte
@@ -59,9 +59,9 @@ type describer struct {
 	internals bool
 }
 
-// Describe answers DESCRIBE; keyspace is the session's, empty if it has none. The order of rows is Cassandra's:
-// keyspaces by name, in each types (those a type needs first), functions, aggregates, tables with their indexes;
-// names regardless of case.
+// Describe executes DESCRIBE. keyspace is the session's keyspace, or empty. The rows are in Cassandra's order:
+// keyspaces by name, and in each keyspace types in dependency order, functions, aggregates, and tables with their
+// indexes. Names are sorted regardless of case.
 func (e *Executor) Describe(stmt *parser.Describe, keyspace string) (*Rows, error) {
 	d := &describer{release: e.opts.Release, schema: e.catalog.Snapshot(), session: keyspace,
 		internals: stmt.Internals}
@@ -90,7 +90,7 @@ func (e *Executor) Describe(stmt *parser.Describe, keyspace string) (*Rows, erro
 	return &d.Rows, nil
 }
 
-// cluster describes the cluster; with a keyspace in use also who owns which end of the ring.
+// cluster describes the cluster. If a keyspace is in use, it includes the owner of each range end.
 func (d *describer) cluster(info *catalog.NodeInfo) {
 	d.Columns = clusterColumns
 	d.add(info.ClusterName, strings.TrimPrefix(catalog.Partitioner, "org.apache.cassandra.dht."),
@@ -120,14 +120,15 @@ func (d *describer) cluster(info *catalog.NodeInfo) {
 	d.Rows.Rows[0] = append(d.Rows.Rows[0], ownershipType.SortedMap(pairs))
 }
 
-// listed are the keyspaces that lists have: all but the one that Cassandra does not have. Tools compare these lists
-// with what they know.
+// listed returns the keyspaces in lists: all except Ilion's own keyspace, which Cassandra does not have. Tools compare
+// these lists with the keyspaces they know.
 func (d *describer) listed() []*schema.Keyspace {
 	all := slices.Collect(d.schema.All())
 	return slices.DeleteFunc(all, func(ks *schema.Keyspace) bool { return ks.Name == schema.OwnKeyspace })
 }
 
-// list answers DESCRIBE KEYSPACES, TABLES, TYPES, FUNCTIONS and AGGREGATES: of the session's keyspace, or of all.
+// list executes DESCRIBE KEYSPACES, TABLES, TYPES, FUNCTIONS, and AGGREGATES, for the session's keyspace or for all
+// keyspaces.
 func (d *describer) list(kind parser.DescribeKind) error {
 	d.Columns = listColumns
 	if kind == parser.DescribeKeyspaces {
@@ -182,7 +183,7 @@ func (d *describer) find(keyspace string) (*schema.Keyspace, error) {
 	return ks, nil
 }
 
-// element answers the forms that name one object.
+// element executes the forms of DESCRIBE that name one object.
 func (d *describer) element(stmt *parser.Describe) error {
 	name := stmt.Name.Name.Name
 	if stmt.Kind == parser.DescribeKeyspace {
@@ -245,7 +246,7 @@ func errNoCurrentKeyspace() error {
 	return dberr.Invalidf("No keyspace specified and no current keyspace")
 }
 
-// generic answers DESCRIBE name: a keyspace, else a table or index of the keyspace.
+// generic executes DESCRIBE name: a keyspace, or a table or an index of the keyspace.
 func (d *describer) generic(qualified bool, in, name string) error {
 	if !qualified {
 		if ks := d.schema.Keyspace(name); ks != nil {
@@ -296,7 +297,7 @@ func (d *describer) keyspace(ks *schema.Keyspace, only bool) {
 	}
 }
 
-// typeAfterItsParts describes a type, and before it those that it consists of, so that the statements can be run in
+// typeAfterItsParts describes a type after the types that it consists of, so that the statements can be executed in
 // order.
 func (d *describer) typeAfterItsParts(ks *schema.Keyspace, t *cqltype.Type, done map[string]bool) {
 	if done[t.Name] {
@@ -319,7 +320,7 @@ func (d *describer) table(t *schema.Table) {
 	d.add(quote(t.Keyspace), "table", quote(t.Name),
 		createTable(d.schema.Keyspace(t.Keyspace), t, d.internals, d.release))
 	if t.Container != nil {
-		return // its indexes are its own
+		return // the indexes of a container are internal
 	}
 	for _, ix := range byName(t.ShownIndexes(), func(ix *schema.Index) string { return ix.Name }) {
 		d.index(t, ix)

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ddl turns data definition statements into schema changes and hands them to whoever applies them, and answers
-// DESCRIBE.
+// Package ddl executes DESCRIBE and converts data definition statements into schema changes, which it passes to a
+// Store.
 //
-// Guarantees: (DD1) errors carry Cassandra 4.0's texts, in the order in which it checks: the form of the statement,
-// then whether the keyspace may be changed at all, then the schema; (DD2) what DESCRIBE prints creates an equal object
-// again; (DD3) a statement that this version does not support is refused by name, never half done. It refuses to know
-// how a change is agreed on and stored, and whether the client may make it.
+// Guarantees:
 //
-// Start at Executor; change.go turns syntax trees into changes, refuse.go lists what is not supported, describe.go
-// selects what DESCRIBE shows and text.go prints it.
+//   - (DD1) Errors have Cassandra 4.0's texts and are checked in Cassandra's order: the form of the statement, whether
+//     the keyspace may be changed, then the schema.
+//   - (DD2) The output of DESCRIBE creates an equal object when it is executed.
+//   - (DD3) An unsupported statement is rejected with an error that names the feature. It has no effect.
+//
+// The package does not depend on how changes are agreed on and stored, or on permissions.
+//
+// Start reading at Executor. change.go converts syntax trees into changes. unsupported.go lists unsupported statements.
+// describe.go selects the objects of DESCRIBE, and text.go prints them.
 package ddl

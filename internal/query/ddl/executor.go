@@ -19,48 +19,48 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Store makes a schema change durable and known everywhere. When Apply returns, the catalog of this node has the new
+// Store makes a schema change durable and distributes it. When Apply returns, the catalog of this node has the new
 // schema.
 type Store interface {
-	// Apply applies the change to the newest schema with schema.Apply and returns what that returned. What it makes is
-	// granted to a role, empty if nobody had to log in.
+	// Apply applies the change to the current schema with schema.Apply and returns its results. The permissions on
+	// created objects are granted to role, which is empty if authentication is off.
 	Apply(ctx context.Context, c schema.Change, role string) (*schema.Schema, []schema.Event, error)
 }
 
-// RenewViews gives the views of a table a new schema revision, and returns the schema that has it.
+// RenewViews assigns a new schema revision to the views of a table and returns the resulting schema.
 func (e *Executor) RenewViews(ctx context.Context, keyspace, table string) (*schema.Schema, error) {
 	s, _, err := e.store.Apply(ctx, &schema.RenewViews{Stamp: e.stamp(), Keyspace: keyspace, Table: table}, "")
 	return s, err
 }
 
-// Actor is whoever asks for a change. The zero value may do everything.
+// Actor is the client that requests a change. The zero value has all permissions.
 type Actor struct {
-	// Role is granted what is made.
+	// Role receives the permissions on created objects.
 	Role string
-	// Check returns why something is not allowed; nil: everything is.
+	// Check returns an error if a permission is missing. If it is nil, all actions are permitted.
 	Check func(p access.Permission, on access.Resource) error
 }
 
-// Options are the sources of what a change may not draw itself. The zero value uses the clock and random UUIDs.
+// Options configures an Executor. The zero value uses the clock and random UUIDs.
 type Options struct {
-	// Release is whose answers are given, those of Cassandra 4.0 if nil.
+	// Release selects the Cassandra release whose behavior is reproduced. The default is Cassandra 4.0.
 	Release *compat.Release
 	Now     func() time.Time
 	UUID    func() schema.UUID
-	// MaskingOff refuses to put masks on columns.
+	// MaskingOff rejects masks on columns.
 	MaskingOff bool
-	// KeepsCompact refuses DROP COMPACT STORAGE.
+	// KeepsCompact rejects DROP COMPACT STORAGE.
 	KeepsCompact bool
-	// Functions compiles the bodies of functions; nil: there are none.
+	// Functions compiles the bodies of functions. If it is nil, functions are not supported.
 	Functions Functions
 }
 
-// Functions says whether a function can be called.
+// Functions checks functions.
 type Functions interface {
-	// Check returns why a function cannot be made: functions are switched off, its language is not known, or its body
-	// is wrong. The errors are *dberr.Invalid.
+	// Check returns an error if a function cannot be created: functions are disabled, its language is unknown, or its
+	// body is invalid. The errors are *dberr.Invalid.
 	Check(ctx context.Context, f *schema.Function) error
-	// Enabled returns why no function of a language can be made, nil if they can.
+	// Enabled returns an error if no function in a language can be created.
 	Enabled(language string) error
 	expr.Compiler
 }
@@ -83,22 +83,23 @@ type Executor struct {
 	opts    Options
 }
 
-// New makes an executor.
+// New returns an executor.
 func New(c *catalog.Catalog, store Store, opts Options) *Executor {
 	return &Executor{catalog: c, store: store, opts: opts.withDefaults()}
 }
 
-// Result is what a DDL statement did.
+// Result is the result of a DDL statement.
 type Result struct {
-	// Change is what changed, nil if nothing did: the object was there (or gone) already, or has these options already.
+	// Change is the change, or nil if the statement had no effect: the object already existed or did not exist, or the
+	// options were already set.
 	Change *schema.Event
-	// Args are the argument types of a function or aggregate that changed, as the client is told.
+	// Args holds the argument types of a changed function or aggregate, for the client.
 	Args []string
-	// Warnings are for the client. They may be there beside an error.
+	// Warnings holds warnings for the client. It may be set together with an error.
 	Warnings []string
 }
 
-// Handles reports whether a statement is one of this package: DDL, also such that it refuses. DESCRIBE is not DDL.
+// Handles reports whether this package executes a statement: all DDL, including unsupported DDL. DESCRIBE is not DDL.
 func Handles(stmt parser.Statement) bool {
 	switch stmt.(type) {
 	case *parser.CreateKeyspace, *parser.AlterKeyspace, *parser.DropKeyspace, *parser.CreateTable, *parser.AlterTable,
@@ -108,32 +109,32 @@ func Handles(stmt parser.Statement) bool {
 		*parser.CreateFunction, *parser.DropFunction, *parser.CreateAggregate, *parser.DropAggregate:
 		return true
 	}
-	return outside(stmt)
+	return isUnsupported(stmt)
 }
 
-// Prepare checks what can be checked of a statement without looking at the schema, as PREPARE does.
+// Prepare performs the checks that do not depend on the schema, for PREPARE.
 func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
-	if outside(stmt) {
+	if isUnsupported(stmt) {
 		return nil
 	}
 	_, err := e.change(stmt, keyspace)
 	return err
 }
 
-// Execute executes a statement that Handles accepts; keyspace is the session's, empty if it has none. Whether the actor
-// may do it comes before whether it can be done: the answer tells nothing about what is there. What it asks for is
-// checked against the guardrails, which keep their warnings.
+// Execute executes a statement for which Handles returns true. keyspace is the session's keyspace, or empty.
+// Permissions are checked before the schema, so that an error does not reveal which objects exist. The statement is
+// checked against the guardrails, which collect their warnings in g.
 func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, actor Actor,
 	g *guardrail.Check) (Result, error) {
-	if outside(stmt) {
-		return Result{}, refuse(stmt, keyspace, e.catalog.Snapshot())
+	if isUnsupported(stmt) {
+		return Result{}, unsupportedError(stmt, keyspace, e.catalog.Snapshot())
 	}
 	change, err := e.change(stmt, keyspace)
 	if err == nil {
-		err = guard(change, e.opts.Release)
+		err = checkSystemKeyspace(change, e.opts.Release)
 	}
 	if err == nil {
-		err = bound(change, e.catalog.Snapshot(), g)
+		err = checkGuardrails(change, e.catalog.Snapshot(), g)
 	}
 	if err != nil {
 		return Result{}, err
@@ -141,10 +142,10 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 	if change == nil {
 		return Result{}, errors.New("not a DDL statement")
 	}
-	if err := actor.may(change, e.catalog.Snapshot()); err != nil {
+	if err := actor.authorize(change, e.catalog.Snapshot()); err != nil {
 		return Result{}, err
 	}
-	if err := e.mask(stmt, change, e.catalog.Snapshot()); err != nil {
+	if err := e.bindMasks(stmt, change, e.catalog.Snapshot()); err != nil {
 		return Result{}, err
 	}
 	if err := e.compile(ctx, change); err != nil {
@@ -152,7 +153,7 @@ func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace 
 	}
 	s, events, err := e.store.Apply(ctx, change, actor.Role)
 	if err != nil {
-		return Result{Warnings: append(unknownOrder(change), ofVectors(change)...)}, err
+		return Result{Warnings: append(unknownOrder(change), vectorIndexWarnings(change)...)}, err
 	}
 	if len(events) == 0 {
 		return Result{}, nil

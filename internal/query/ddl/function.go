@@ -54,7 +54,7 @@ func (e *Executor) createAggregate(s *parser.CreateAggregate, session string) (s
 	return c, nil
 }
 
-// initial evaluates INITCOND for the type of the state.
+// initial returns a function that evaluates INITCOND for the type of the state.
 func (e *Executor) initial(t parser.Term) func(*schema.Keyspace, *cqltype.Type) ([]byte, error) {
 	return func(ks *schema.Keyspace, state *cqltype.Type) ([]byte, error) {
 		env := expr.NewEnv(e.opts.Release, ks, nil, 0)
@@ -96,7 +96,7 @@ func typeSpecs(names []*parser.TypeName) ([]*schema.TypeSpec, error) {
 	return specs, nil
 }
 
-// compile checks the body of a function that is to be made, before anything is recorded.
+// compile checks the body of a new function before the change is applied.
 func (e *Executor) compile(ctx context.Context, change schema.Change) error {
 	c, ok := change.(*schema.CreateFunction)
 	if !ok {
@@ -117,8 +117,8 @@ func (e *Executor) compile(ctx context.Context, change schema.Change) error {
 	return e.opts.Functions.Check(ctx, f)
 }
 
-// argTexts are the argument types of a function or aggregate that is made, as they were written, but user-defined types
-// with their keyspace; nil for other changes.
+// argTexts returns the argument types of a created function or aggregate, as written, except that user-defined types
+// have their keyspace. It returns nil for other changes.
 func argTexts(change schema.Change) []string {
 	var keyspace string
 	var args []*schema.TypeSpec
@@ -144,12 +144,12 @@ func argTexts(change schema.Change) []string {
 	return texts
 }
 
-// onFunction is the resource of a function or aggregate.
+// onFunction returns the resource of a function or aggregate.
 func onFunction(f *schema.Function) access.Resource {
 	return access.OfFunction(f.Keyspace, f.Name, f.ArgTypes())
 }
 
-// createFunction asks for ALTER of a function that is replaced, else for CREATE.
+// createFunction requires ALTER on a function that is replaced, and CREATE otherwise.
 func (a Actor) createFunction(c *schema.CreateFunction, s *schema.Schema) error {
 	if c.OrReplace {
 		if f, err := c.Function(s); err == nil {
@@ -161,7 +161,7 @@ func (a Actor) createFunction(c *schema.CreateFunction, s *schema.Schema) error 
 	return a.Check(access.Create, access.OfFunctions(c.Keyspace))
 }
 
-// createAggregate also asks for EXECUTE of the functions that the aggregate calls.
+// createAggregate also requires EXECUTE on the functions that the aggregate calls.
 func (a Actor) createAggregate(c *schema.CreateAggregate, s *schema.Schema) error {
 	allowed := a.Check(access.Create, access.OfFunctions(c.Keyspace))
 	f := aggregateOf(c, s)
@@ -185,7 +185,7 @@ func (a Actor) createAggregate(c *schema.CreateAggregate, s *schema.Schema) erro
 	return nil
 }
 
-// aggregateOf is the aggregate that a change would make, as far as its types exist; nil if they do not.
+// aggregateOf returns the aggregate that a change would create, or nil if its types do not exist.
 func aggregateOf(c *schema.CreateAggregate, s *schema.Schema) *schema.Function {
 	ks := s.Keyspace(c.Keyspace)
 	if ks == nil {
@@ -208,15 +208,15 @@ func (a Actor) dropFunction(c *schema.DropFunction, s *schema.Schema) error {
 	if f, err := c.Find(s); err == nil && f != nil {
 		return a.Check(access.Drop, onFunction(f))
 	}
-	return nil // nothing will be dropped
+	return nil // no function will be dropped
 }
 
-// functionName is how a function is listed: its name and the types of its arguments.
+// functionName returns the name of a function in lists: its name and its argument types.
 func functionName(f *schema.Function) string {
 	return quote(f.Name) + "(" + strings.Join(f.PlainArgs(), ", ") + ")"
 }
 
-// functionOrder is what functions are listed by.
+// functionOrder returns the sort key of a function in lists.
 func functionOrder(f *schema.Function) string {
 	return f.Name + "(" + strings.Join(f.PlainArgs(), ", ")
 }
@@ -228,7 +228,7 @@ func functionKind(f *schema.Function) string {
 	return "function"
 }
 
-// functions describes the functions, or the aggregates, of a name.
+// functions describes the functions or aggregates with a name.
 func (d *describer) functions(ks *schema.Keyspace, name string, aggregates bool) error {
 	found := slices.DeleteFunc(ks.FunctionsNamed(name), func(f *schema.Function) bool {
 		return (f.Aggregate != nil) != aggregates

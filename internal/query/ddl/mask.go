@@ -16,9 +16,9 @@ import (
 var errMaskingOff = dberr.Invalidf("Cannot mask columns because dynamic data masking is not enabled. You can enable it " +
 	"with the dynamic_data_masking_enabled property on cassandra.yaml")
 
-// mask binds the masks that a statement puts on columns, by the schema that this node has. What is missing there, the
-// change itself refuses.
-func (e *Executor) mask(stmt parser.Statement, change schema.Change, s *schema.Schema) error {
+// bindMasks binds the masks in a statement, by the schema of this node. If an object is missing, applying the change
+// returns the error.
+func (e *Executor) bindMasks(stmt parser.Statement, change schema.Change, s *schema.Schema) error {
 	switch c := change.(type) {
 	case *schema.CreateTable:
 		ks := s.Keyspace(c.Keyspace)
@@ -46,8 +46,8 @@ func (e *Executor) mask(stmt parser.Statement, change schema.Change, s *schema.S
 	return nil
 }
 
-// maskColumns gives the columns of a change their masks, in order of their names as Cassandra does: that decides which
-// error comes first.
+// maskColumns sets the masks of columns in a change. It processes columns by name, as in Cassandra, which determines
+// the first error.
 func (e *Executor) maskColumns(defs []parser.ColumnDef, specs []schema.ColumnSpec, table string,
 	s *schema.Schema, ks *schema.Keyspace) error {
 	order := make([]int, len(specs))
@@ -84,7 +84,7 @@ func (e *Executor) bindMask(m *parser.Mask, column string, spec *schema.TypeSpec
 	}
 	bound.Secret = make([]byte, 32)
 	if _, err := rand.Read(bound.Secret); err != nil {
-		return nil, dberr.Serverf("no random numbers: %v", err)
+		return nil, dberr.Serverf("cannot read random numbers: %v", err)
 	}
 	return bound, nil
 }

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memoryStore applies changes to a catalog at once.
+// memoryStore applies changes to a catalog immediately.
 type memoryStore struct {
 	mu      sync.Mutex
 	catalog *catalog.Catalog
@@ -35,7 +35,8 @@ func (m *memoryStore) Apply(_ context.Context, c schema.Change, _ string) (*sche
 	return s, events, err
 }
 
-// newTestExecutor makes an executor over an empty schema of a single node, with a clock and UUIDs that count.
+// newTestExecutor returns an executor with an empty schema of a single node, and with a counting clock and counting
+// UUIDs.
 func newTestExecutor() *Executor {
 	info := catalog.NodeInfo{ClusterName: "Test Cluster", Endpoint: catalog.Endpoint{
 		Listen: netip.MustParseAddrPort("127.0.0.1:7000"), Tokens: []token.Token{-100, 100},

@@ -18,7 +18,7 @@ import (
 
 var quote = cqltype.QuoteName
 
-// replicationText writes a replication as CREATE KEYSPACE has it: the class first and without its package.
+// replicationText formats a replication for CREATE KEYSPACE: the class comes first, without its package.
 func replicationText(replication map[string]string) string {
 	var b strings.Builder
 	b.WriteString("{'class': " + schema.FormatString(schema.StrategyName(replication)))
@@ -40,13 +40,13 @@ func createKeyspace(ks *schema.Keyspace) string {
 	text := "CREATE KEYSPACE " + quote(ks.Name) + " WITH replication = " + replicationText(ks.Replication) +
 		"  AND durable_writes = " + strconv.FormatBool(ks.DurableWrites)
 	for _, name := range slices.Sorted(maps.Keys(ks.Options)) {
-		text += " AND " + name + " = " + keptValue(ks.Options[name])
+		text += " AND " + name + " = " + optionValueText(ks.Options[name])
 	}
 	return text + ";"
 }
 
-// keptValue writes an option that was kept as it was given: a number, boolean or map stays one.
-func keptValue(v string) string {
+// optionValueText formats an option that is stored as given: a number, boolean, or map is not quoted.
+func optionValueText(v string) string {
 	if _, err := strconv.ParseFloat(v, 64); err == nil || v == "true" || v == "false" || strings.HasPrefix(v, "{") {
 		return v
 	}
@@ -87,7 +87,8 @@ func createIndex(t *schema.Table, ix *schema.Index) string {
 
 func tableName(t *schema.Table) string { return quote(t.Keyspace) + "." + quote(t.Name) }
 
-// createTable prints a table. With internals it creates an equal one, dropped columns included.
+// createTable formats a table. With internals, executing the statement creates an equal table, including dropped
+// columns.
 func createTable(ks *schema.Keyspace, t *schema.Table, internals bool, rel *compat.Release) string {
 	var b strings.Builder
 	keyword := "CREATE"
@@ -134,9 +135,9 @@ func order(c *schema.Column) string {
 	return " ASC"
 }
 
-// writeColumns writes the columns as Cassandra orders them: keys, statics, regulars, and of these what is one cell
-// first. With internals, a column that was dropped stands at the end, as it was then, even if there is one of that name
-// again.
+// writeColumns writes the columns in Cassandra's order: keys, static columns, and regular columns, with single-cell
+// columns first. With internals, dropped columns are at the end with their former type, even if a column with the same
+// name exists again.
 func writeColumns(b *strings.Builder, ks *schema.Keyspace, t *schema.Table, internals bool) {
 	line := func(name string, typ *cqltype.Type, static, only bool, mask *schema.Mask) {
 		b.WriteString("    " + quote(name) + " " + typ.String())
@@ -210,7 +211,7 @@ func singleCellFirst(columns []*schema.Column) []*schema.Column {
 	return sorted
 }
 
-// lastDropped lists the dropped columns, the newest of each name, by name.
+// lastDropped returns the dropped columns by name, the most recent one for each name.
 func lastDropped(t *schema.Table) []*schema.DroppedColumn {
 	var dropped []*schema.DroppedColumn
 	for i := range t.Dropped {
@@ -222,7 +223,7 @@ func lastDropped(t *schema.Table) []*schema.DroppedColumn {
 	return dropped
 }
 
-// writeDropped drops the columns that were dropped and adds those that came back.
+// writeDropped writes statements that drop the dropped columns and add the columns that were added again.
 func writeDropped(b *strings.Builder, ks *schema.Keyspace, t *schema.Table) {
 	for _, d := range lastDropped(t) {
 		fmt.Fprintf(b, "\nALTER TABLE %s DROP %s USING TIMESTAMP %d;", tableName(t), quote(d.Name), d.DroppedAt)
@@ -239,8 +240,8 @@ func writeDropped(b *strings.Builder, ks *schema.Keyspace, t *schema.Table) {
 	}
 }
 
-// optionTexts lists the options, each as name = value, sorted by name but for memtable, which stands where Cassandra
-// has it. What only 5.0 has is shown where it is not the default, too.
+// optionTexts returns the options as name = value, sorted by name. memtable has Cassandra's position. Options of
+// Cassandra 5.0 are also shown in older releases if they differ from the default.
 func optionTexts(o *schema.TableOptions, rel *compat.Release) []string {
 	extensions := make([]string, 0, len(o.Extensions))
 	for _, k := range slices.Sorted(maps.Keys(o.Extensions)) {
@@ -267,7 +268,7 @@ func optionTexts(o *schema.TableOptions, rel *compat.Release) []string {
 		"compaction = "+schema.FormatMap(o.Compaction),
 		"compression = "+schema.FormatMap(o.Compression))
 	for _, name := range slices.Sorted(maps.Keys(o.Cosmos)) {
-		texts = append(texts, name+" = "+keptValue(o.Cosmos[name]))
+		texts = append(texts, name+" = "+optionValueText(o.Cosmos[name]))
 	}
 	if rel.SnapshotOptions {
 		texts = append(texts, "memtable = 'default'")

@@ -61,12 +61,12 @@ func where(relations []parser.Relation) (out []schema.ViewRelation) {
 	for i := range relations {
 		r := &relations[i]
 		out = append(out, schema.ViewRelation{Multi: r.Kind == parser.MultiColumn, NotNull: r.Op == parser.IsNotNull,
-			Columns: names(r.Columns), Rest: relation.Rest(r)})
+			Columns: names(r.Columns), Rest: relation.OperatorText(r)})
 	}
 	return out
 }
 
-// createView prints a view.
+// createView formats a view.
 func createView(t *schema.Table, internals bool, rel *compat.Release) string {
 	var b strings.Builder
 	columns := "*"
@@ -110,7 +110,7 @@ func createView(t *schema.Table, internals bool, rel *compat.Release) string {
 	return b.String()
 }
 
-// selected is the column that a selector names.
+// selected returns the column that a selector names.
 func selected(s *parser.Selector) (string, error) {
 	c, ok := s.Term.(*parser.Column)
 	switch {
@@ -123,10 +123,10 @@ func selected(s *parser.Selector) (string, error) {
 	return c.Name.Name, nil
 }
 
-// notConstant refuses a value that is computed. Which columns may be restricted at all is checked before.
+// notConstant rejects a value that is computed. Whether the column may be restricted is checked first.
 type notConstant struct{ *dberr.Invalid }
 
-// constant refuses relations whose values are not the same whenever they are looked at.
+// constant rejects relations whose values are not constant.
 func constant(r *parser.Relation) error {
 	return constants(append([]parser.Term{r.Key, r.Value}, r.Values...)...)
 }
@@ -157,8 +157,8 @@ func constants(terms ...parser.Term) error {
 				err = errors.Join(err, constants(f.Value))
 			}
 		default:
-			err = &notConstant{&dberr.Invalid{Message: "The WHERE clause of a materialized view compares with " +
-				"constants alone, not with " + expr.Text(t)}}
+			err = &notConstant{&dberr.Invalid{Message: "The WHERE clause of a materialized view supports only " +
+				"constants, not " + expr.Text(t)}}
 		}
 		if err != nil {
 			return err

@@ -14,70 +14,71 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 )
 
-// warnings says what a change asked for that it did not get. Options that tune Cassandra's storage are kept in silence:
-// they change no answer. Warned about are options by which a client would see a difference.
+// warnings returns the parts of a change that have no effect. Options that tune Cassandra's storage are stored without
+// a warning, because they do not change results. Options with a visible effect cause a warning.
 func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	switch c := change.(type) {
 	case *schema.CreateKeyspace:
-		return append(withoutEffect(c.Properties), e.factors(c.Name, c.Properties, s)...)
+		return append(ineffectiveWarnings(c.Properties), e.replicationWarnings(c.Name, c.Properties, s)...)
 	case *schema.AlterKeyspace:
-		return append(withoutEffect(c.Properties), e.factors(c.Name, c.Properties, s)...)
+		return append(ineffectiveWarnings(c.Properties), e.replicationWarnings(c.Name, c.Properties, s)...)
 	case *schema.CreateTable:
-		return append(withoutEffect(c.Properties), withoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))...)
+		return append(ineffectiveWarnings(c.Properties),
+			feedLevelWarnings(c.Properties, s.Table(c.Keyspace, c.Name))...)
 	case *schema.AlterTable:
 		t := s.Table(c.Keyspace, c.Name)
-		warnings := append(withoutEffect(c.Properties), withoutFeed(c.Properties, t)...)
+		warnings := append(ineffectiveWarnings(c.Properties), feedLevelWarnings(c.Properties, t)...)
 		if t == nil || c.Op == schema.SetOptions {
 			return warnings
 		}
-		return append(warnings, slices.Repeat([]string{vectorsAreNew}, t.VectorIndexes())...)
+		return append(warnings, slices.Repeat([]string{experimentalVectorWarning}, t.VectorIndexes())...)
 	case *schema.CreateView:
-		return viewWithoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))
+		return viewFeedWarnings(c.Properties, s.Table(c.Keyspace, c.Name))
 	case *schema.AlterView:
-		return viewWithoutFeed(c.Properties, s.Table(c.Keyspace, c.Name))
+		return viewFeedWarnings(c.Properties, s.Table(c.Keyspace, c.Name))
 	case *schema.CreateIndex:
-		return ofVectors(change)
+		return vectorIndexWarnings(change)
 	}
 	return nil
 }
 
-// vectorsAreNew is what Cassandra says of each index on vectors that a table has, whenever it gets a further index or
-// other columns.
-const vectorsAreNew = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n" +
+// experimentalVectorWarning is Cassandra's warning for each vector index of a table that receives a further index or
+// changed columns.
+const experimentalVectorWarning = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n" +
 	"They don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n" +
 	" * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n" +
 	" * Filters on columns without a SAI index."
 
-// ofVectors are the warnings of a new index, whether it was made or refused, about those on vectors.
-func ofVectors(change schema.Change) []string {
+// vectorIndexWarnings returns the warnings about vector indexes for a new index, whether or not it was created.
+func vectorIndexWarnings(change schema.Change) []string {
 	if c, ok := change.(*schema.CreateIndex); ok && c.Examined > 0 {
-		return slices.Repeat([]string{vectorsAreNew}, c.Examined)
+		return slices.Repeat([]string{experimentalVectorWarning}, c.Examined)
 	}
 	return nil
 }
 
-// withoutFeed warns of a table that is to have a change feed and has none.
-func withoutFeed(properties []schema.Property, t *schema.Table) []string {
+// feedLevelWarnings warns about a table with cdc = true whose changes are not logged.
+func feedLevelWarnings(properties []schema.Property, t *schema.Table) []string {
 	asked := slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "cdc" })
 	if t == nil || !asked || !t.Options.CDC || t.Logged() {
 		return nil
 	}
-	return []string{fmt.Sprintf("The changes of %s are not logged: cdc = true needs a feature level that some node does "+
-		"not understand. When all nodes run a build that has it, raise the level with \"ilion upgrade\" and repeat "+
+	return []string{fmt.Sprintf("The changes of %s are not logged: cdc = true requires a feature level that some nodes do "+
+		"not support. Upgrade all nodes, run \"ilion upgrade\", and repeat "+
 		"ALTER TABLE %[1]s WITH cdc = true", t)}
 }
 
-// viewWithoutFeed warns of cdc = true for a view: what it has is that of its base, at other places.
-func viewWithoutFeed(properties []schema.Property, t *schema.Table) []string {
+// viewFeedWarnings warns about cdc = true for a view, which has no change feed.
+func viewFeedWarnings(properties []schema.Property, t *schema.Table) []string {
 	asked := slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "cdc" })
 	if t == nil || t.View == nil || !asked || !t.Options.CDC {
 		return nil
 	}
-	return []string{fmt.Sprintf("The changes of %s are not logged: a materialized view has no change feed. Follow that "+
+	return []string{fmt.Sprintf("The changes of %s are not logged: a materialized view has no change feed. Use the change feed "+
 		"of its base table %s.%s", t, t.Keyspace, t.View.Base)}
 }
 
-func withoutEffect(properties []schema.Property) []string {
+func ineffectiveWarnings(properties []schema.Property) []string {
 	var kept []string
 	for _, p := range properties {
 		if strings.HasPrefix(p.Name, "cosmosdb_cell_level") {
@@ -87,12 +88,13 @@ func withoutEffect(properties []schema.Property) []string {
 	if len(kept) == 0 {
 		return nil
 	}
-	return []string{"Kept but without effect: " + strings.Join(kept, ", ")}
+	return []string{"Stored but without effect: " + strings.Join(kept, ", ")}
 }
 
-// factors warns of a replication that is not the one that holds here. Stand-alone, factors that the nodes cannot give
-// are told in Cassandra's words, with every change of the keyspace; the rest if the replication was given.
-func (e *Executor) factors(keyspace string, properties []schema.Property, s *schema.Schema) []string {
+// replicationWarnings warns about a replication that differs from the effective one. On a stand-alone node, factors
+// above the number of nodes cause Cassandra's warning with every change of the keyspace. The other warnings are added
+// only if the statement sets the replication.
+func (e *Executor) replicationWarnings(keyspace string, properties []schema.Property, s *schema.Schema) []string {
 	ks := s.Keyspace(keyspace)
 	if ks == nil {
 		return nil
@@ -104,31 +106,33 @@ func (e *Executor) factors(keyspace string, properties []schema.Property, s *sch
 	if replicas := info.Replicas(); replicas == 0 {
 		warnings = shortFactors(ks, &info, absent)
 		if given && len(absent) > 0 {
-			warnings = append(warnings, fmt.Sprintf("Keyspace %s has one copy of everything, on this node in %s, "+
-				"whatever replication is declared. DESCRIBE shows what was declared", keyspace, info.Datacenters()[0]))
+			warnings = append(warnings,
+				fmt.Sprintf("The replication of keyspace %s is ignored: every table has one replica, on this node in %s. "+
+					"DESCRIBE shows the declared replication", keyspace, info.Datacenters()[0]))
 		}
 	} else if given && !info.Declares(ks) {
-		warnings = []string{fmt.Sprintf("Keyspace %s has %d replicas of everything, and %d of them confirm every "+
-			"write, whatever replication is declared. DESCRIBE shows what was declared", keyspace, replicas, topology.Quorum(replicas))}
+		warnings = []string{fmt.Sprintf("The replication of keyspace %s is ignored: every table has %d replicas, "+
+			"and %d must acknowledge a "+
+			"write. DESCRIBE shows the declared replication", keyspace, replicas, topology.Quorum(replicas))}
 	}
 	if given && len(absent) > 0 {
 		them := "them"
 		if len(absent) == 1 {
 			them = "it"
 		}
-		warnings = append(warnings, fmt.Sprintf("No node is in %s: what is declared for %s has no effect",
+		warnings = append(warnings, fmt.Sprintf("No node is in %s: the replication declared for %s has no effect",
 			strings.Join(absent, ", "), them))
 	}
 	return warnings
 }
 
-// shortFactors warns, in Cassandra's words, of factors above the number of nodes.
+// shortFactors returns Cassandra's warnings about factors above the number of nodes.
 func shortFactors(ks *schema.Keyspace, info *catalog.NodeInfo, absent []string) []string {
 	var warnings []string
 	for _, option := range slices.Sorted(maps.Keys(ks.Replication)) {
 		factor, err := strconv.Atoi(ks.Replication[option])
 		if err != nil || slices.Contains(absent, option) {
-			continue // the class, or a data centre that has a warning of its own
+			continue // the class, or a data center with a different warning
 		}
 		dc, suffix := option, " for datacenter "+option
 		if option == "replication_factor" {
@@ -143,7 +147,7 @@ func shortFactors(ks *schema.Keyspace, info *catalog.NodeInfo, absent []string) 
 	return warnings
 }
 
-// absentDatacenters lists the data centres of a replication that have no node, ascending.
+// absentDatacenters returns the data centers of a replication without nodes, in ascending order.
 func absentDatacenters(ks *schema.Keyspace, present []string) []string {
 	if schema.StrategyName(ks.Replication) != "NetworkTopologyStrategy" {
 		return nil
@@ -153,8 +157,8 @@ func absentDatacenters(ks *schema.Keyspace, present []string) []string {
 	})
 }
 
-// unknownOrder names the columns of a refused table's CLUSTERING ORDER BY that it does not declare: Cassandra's error
-// speaks of another column.
+// unknownOrder returns warnings for undeclared columns in the CLUSTERING ORDER BY of a rejected table. Cassandra's
+// error names a different column.
 func unknownOrder(change schema.Change) []string {
 	c, ok := change.(*schema.CreateTable)
 	if !ok {

@@ -11,27 +11,29 @@ import (
 )
 
 const (
-	// sureOf is how many standard deviations bounds are away from what is expected.
-	sureOf = 5
-	// fewest is how many logical partitions, or rows of the result, must have been seen to estimate by.
-	fewest = 16
-	// pageLooks is what one page of a range looks at, at most: read.Options.PageVisitsMax and a command.
-	pageLooks = 510_000
+	// confidence is the distance between the expected value and its bounds, in standard deviations.
+	confidence = 5
+	// minSample is the minimum number of logical partitions, or of result rows, for an estimate.
+	minSample = 16
+	// maxPageVisits is the maximum number of keys that one page of a range visits: read.Options.PageVisitsMax and one
+	// command.
+	maxPageVisits = 510_000
 )
 
-// spread is what was seen of the logical partitions of a range. Tokens are hashes, so those that were not seen yet are
-// like those that were, and as close to each other.
-type spread struct {
+// partitionSample holds statistics of the logical partitions of a range that have been read. Tokens are hashes, so the
+// remaining partitions have the same distribution and density.
+type partitionSample struct {
 	begun       bool
-	from, width float64 // of the range
+	from, width float64 // start and width of the range
 	at          token.Token
-	// count is the number of partitions that are through, rows that of the one at hand; sum and squares are of rows.
+	// count is the number of complete partitions. rows is the number of rows of the current partition. sum and squares
+	// are computed over the rows of complete partitions.
 	count, rows  int64
 	sum, squares float64
 }
 
-// begin notes the range, at its first command.
-func (s *spread) begin(c *command.Read) {
+// begin records the range at its first command.
+func (s *partitionSample) begin(c *command.Read) {
 	if s.begun {
 		return
 	}
@@ -49,10 +51,10 @@ func (s *spread) begin(c *command.Read) {
 	}
 }
 
-// partition notes that the next logical partition has begun.
-func (s *spread) partition(t token.Token) {
+// partition records the start of the next logical partition.
+func (s *partitionSample) partition(t token.Token) {
 	if t == s.at {
-		return // the same one, in another command
+		return // the same partition, continued by a further command
 	}
 	if s.rows > 0 {
 		s.count++
@@ -62,23 +64,23 @@ func (s *spread) partition(t token.Token) {
 	s.at, s.rows = t, 0
 }
 
-// rest is how much there is in what was not seen of the range, as a multiple of what was: expected, and by how much
-// that may be wrong, as a part of it.
-func (s *spread) rest() (times, wrong float64) {
+// rest returns the expected size of the unread part of the range as a multiple of the read part, and the relative
+// standard deviation of this estimate.
+func (s *partitionSample) rest() (times, wrong float64) {
 	covered := (float64(s.at.Position()) - s.from + 1) / s.width
 	n := float64(s.count)
 	mean := s.sum / n
 	variance := max(0, s.squares/n-mean*mean)
 	times = 1/covered - 1
-	more := times * n // of which there are a few more or less by chance, too
+	more := times * n // the expected number of unread partitions, which also varies
 	return times, math.Sqrt((1 + variance/(mean*mean)) * (1/n + (more+1)/(more*more)))
 }
 
-// extrapolate fills in what a statement costs of which only a part was looked at: given rows of the wanted ones were
-// found, 0 if all are.
-func (l *looker) extrapolate(out *Price, given, wanted int64) {
-	out.Least = l.price + l.meter.Price(&l.c)
-	out.Expected, out.Most = out.Least, Unknown
+// extrapolate sets the price of a statement that was read only partially. given of the wanted rows were found. wanted
+// is 0 if all rows are wanted.
+func (l *peekReader) extrapolate(out *Price, given, wanted int64) {
+	out.Min = l.price + l.meter.Price(&l.c)
+	out.Expected, out.Max = out.Min, Unknown
 	if l.c.Key != nil {
 		return
 	}
@@ -86,27 +88,27 @@ func (l *looker) extrapolate(out *Price, given, wanted int64) {
 	left := 0
 	for _, p := range all {
 		r, ok := p.Span.Tokens().Intersect(l.c.Range)
-		if ok && r.Begin > l.seen.at.Position() {
+		if ok && r.Begin > l.sample.at.Position() {
 			left++
 		}
 	}
-	out.Partitions += 1 + left // the one at hand, and those after it
-	if l.seen.count < fewest {
+	out.Partitions += 1 + left // the current partition and the following ones
+	if l.sample.count < minSample {
 		return
 	}
 	variable := float64(l.price+l.meter.Price(&l.c)) - float64(out.Partitions-left)*float64(ru.Partition)
-	times, wrong := l.seen.rest()
-	low, mid, high := times*max(0, 1-sureOf*wrong), times, times*(1+sureOf*wrong)
+	times, wrong := l.sample.rest()
+	low, mid, high := times*max(0, 1-confidence*wrong), times, times*(1+confidence*wrong)
 	if wanted > 0 {
-		high = min(high, float64(pageLooks)/float64(max(1, l.rows)))
+		high = min(high, float64(maxPageVisits)/float64(max(1, l.rows)))
 	}
-	if wanted > 0 && given >= fewest {
+	if wanted > 0 && given >= minSample {
 		more := float64(wanted-given) / float64(given)
-		off := sureOf / math.Sqrt(float64(given))
+		off := confidence / math.Sqrt(float64(given))
 		low, mid, high = min(low, more*max(0, 1-off)), min(mid, more), min(high, more*(1+off))
 	}
-	begun := out.Least
-	out.Least += ru.Units(variable * low)
+	begun := out.Min
+	out.Min += ru.Units(variable * low)
 	out.Expected = begun + ru.Units(variable*mid) + ru.Units(float64(left)*mid/times)*ru.Partition
-	out.Most = begun + ru.Units(variable*high) + ru.Units(left)*ru.Partition
+	out.Max = begun + ru.Units(variable*high) + ru.Units(left)*ru.Partition
 }

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain says what a statement would cost without carrying it out.
+// Package explain computes the price of a statement without executing it.
 //
-// A SELECT is tried out on commands that only peek: the same plan makes the same commands, and what they examine is
-// counted instead of returned. As long as that is little (lookRows, lookBytes) the price is exact; of what is beyond,
-// the price is estimated from what was seen. A modification is made into mutations and not sent: their price is known
-// by their values, and where the leader would read rows first, those are looked at.
+// A SELECT is executed with commands that only peek. The plan produces the usual commands, but the rows they examine
+// are counted instead of returned. Up to maxPeekRows, maxPeekBytes, and maxPeekWalk, the price is exact. Beyond these
+// limits it is estimated from the examined part. A modification is converted into mutations that are not sent. Their
+// price follows from their values. Rows that the leader would read are read and counted.
 //
-// Guarantees: (EX1) nothing is written, returned or charged as the statement; (EX2) as long as nobody writes in between
-// the statement costs no less than Price.Least and no more than Price.Most, unless the latter is Unknown; estimates are
-// the exception, which hold in all but rare cases; (EX3) what is looked at is bounded. Start at Select and Modify.
+// Guarantees:
+//
+//   - (EX1) The statement is not applied, returns no rows, and is not charged.
+//   - (EX2) Unless rows are written concurrently, the cost of the statement is between Price.Min and Price.Max, if Max
+//     is not Unknown. Estimated bounds can fail in rare cases.
+//   - (EX3) The amount of data examined is limited.
+//
+// Start reading at Select and Modify.
 package explain
 
 import (
@@ -22,33 +27,33 @@ import (
 )
 
 const (
-	// lookRows, lookBytes and lookWalk bound the rows that are looked at for one statement, their logical bytes, and
-	// the keys of deleted rows that are passed over.
-	lookRows  = 20_000
-	lookBytes = 16 << 20
-	lookWalk  = 200_000
+	// maxPeekRows, maxPeekBytes, and maxPeekWalk limit the rows examined for one statement, their logical bytes, and
+	// the keys of deleted rows that are skipped.
+	maxPeekRows  = 20_000
+	maxPeekBytes = 16 << 20
+	maxPeekWalk  = 200_000
 )
 
-// Unknown is the Price.Most of a statement that reads more than is looked at, with nothing to estimate the rest by.
+// Unknown is the Price.Max of a statement that exceeds the limits and cannot be estimated.
 const Unknown ru.Units = -1
 
-// Price is what a statement would cost, and why.
+// Price is the price of a statement and its explanation.
 type Price struct {
-	// Plan says in words what the statement does, Index names the indexes that take part.
+	// Plan describes the statement. Index names the indexes that it uses.
 	Plan, Index string
-	// Partitions is the number of physical partitions that it touches.
+	// Partitions is the number of physical partitions that the statement accesses.
 	Partitions int
-	// Least, Expected and Most are what the request costs: one page of a SELECT that is read in pages.
-	Least, Expected, Most ru.Units
-	// Cost is what finding that out has cost.
+	// Min, Expected, and Max are the cost of the request. For a paged SELECT they are the cost of one page.
+	Min, Expected, Max ru.Units
+	// Cost is the cost of computing the price.
 	Cost ru.Units
 }
 
-// Source is where rows are looked at; the coordinator is one.
+// Source provides the rows to examine. The coordinator implements it.
 type Source interface {
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
-	// Find reads the rows that a conditional refers to; price is that of looking at them.
+	// Find reads the rows that a conditional refers to. price is the cost of reading them.
 	Find(ctx context.Context, u *command.Conditional) (found []*row.Row, price ru.Units, err error)
-	// Topology is the present map.
+	// Topology returns the current topology.
 	Topology() *topology.Snapshot
 }

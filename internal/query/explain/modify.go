@@ -20,8 +20,9 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Modify says what a modification or a batch would cost. execute has an executor of these options carry it out; what it
-// sends goes nowhere. tables are those that it writes to. Errors and warnings are those of the statement.
+// Modify computes the price of a modification or a batch. execute must execute the statement with the given executor,
+// whose writes are not sent. tables are the tables to which the statement writes. Errors and warnings are the same as
+// for the statement.
 func Modify(ctx context.Context, s Source, o write.Options, tables []*schema.Table,
 	execute func(e *write.Executor, done write.Completion)) (Price, []string, error) {
 	p := &pricer{source: s, snapshot: s.Topology(), touched: map[topology.PartitionID]bool{},
@@ -34,12 +35,11 @@ func Modify(ctx context.Context, s Source, o write.Options, tables []*schema.Tab
 	execute(write.NewExecutor(p, o), p)
 	p.price.Partitions = len(p.touched)
 	p.price.Index = strings.Join(slices.Sorted(maps.Keys(p.indexes)), ", ")
-	p.price.Plan = p.words()
+	p.price.Plan = p.summary()
 	return p.price, p.warnings, p.err
 }
 
-// pricer is the coordinator of an execution that is not to happen: it says that everything was done, and adds up what
-// that would have cost.
+// pricer is a write.Coordinator that completes all writes without sending them and adds up their cost.
 type pricer struct {
 	source   Source
 	snapshot *topology.Snapshot
@@ -53,8 +53,8 @@ type pricer struct {
 	names   map[uint32]string
 	rows    int
 	entries int
-	// looked says what conditions and updates depend on.
-	looked []string
+	// notes describes the effect of conditions and updates.
+	notes []string
 }
 
 // Write implements write.Coordinator.
@@ -85,11 +85,11 @@ func (p *pricer) Written(o *write.Outcome) {
 	p.warnings = slices.Clone(o.Warnings)
 }
 
-// add adds what costs the same in any case.
+// add adds a fixed cost.
 func (p *pricer) add(u ru.Units) {
-	p.price.Least += u
+	p.price.Min += u
 	p.price.Expected += u
-	p.price.Most += u
+	p.price.Max += u
 }
 
 func (p *pricer) touch(m *command.Mutation) {
@@ -99,7 +99,7 @@ func (p *pricer) touch(m *command.Mutation) {
 	p.keys[fmt.Sprint(m.Table, " ", string(m.Key))] = true
 }
 
-// mutation is the price of a mutation, whose rows and index entries are counted.
+// mutation returns the cost of a mutation and counts its rows and index entries.
 func (p *pricer) mutation(m *command.Mutation) ru.Units {
 	var last *command.Op
 	for i := range m.Ops {
@@ -121,7 +121,8 @@ func (p *pricer) mutation(m *command.Mutation) ru.Units {
 	return u
 }
 
-// conditional adds what a conditional costs if it holds, and if it does not, by the rows as they are.
+// conditional adds the cost of a conditional if its conditions are satisfied and if they are not, based on the current
+// rows.
 func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*command.CASResult, error) {
 	m := &c.Mutation
 	p.touch(m)
@@ -148,29 +149,30 @@ func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*comm
 	d := &command.CASResult{Applied: holds, Found: found}
 	if !serial {
 		if len(found) > 0 {
-			p.looked = append(p.looked, fmt.Sprintf("reads %s first", count(len(found), "row")))
+			p.notes = append(p.notes, fmt.Sprintf("reads %s first", count(len(found), "row")))
 		}
 		p.add(applied)
 		return d, nil
 	}
-	refused, err := p.refused(ctx, c)
+	refused, err := p.notAppliedCost(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	p.price.Least += min(applied, refused)
-	p.price.Most += max(applied, refused)
+	p.price.Min += min(applied, refused)
+	p.price.Max += max(applied, refused)
 	if holds {
 		p.price.Expected += applied
-		p.looked = append(p.looked, "its conditions hold now")
+		p.notes = append(p.notes, "its conditions hold now")
 	} else {
 		p.price.Expected += refused
-		p.looked = append(p.looked, "its conditions do not hold now")
+		p.notes = append(p.notes, "its conditions do not hold now")
 	}
 	return d, nil
 }
 
-// refused is what a conditional costs more if it does not hold: some are answered with a row of the partition.
-func (p *pricer) refused(ctx context.Context, c *command.Conditional) (ru.Units, error) {
+// notAppliedCost returns the additional cost of a conditional whose conditions are not satisfied. The result of some
+// conditionals then contains a row of the partition.
+func (p *pricer) notAppliedCost(ctx context.Context, c *command.Conditional) (ru.Units, error) {
 	if c.First == command.NoFirst {
 		return 0, nil
 	}
@@ -185,14 +187,14 @@ func (p *pricer) refused(ctx context.Context, c *command.Conditional) (ru.Units,
 	return v.Price(&q), nil
 }
 
-// firstRow looks at rows as a leader does that looks for the first one, or the first one with a marker.
+// firstRow reads rows like a leader that searches for the first row, or for the first row with a marker.
 type firstRow struct {
 	ru.Meter
 	pricer *pricer
 	marked bool
 }
 
-// firstRowsMax is how many rows without a marker a leader passes over.
+// firstRowsMax is the maximum number of rows without a marker that a leader skips.
 const firstRowsMax = 100
 
 // Charge implements ru.Charged.
@@ -212,8 +214,8 @@ func (v *firstRow) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.Stop, nil
 }
 
-// words says what is written.
-func (p *pricer) words() string {
+// summary describes the written data.
+func (p *pricer) summary() string {
 	parts := []string{fmt.Sprintf("writes %s of %s", count(p.rows, "row"), count(len(p.keys), "partition"))}
 	if p.entries > 0 {
 		entry := "1 index entry"
@@ -222,7 +224,7 @@ func (p *pricer) words() string {
 		}
 		parts = append(parts, entry)
 	}
-	return strings.Join(append(parts, p.looked...), "; ")
+	return strings.Join(append(parts, p.notes...), "; ")
 }
 
 func count(n int, what string) string {

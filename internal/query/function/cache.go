@@ -9,14 +9,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// cacheMax bounds how many functions are kept compiled, and cacheBytes the text of their bodies.
+// cacheMax limits the number of compiled functions, and cacheBytes the total length of their bodies.
 const (
 	cacheMax   = 1000
 	cacheBytes = 8 << 20
 )
 
-// cache has what was compiled, by the descriptor: a function that was replaced has another one. Where it is full, any
-// other goes: what is in use is also kept by the statements that use it.
+// cache holds compiled functions by descriptor. A replaced function has a new descriptor. If the cache is full,
+// arbitrary functions are evicted. Statements hold the functions they use, so that eviction does not affect them.
 type cache struct {
 	mu    sync.Mutex
 	calls map[*schema.Function]expr.Invoke

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package function runs the user-defined functions of a schema, whatever language they are written in: it compiles
-// their bodies, keeps what it has compiled, and tells clients what a body has thrown.
+// Package function runs the user-defined functions of a schema in all supported languages. It compiles their bodies,
+// caches the compiled functions, and converts exceptions into errors for clients.
 //
-// Guarantees: (FN1) a body is compiled once for each version of its function, as long as it is in use; (FN2) whatever a
-// body does, its caller gets a value of the type that was declared, or an error of the function.
+// Guarantees:
 //
-// It refuses to know statements: package expr finds functions and calls them. Start at Functions.
+//   - (FN1) A body is compiled once for each version of its function while it is in use.
+//   - (FN2) A call returns a value of the declared type, or an error of the function, whatever its body does.
+//
+// The package does not depend on statements: package expr finds functions and calls them. Start reading at Functions.
 package function

@@ -30,8 +30,8 @@ type Functions struct {
 	cache   cache
 }
 
-// New makes what runs functions: those in JavaScript in an engine of scripts. Where they are not enabled none can be
-// made, and none is called.
+// New returns a runner of functions. Functions in JavaScript run in engine. If enabled is false, functions can be
+// neither created nor called.
 func New(engine *script.Engine, rel *compat.Release, enabled bool) *Functions {
 	return &Functions{engine: engine, release: rel, enabled: enabled}
 }
@@ -75,9 +75,9 @@ func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invo
 			return nil, &dberr.Invalid{Message: err.Error()}
 		}
 		return func(m *meter.Meter, args [][]byte) ([]byte, error) {
-			m.Pause() // the engine of scripts has places of its own
+			m.Pause() // the script engine has its own slots
 			out, err := f.engine.Call(m.Context(), body, m.Who(), args)
-			return out, f.failed(fn, err)
+			return out, f.callError(fn, err)
 		}, nil
 	}
 	program, err := java.Compile(java.Signature{ArgNames: fn.ArgNames, Args: fn.Args, Returns: fn.Returns,
@@ -87,12 +87,12 @@ func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invo
 	}
 	return func(m *meter.Meter, args [][]byte) ([]byte, error) {
 		out, err := program.Call(m, args)
-		return out, f.failed(fn, err)
+		return out, f.callError(fn, err)
 	}, nil
 }
 
-// failed is what a client is told of a call that failed.
-func (f *Functions) failed(fn *schema.Function, err error) error {
+// callError converts the error of a failed call for the client.
+func (f *Functions) callError(fn *schema.Function, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ var (
 	tText = cqltype.Native(cqltype.Text)
 )
 
-// fn is a function f(x) in a language.
+// fn returns a function f(x) in a language.
 func fn(language, body string, arg, returns *cqltype.Type) *schema.Function {
 	return &schema.Function{Keyspace: "ks", Name: "f", ArgNames: []string{"x"}, Args: []*cqltype.Type{arg},
 		Returns: returns, Nulls: true, Language: language, Body: body}
@@ -30,8 +30,8 @@ func fn(language, body string, arg, returns *cqltype.Type) *schema.Function {
 
 func intOf(n byte) []byte { return []byte{0, 0, 0, n} }
 
-// TestJavaScriptBodies proves what functions in JavaScript return, as those of Cassandra 4.0 do: the value of the last
-// statement that was carried out, or that of a return.
+// TestJavaScriptBodies checks the results of JavaScript functions. As in Cassandra 4.0, a function returns the value of
+// the last executed statement, or the value of a return statement.
 func TestJavaScriptBodies(t *testing.T) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	list, maps := cqltype.ListOf(tInt), cqltype.MapOf(tText, tInt)
@@ -83,7 +83,7 @@ func TestJavaScriptBodies(t *testing.T) {
 	}
 }
 
-// TestRefused proves what is refused when a function is made.
+// TestRefused checks the rejections of CREATE FUNCTION.
 func TestRefused(t *testing.T) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	for body, want := range map[string]string{
@@ -110,8 +110,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestHostile proves FN2 of functions in JavaScript: whatever a body does, its caller gets an error of the function,
-// and another function is called as before.
+// TestHostile checks FN2 for JavaScript: the caller receives an error of the function, and other functions are not
+// affected.
 func TestHostile(t *testing.T) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	for _, body := range []string{
@@ -138,7 +138,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 		clean, _ := f.Compile(fn(JavaScript, "typeof leak === 'undefined' && x.leak === undefined ? 5 : 6", tInt, tInt))
-		poll.UntilNone(t, "another function", poll.Limit, func() string { // it has 500 ms, busy machine or not
+		poll.UntilNone(t, "another function", poll.Limit, func() string { // 500 ms are available even on a busy machine
 			out, err := clean(nil, [][]byte{intOf(1)})
 			if err != nil {
 				return err.Error()
@@ -151,8 +151,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestVersions proves FN1: a function that was replaced is another one, many may be called at once, and the texts are
-// those of the release.
+// TestVersions checks FN1: a replaced function is a different function, concurrent calls are possible, and the texts
+// match the release.
 func TestVersions(t *testing.T) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra40, true)
 	for i, body := range []string{"return 1;", "return 2;"} {

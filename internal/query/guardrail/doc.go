@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guardrail bounds what statements may ask for: Cassandra's guardrails, by its names and with its texts.
+// Package guardrail limits statements by Cassandra's guardrails, with Cassandra's names and texts.
 //
-// A guardrail is a threshold with a soft bound, which warns the client, and a hard one, which refuses the statement; a
-// list of values that are warned of, ignored or refused; or a switch that turns a feature off. Superusers are exempt,
-// as in Cassandra. What a refused statement is told in its error it is told as a warning, too.
+// A guardrail is a threshold, a list of values, or a switch. A threshold has a soft limit, which causes a warning, and
+// a hard limit, which rejects the statement. A list of values has values that cause a warning, are ignored, or are
+// rejected. A switch disables a feature. As in Cassandra, superusers are exempt, and a rejected statement returns the
+// error text also as a warning.
 //
-// Start at Guards; Options is the configuration.
+// Start reading at Guards. Options is the configuration.
 package guardrail

@@ -9,16 +9,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Guards check statements. They do not change and may be used by many goroutines; nil lets everything pass. A check
-// adds its warnings to a list and returns the error of what is refused.
+// Guards checks statements. It is immutable and safe for concurrent use. A nil Guards has no limits. A check adds its
+// warnings to a list and returns an error if a statement must be rejected.
 type Guards struct {
 	Options
-	// Reads is true if any guardrail concerns how a SELECT is executed, Writes if any concerns the values of writes: so
-	// that requests need not ask one after the other.
+	// Reads reports whether any guardrail concerns the execution of a SELECT. Writes reports whether any guardrail
+	// concerns written values. Requests use them to skip the individual checks.
 	Reads, Writes bool
 }
 
-// New makes guards of options.
+// New returns guards with the given options.
 func New(o Options) *Guards {
 	writes := o.CollectionSize.on() || o.ColumnValueSize.on() || o.ItemsPerCollection.on() ||
 		o.MaximumTimestamp.on() || o.MinimumTimestamp.on() || o.Disabled["read_before_write_list_operations"]
@@ -27,49 +27,49 @@ func New(o Options) *Guards {
 	return &Guards{Options: o, Reads: reads, Writes: writes}
 }
 
-// A Check is one statement's: the guards that hold for it, and the warnings so far.
+// Check holds the guards for one statement and its warnings so far.
 type Check struct {
 	*Guards
 	Warnings []string
 }
 
-// On reports whether there is anything to check.
+// On reports whether there are guards.
 func (c *Check) On() bool { return c != nil && c.Guards != nil }
 
 func (c *Check) warn(name, text string) {
 	c.Warnings = append(c.Warnings, "Guardrail "+name+" violated: "+text)
 }
 
-// refuse is the error of a violated guardrail, which is among the warnings, too.
-func (c *Check) refuse(name, text string) error {
+// fail returns the error of a violated guardrail and adds it to the warnings.
+func (c *Check) fail(name, text string) error {
 	c.warn(name, text)
 	return &dberr.Invalid{Message: c.Warnings[len(c.Warnings)-1]}
 }
 
-// over checks a number against the bounds of a threshold; warn and fail make the texts of a bound that is exceeded.
-func (c *Check) over(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
+// checkMax checks a number against a threshold with upper limits. warn and fail return the text for an exceeded limit.
+func (c *Check) checkMax(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
 	switch {
 	case t.Fail > 0 && n > t.Fail:
-		return c.refuse(name, fail(t.Fail))
+		return c.fail(name, fail(t.Fail))
 	case t.Warn > 0 && n > t.Warn:
 		c.warn(name, warn(t.Warn))
 	}
 	return nil
 }
 
-// under is over for bounds below.
-func (c *Check) under(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
+// checkMin checks a number against a threshold with lower limits.
+func (c *Check) checkMin(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
 	switch {
 	case t.Fail > 0 && n < t.Fail:
-		return c.refuse(name, fail(t.Fail))
+		return c.fail(name, fail(t.Fail))
 	case t.Warn > 0 && n < t.Warn:
 		c.warn(name, warn(t.Warn))
 	}
 	return nil
 }
 
-// any checks values against the lists of a guardrail; ignored are those that are to be passed over.
-func (c *Check) any(name, what string, v *Values, values ...string) (ignored []string, err error) {
+// checkValues checks values against the lists of a guardrail. ignored contains the values that must be ignored.
+func (c *Check) checkValues(name, what string, v *Values, values ...string) (ignored []string, err error) {
 	in := func(listed []string) (out []string) {
 		for _, value := range values {
 			if slices.Contains(listed, value) {
@@ -79,7 +79,7 @@ func (c *Check) any(name, what string, v *Values, values ...string) (ignored []s
 		return out
 	}
 	if found := in(v.Disallowed); found != nil {
-		return nil, c.refuse(name, fmt.Sprintf("Provided values %s are not allowed for %s (disallowed values are: %s)",
+		return nil, c.fail(name, fmt.Sprintf("Provided values %s are not allowed for %s (disallowed values are: %s)",
 			list(found), what, list(v.Disallowed)))
 	}
 	if ignored = in(v.Ignored); ignored != nil {
@@ -93,8 +93,8 @@ func (c *Check) any(name, what string, v *Values, values ...string) (ignored []s
 	return ignored, nil
 }
 
-// enabled refuses what is switched off; text says what that is.
-func (c *Check) enabled(option, text string) error {
+// checkEnabled rejects a disabled feature. text is the error text.
+func (c *Check) checkEnabled(option, text string) error {
 	if !c.Disabled[option] {
 		return nil
 	}
@@ -104,5 +104,5 @@ func (c *Check) enabled(option, text string) error {
 			name = s.name
 		}
 	}
-	return c.refuse(name, text)
+	return c.fail(name, text)
 }

@@ -12,18 +12,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Threshold has the bounds of a guardrail that counts or measures; zero or less is no bound, and less has no default
-// take its place.
+// Threshold holds the limits of a numeric guardrail. A limit that is not positive is disabled. A negative limit is not
+// replaced by a default.
 type Threshold struct{ Warn, Fail int64 }
 
 func (t Threshold) on() bool { return t.Warn > 0 || t.Fail > 0 }
 
-// Values are the values that a guardrail warns of, passes over and refuses, in lower case but for consistency levels.
+// Values holds the values for which a guardrail warns, which it ignores, or which it rejects. They are in lower case,
+// except consistency levels.
 type Values struct{ Warned, Ignored, Disallowed []string }
 
 func (v *Values) none() bool { return len(v.Warned)+len(v.Ignored)+len(v.Disallowed) == 0 }
 
-// Options are the guardrails of a node. The zero value bounds nothing.
+// Options holds the guardrails of a node. The zero value sets no limits.
 type Options struct {
 	Keyspaces, Tables, ColumnsPerTable, SecondaryIndexesPerTable, FieldsPerUDT Threshold
 	MaterializedViewsPerTable, VectorDimensions                                Threshold
@@ -31,21 +32,21 @@ type Options struct {
 	ItemsPerCollection                                                         Threshold
 	// CollectionSize and ColumnValueSize are in bytes.
 	CollectionSize, ColumnValueSize Threshold
-	// MaximumTimestamp and MinimumTimestamp are how far a client's timestamp may be in the future and in the past, in
+	// MaximumTimestamp and MinimumTimestamp limit how far a client's timestamp may be in the future and in the past, in
 	// microseconds.
 	MaximumTimestamp, MinimumTimestamp                 Threshold
 	MaximumReplicationFactor, MinimumReplicationFactor Threshold
 
 	TableProperties, ReadConsistencyLevels, WriteConsistencyLevels Values
 
-	// Disabled has the features that are switched off, by the names of their options without _enabled.
+	// Disabled contains the disabled features: the names of their options without _enabled.
 	Disabled map[string]bool
-	// ZeroTTLWarned has a TimeWindowCompactionStrategy without a default TTL warned of.
+	// ZeroTTLWarned enables a warning for TimeWindowCompactionStrategy without a default TTL.
 	ZeroTTLWarned bool
 }
 
-// WithDefaults adds the bounds that hold where nothing is configured. Cassandra has none of them; without them clients
-// could make the schema, which every node holds in memory, as large as they like.
+// WithDefaults sets the default limits of options that are not configured. Cassandra has no such defaults. Without
+// them, clients could create a schema of any size, and every node holds the schema in memory.
 func (o Options) WithDefaults() Options {
 	for _, d := range []struct {
 		bound *int64
@@ -63,8 +64,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// The features that can be switched off: the name of the option without _enabled, and the name in texts if it is
-// another.
+// The features that can be disabled: the name of the option without _enabled, and the name in texts if it differs.
 var switches = []struct{ option, name string }{
 	{"alter_table", ""},
 	{"allow_filtering", ""},
@@ -81,7 +81,7 @@ var switches = []struct{ option, name string }{
 	{"zero_ttl_on_twcs", ""},
 }
 
-// A unit says how the bounds of a threshold are written.
+// unit is the unit of a threshold's limits.
 type unit uint8
 
 const (
@@ -134,8 +134,8 @@ func (o *Options) values() []struct {
 	}
 }
 
-// UnmarshalYAML reads the options by Cassandra's names, over those that are there: NAME_warn_threshold and
-// NAME_fail_threshold, NAME_warned, NAME_ignored and NAME_disallowed, NAME_enabled.
+// UnmarshalYAML reads the options by Cassandra's names into o: NAME_warn_threshold and NAME_fail_threshold,
+// NAME_warned, NAME_ignored, and NAME_disallowed, and NAME_enabled.
 func (o *Options) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: guardrails must be a map of options", n.Line)
@@ -182,14 +182,14 @@ func (o *Options) set(name string, value *yaml.Node) (known bool, err error) {
 		if isSwitch && s.option == option {
 			var on bool
 			err := value.Decode(&on)
-			o.turn(option, on)
+			o.setEnabled(option, on)
 			return true, err
 		}
 	}
 	return false, nil
 }
 
-func (o *Options) turn(option string, on bool) {
+func (o *Options) setEnabled(option string, on bool) {
 	if o.Disabled == nil {
 		o.Disabled = map[string]bool{}
 	}
@@ -218,11 +218,11 @@ func (u unit) parse(text string) (int64, error) {
 	case err == nil && ok && n >= 0 && n <= (1<<62)/factor:
 		return n * factor, nil
 	case u == size:
-		return 0, fmt.Errorf("%q is not a size: write a number and one of B, KiB, MiB, GiB", text)
+		return 0, fmt.Errorf("%q is not a size: expected a number followed by B, KiB, MiB, GiB", text)
 	case u == duration:
-		return 0, fmt.Errorf("%q is not a duration: write a number and one of us, ms, s, m, h, d", text)
+		return 0, fmt.Errorf("%q is not a duration: expected a number followed by us, ms, s, m, h, or d", text)
 	}
-	return 0, fmt.Errorf("%q is not a number: write one, or -1 for no bound", text)
+	return 0, fmt.Errorf("%q is not a number: expected a number, or -1 for no limit", text)
 }
 
 func (u unit) text(n int64) string {
@@ -237,19 +237,19 @@ func (u unit) text(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Validate refuses bounds that cannot hold together.
+// Validate rejects contradictory limits.
 func (o *Options) Validate() error {
 	for _, t := range o.thresholds() {
 		low := strings.HasPrefix(t.name, "minimum_rep")
 		if w, f := t.is.Warn, t.is.Fail; w > 0 && f > 0 && (w > f && !low || w < f && low) {
-			return fmt.Errorf("guardrails.%s_warn_threshold %s is past guardrails.%s_fail_threshold %s", t.name,
+			return fmt.Errorf("guardrails.%s_warn_threshold %s exceeds guardrails.%s_fail_threshold %s", t.name,
 				t.unit.text(w), t.name, t.unit.text(f))
 		}
 	}
 	return nil
 }
 
-// Settings are the options by name, as system_views.settings shows them.
+// Settings returns the options by name for system_views.settings.
 func (o *Options) Settings() map[string]string {
 	out := map[string]string{"zero_ttl_on_twcs_warned": strconv.FormatBool(o.ZeroTTLWarned)}
 	for _, t := range o.thresholds() {
@@ -265,7 +265,7 @@ func (o *Options) Settings() map[string]string {
 	return out
 }
 
-// list is a list as Java prints it.
+// list formats a list like Java.
 func list(values []string) string {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// PartitionKeys checks how many partition keys the IN relations of a SELECT give.
+// PartitionKeys checks the number of partition keys in the IN relations of a SELECT.
 func (c *Check) PartitionKeys(table string, n int) error {
 	if n < 2 {
 		return nil
@@ -16,7 +16,7 @@ func (c *Check) PartitionKeys(table string, n int) error {
 	if err := c.Combinations("partition key", n); err != nil {
 		return err
 	}
-	return c.over("partition_keys_in_select", c.PartitionKeysInSelect, int64(n), func(bound int64) string {
+	return c.checkMax("partition_keys_in_select", c.PartitionKeysInSelect, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Query with partition keys in IN clause on table %s, with number of partition keys %d "+
 			"exceeds warning threshold of %d.", table, n, bound)
 	}, func(bound int64) string {
@@ -25,12 +25,13 @@ func (c *Check) PartitionKeys(table string, n int) error {
 	})
 }
 
-// Combinations checks how many combinations of values the IN relations of a SELECT give; what names the columns.
+// Combinations checks the number of combinations of values in the IN relations of a SELECT. The argument what describes
+// the columns.
 func (c *Check) Combinations(what string, n int) error {
 	if n < 2 {
 		return nil
 	}
-	return c.over("in_select_cartesian_product", c.InSelectCartesianProduct, int64(n), func(bound int64) string {
+	return c.checkMax("in_select_cartesian_product", c.InSelectCartesianProduct, int64(n), func(bound int64) string {
 		return fmt.Sprintf("The cartesian product of the IN restrictions on %s produces %d values, this exceeds "+
 			"warning threshold of %d.", what, n, bound)
 	}, func(bound int64) string {
@@ -39,9 +40,9 @@ func (c *Check) Combinations(what string, n int) error {
 	})
 }
 
-// Page checks the page size that a client asks for; zero or less is none.
+// Page checks the page size of a request. If it is not positive, the request is not paged.
 func (c *Check) Page(table string, n int) error {
-	return c.over("page_size", c.PageSize, int64(n), func(bound int64) string {
+	return c.checkMax("page_size", c.PageSize, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Query for table %s with page size %d exceeds warning threshold of %d.", table, n, bound)
 	}, func(bound int64) string {
 		return fmt.Sprintf("Aborting query for table %s, page size %d exceeds fail threshold of %d.", table, n, bound)
@@ -53,11 +54,12 @@ func (c *Check) ReadLevel(level dberr.Consistency) error {
 	if c.ReadConsistencyLevels.none() {
 		return nil
 	}
-	_, err := c.any("read_consistency_levels", "read consistency levels", &c.ReadConsistencyLevels, level.String())
+	_, err := c.checkValues("read_consistency_levels", "read consistency levels", &c.ReadConsistencyLevels,
+		level.String())
 	return err
 }
 
-// WriteLevels checks the consistency level of a modification, and the serial one of a condition.
+// WriteLevels checks the consistency level of a modification and the serial consistency level of a condition.
 func (c *Check) WriteLevels(level, serial dberr.Consistency, conditional bool) error {
 	if c.WriteConsistencyLevels.none() {
 		return nil
@@ -66,47 +68,48 @@ func (c *Check) WriteLevels(level, serial dberr.Consistency, conditional bool) e
 	if conditional {
 		levels = append(levels, serial.String())
 	}
-	_, err := c.any("write_consistency_levels", "write consistency levels", &c.WriteConsistencyLevels, levels...)
+	_, err := c.checkValues("write_consistency_levels", "write consistency levels", &c.WriteConsistencyLevels,
+		levels...)
 	return err
 }
 
-// Filtering refuses ALLOW FILTERING where that is switched off.
+// Filtering rejects ALLOW FILTERING if it is disabled.
 func (c *Check) Filtering() error {
-	return c.enabled("allow_filtering", "Querying with ALLOW FILTERING is not allowed. "+
+	return c.checkEnabled("allow_filtering", "Querying with ALLOW FILTERING is not allowed. "+
 		"ALLOW FILTERING can potentially visit all the data in the table and have unpredictable performance.")
 }
 
-// GroupBy refuses GROUP BY where that is switched off.
+// GroupBy rejects GROUP BY if it is disabled.
 func (c *Check) GroupBy() error {
-	return c.enabled("group_by", "GROUP BY functionality is not allowed")
+	return c.checkEnabled("group_by", "GROUP BY functionality is not allowed")
 }
 
-// WideIndexQuery refuses a SELECT through an index over all partitions where that is switched off.
+// WideIndexQuery rejects a SELECT that uses an index over all partitions if this is disabled.
 func (c *Check) WideIndexQuery() error {
-	return c.enabled("non_partition_restricted_index_query", "Non-partition key restricted query is not allowed. "+
+	return c.checkEnabled("non_partition_restricted_index_query", "Non-partition key restricted query is not allowed. "+
 		"Executing a query on secondary indexes without partition key restriction might degrade performance")
 }
 
-// UserTimestamp refuses USING TIMESTAMP where that is switched off.
+// UserTimestamp rejects USING TIMESTAMP if it is disabled.
 func (c *Check) UserTimestamp() error {
-	return c.enabled("user_timestamps", "User provided timestamps (USING TIMESTAMP) is not allowed")
+	return c.checkEnabled("user_timestamps", "User provided timestamps (USING TIMESTAMP) is not allowed")
 }
 
-// ListAssignment refuses to set an item of a list by its index where that is switched off.
+// ListAssignment rejects setting a list element by index if this is disabled.
 func (c *Check) ListAssignment() error {
-	return c.enabled("read_before_write_list_operations",
+	return c.checkEnabled("read_before_write_list_operations",
 		"Setting of list items by index requiring read before write is not allowed")
 }
 
-// ListRemoval refuses to remove an item of a list by its index where that is switched off.
+// ListRemoval rejects removing a list element by index if this is disabled.
 func (c *Check) ListRemoval() error {
-	return c.enabled("read_before_write_list_operations",
+	return c.checkEnabled("read_before_write_list_operations",
 		"Removal of list items by index requiring read before write is not allowed")
 }
 
-// ListDiscard refuses to remove items of a list by their values where that is switched off.
+// ListDiscard rejects removing list elements by value if this is disabled.
 func (c *Check) ListDiscard() error {
-	return c.enabled("read_before_write_list_operations",
+	return c.checkEnabled("read_before_write_list_operations",
 		"Removal of list items requiring read before write is not allowed")
 }
 
@@ -118,10 +121,10 @@ func (c *Check) Value(column string, size int) error {
 				kind, bound)
 		}
 	}
-	return c.over("column_value_size", c.ColumnValueSize, int64(size), text("warning"), text("failure"))
+	return c.checkMax("column_value_size", c.ColumnValueSize, int64(size), text("warning"), text("failure"))
 }
 
-// Collection checks the items and the size of a collection, or of what is added to one.
+// Collection checks the number of items and the size of a collection, or of the elements added to one.
 func (c *Check) Collection(column string, items, size int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {
@@ -129,7 +132,7 @@ func (c *Check) Collection(column string, items, size int) error {
 				items, kind, bound)
 		}
 	}
-	if err := c.over("items_per_collection", c.ItemsPerCollection, int64(items), text("warning"),
+	if err := c.checkMax("items_per_collection", c.ItemsPerCollection, int64(items), text("warning"),
 		text("failure")); err != nil {
 		return err
 	}
@@ -139,10 +142,10 @@ func (c *Check) Collection(column string, items, size int) error {
 				kind, bound)
 		}
 	}
-	return c.over("collection_size", c.CollectionSize, int64(size), text("warning"), text("failure"))
+	return c.checkMax("collection_size", c.CollectionSize, int64(size), text("warning"), text("failure"))
 }
 
-// Timestamp checks a client's timestamp; both are in microseconds since the epoch.
+// Timestamp checks a client's timestamp. stamp and now are in microseconds since the Unix epoch.
 func (c *Check) Timestamp(table string, stamp, now int64) error {
 	at := func(t Threshold, sign int64) Threshold {
 		if t.Warn > 0 {
@@ -161,11 +164,11 @@ func (c *Check) Timestamp(table string, stamp, now int64) error {
 	}
 	const future, past = "future can lead to data that can't be easily overwritten",
 		"past can cause writes can be unexpectedly lost"
-	err := c.over("maximum_timestamp", at(c.MaximumTimestamp, 1), stamp,
+	err := c.checkMax("maximum_timestamp", at(c.MaximumTimestamp, 1), stamp,
 		text("after the maximum", "warning", future), text("after the maximum", "failure", future))
 	if err != nil {
 		return err
 	}
-	return c.under("minimum_timestamp", at(c.MinimumTimestamp, -1), stamp,
+	return c.checkMin("minimum_timestamp", at(c.MinimumTimestamp, -1), stamp,
 		text("before the minimum", "warning", past), text("before the minimum", "failure", past))
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// NewKeyspace checks that there may be one keyspace more; n counts those of users, with it.
+// NewKeyspace checks the number of keyspaces. n is the number of user keyspaces, including the new one.
 func (c *Check) NewKeyspace(name string, n int) error {
-	return c.over("keyspaces", c.Keyspaces, int64(n), func(bound int64) string {
+	return c.checkMax("keyspaces", c.Keyspaces, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating keyspace %s, current number of keyspaces %d exceeds warning threshold of %d.",
 			name, n, bound)
 	}, func(bound int64) string {
@@ -17,9 +17,9 @@ func (c *Check) NewKeyspace(name string, n int) error {
 	})
 }
 
-// NewTable checks that there may be one table more; n counts those of users, with it.
+// NewTable checks the number of tables. n is the number of user tables, including the new one.
 func (c *Check) NewTable(name string, n int) error {
-	return c.over("tables", c.Tables, int64(n), func(bound int64) string {
+	return c.checkMax("tables", c.Tables, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating table %s, current number of tables %d exceeds warning threshold of %d.", name, n,
 			bound)
 	}, func(bound int64) string {
@@ -27,18 +27,18 @@ func (c *Check) NewTable(name string, n int) error {
 	})
 }
 
-// Columns checks how many columns a table is to have.
+// Columns checks the number of columns of a table.
 func (c *Check) Columns(table string, n int) error {
-	return c.over("columns_per_table", c.ColumnsPerTable, int64(n), func(bound int64) string {
+	return c.checkMax("columns_per_table", c.ColumnsPerTable, int64(n), func(bound int64) string {
 		return fmt.Sprintf("The table %s has %d columns, this exceeds the warning threshold of %d.", table, n, bound)
 	}, func(bound int64) string {
 		return fmt.Sprintf("Tables cannot have more than %d columns, but %d provided for table %s", bound, n, table)
 	})
 }
 
-// Fields checks how many fields a type is to have.
+// Fields checks the number of fields of a type.
 func (c *Check) Fields(typ string, n int) error {
-	return c.over("fields_per_udt", c.FieldsPerUDT, int64(n), func(bound int64) string {
+	return c.checkMax("fields_per_udt", c.FieldsPerUDT, int64(n), func(bound int64) string {
 		return fmt.Sprintf("The user type %s has %d columns, this exceeds the warning threshold of %d.", typ, n, bound)
 	}, func(bound int64) string {
 		return fmt.Sprintf("User types cannot have more than %d columns, but %d provided for user type %s.", bound, n,
@@ -46,13 +46,13 @@ func (c *Check) Fields(typ string, n int) error {
 	})
 }
 
-// NewIndex checks that a table may have another index; n counts them, with it. name may be empty.
+// NewIndex checks the number of indexes of a table. n includes the new index. name may be empty.
 func (c *Check) NewIndex(name, table string, n int) error {
-	if err := c.enabled("secondary_indexes", "Creating secondary indexes is not allowed"); err != nil {
+	if err := c.checkEnabled("secondary_indexes", "Creating secondary indexes is not allowed"); err != nil {
 		return err
 	}
 	what := strings.TrimSpace(name + " on table " + table)
-	return c.over("secondary_indexes_per_table", c.SecondaryIndexesPerTable, int64(n), func(bound int64) string {
+	return c.checkMax("secondary_indexes_per_table", c.SecondaryIndexesPerTable, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating secondary index %s, current number of indexes %d exceeds warning threshold of %d.",
 			what, n, bound)
 	}, func(bound int64) string {
@@ -60,10 +60,10 @@ func (c *Check) NewIndex(name, table string, n int) error {
 	})
 }
 
-// NewView checks that a table may have another materialized view; n counts them, with it.
+// NewView checks the number of materialized views of a table. n includes the new view.
 func (c *Check) NewView(name, table string, n int) error {
 	what := name + " on table " + table
-	return c.over("materialized_views_per_table", c.MaterializedViewsPerTable, int64(n), func(bound int64) string {
+	return c.checkMax("materialized_views_per_table", c.MaterializedViewsPerTable, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating materialized view %s, current number of views %d exceeds warning threshold of %d.",
 			what, n, bound)
 	}, func(bound int64) string {
@@ -72,7 +72,7 @@ func (c *Check) NewView(name, table string, n int) error {
 	})
 }
 
-// Dimensions checks how many dimensions the vectors of a column, or of a field of a type, are to have.
+// Dimensions checks the number of dimensions of a vector in a column or in a field of a type.
 func (c *Check) Dimensions(column string, n int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {
@@ -80,10 +80,10 @@ func (c *Check) Dimensions(column string, n int) error {
 				kind, bound)
 		}
 	}
-	return c.over("vector_dimensions", c.VectorDimensions, int64(n), text("warning"), text("failure"))
+	return c.checkMax("vector_dimensions", c.VectorDimensions, int64(n), text("warning"), text("failure"))
 }
 
-// ReplicationFactor checks the factor of a keyspace, in one data centre or in all.
+// ReplicationFactor checks a replication factor of a keyspace, in one data center or in all data centers.
 func (c *Check) ReplicationFactor(keyspace string, n int64) error {
 	text := func(side, kind string) func(int64) string {
 		return func(bound int64) string {
@@ -91,51 +91,51 @@ func (c *Check) ReplicationFactor(keyspace string, n int64) error {
 				n, side, kind, bound)
 		}
 	}
-	err := c.over("maximum_replication_factor", c.MaximumReplicationFactor, n, text("above", "warning"),
+	err := c.checkMax("maximum_replication_factor", c.MaximumReplicationFactor, n, text("above", "warning"),
 		text("above", "failure"))
 	if err != nil {
 		return err
 	}
-	return c.under("minimum_replication_factor", c.MinimumReplicationFactor, n, text("below", "warning"),
+	return c.checkMin("minimum_replication_factor", c.MinimumReplicationFactor, n, text("below", "warning"),
 		text("below", "failure"))
 }
 
-// Properties checks the options that a table is given; ignored are those to be passed over.
+// Properties checks the options of a table. ignored contains the options that must be ignored.
 func (c *Check) Properties(names []string) (ignored []string, err error) {
-	return c.any("table_properties", "Table Properties", &c.TableProperties, names...)
+	return c.checkValues("table_properties", "Table Properties", &c.TableProperties, names...)
 }
 
-// Compact refuses COMPACT STORAGE where that is switched off.
+// Compact rejects COMPACT STORAGE if it is disabled.
 func (c *Check) Compact() error {
-	return c.enabled("compact_tables", "Creation of new COMPACT STORAGE tables is not allowed")
+	return c.checkEnabled("compact_tables", "Creation of new COMPACT STORAGE tables is not allowed")
 }
 
-// Uncompressed refuses a table without compression where that is switched off.
+// Uncompressed rejects a table without compression if this is disabled.
 func (c *Check) Uncompressed() error {
-	return c.enabled("uncompressed_tables", "Uncompressed table is not allowed")
+	return c.checkEnabled("uncompressed_tables", "Uncompressed table is not allowed")
 }
 
-// SimpleStrategy refuses that strategy where it is switched off.
+// SimpleStrategy rejects SimpleStrategy if it is disabled.
 func (c *Check) SimpleStrategy() error {
-	return c.enabled("simplestrategy", "SimpleStrategy is not allowed")
+	return c.checkEnabled("simplestrategy", "SimpleStrategy is not allowed")
 }
 
-// AlterColumns refuses ALTER TABLE of columns where that is switched off.
+// AlterColumns rejects ALTER TABLE of columns if it is disabled.
 func (c *Check) AlterColumns() error {
-	return c.enabled("alter_table", "ALTER TABLE changing columns is not allowed")
+	return c.checkEnabled("alter_table", "ALTER TABLE changing columns is not allowed")
 }
 
-// DropTable refuses DROP TABLE and TRUNCATE where they are switched off.
+// DropTable rejects DROP TABLE and TRUNCATE if they are disabled.
 func (c *Check) DropTable() error {
-	return c.enabled("drop_truncate_table", "DROP and TRUNCATE TABLE functionality is not allowed")
+	return c.checkEnabled("drop_truncate_table", "DROP and TRUNCATE TABLE functionality is not allowed")
 }
 
-// DropKeyspace refuses DROP KEYSPACE where that is switched off.
+// DropKeyspace rejects DROP KEYSPACE if it is disabled.
 func (c *Check) DropKeyspace() error {
-	return c.enabled("drop_keyspace", "DROP KEYSPACE functionality is not allowed")
+	return c.checkEnabled("drop_keyspace", "DROP KEYSPACE functionality is not allowed")
 }
 
-// WindowsWithoutTTL checks a table of time windows whose rows do not expire by default.
+// WindowsWithoutTTL checks a table with TimeWindowCompactionStrategy and without a default TTL.
 func (c *Check) WindowsWithoutTTL() error {
 	text := func(verdict string) string {
 		return "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not " +
@@ -146,7 +146,7 @@ func (c *Check) WindowsWithoutTTL() error {
 			"certain size. Please set TTL " +
 			"for your INSERT or UPDATE statements if you expect data to be expired as table settings will not do it. "
 	}
-	if err := c.enabled("zero_ttl_on_twcs", text("allowed")); err != nil {
+	if err := c.checkEnabled("zero_ttl_on_twcs", text("allowed")); err != nil {
 		return err
 	}
 	if c.ZeroTTLWarned {

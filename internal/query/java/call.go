@@ -12,13 +12,13 @@ type method struct {
 	name   string
 	params []*typeName
 	result *typeName
-	// variadic says that the last parameter takes any number of arguments.
+	// variadic reports whether the last parameter accepts any number of arguments.
 	variadic bool
-	// call gets the object first, which is not null, unless the method is static.
+	// call executes the method. Unless the method is static, the first value is the object, which is not null.
 	call func(f *frame, a []value) value
 }
 
-// methods are those of each class, by class and name; constructors have the name new.
+// methods maps a class and a method name to the methods. Constructors have the name new.
 var methods = map[string][]*method{}
 
 // def declares a method of a class by its signature, such as "static max(int,int)int".
@@ -38,7 +38,7 @@ func def(class, signature string, call func(f *frame, a []value) value) {
 	methods[class+"."+m.name] = append(methods[class+"."+m.name], m)
 }
 
-// split cuts a list of types at the commas outside of type arguments.
+// split divides a list of types at the commas outside type arguments.
 func split(list string) []string {
 	var out []string
 	depth, begin := 0, 0
@@ -58,7 +58,7 @@ func split(list string) []string {
 	return append(out, list[begin:])
 }
 
-// template reads a type of a signature. T is the object's own type, E, K and V are its arguments.
+// template parses a type in a signature. T is the type of the object. E, K, and V are its type arguments.
 func template(text string) *typeName {
 	if text == "" || text == "void" {
 		return &typeName{name: "void"}
@@ -71,7 +71,7 @@ func template(text string) *typeName {
 	return p.typeName()
 }
 
-// fill is the type that a template stands for in calls on an object of a type.
+// fill returns the type of a template in calls on an object of type of.
 func fill(t *typeName, of *jtype) *jtype {
 	arg := func(i int) *jtype {
 		if i < len(of.args) {
@@ -107,7 +107,7 @@ func fill(t *typeName, of *jtype) *jtype {
 	return out
 }
 
-// candidates lists the methods of a name that a class has or inherits.
+// candidates returns the methods with a name that a class has or inherits.
 func candidates(name, called string) []*method {
 	found := methods[name+"."+called]
 	for _, s := range classes[name].supers {
@@ -119,8 +119,8 @@ func candidates(name, called string) []*method {
 	return found
 }
 
-// choose finds the method that takes arguments: first of exactly their types, then without boxing, then with, then with
-// a list of arguments.
+// choose returns the method for the arguments. It prefers exact types, then assignable types, then conversion by
+// boxing, then variadic methods.
 func choose(found []*method, args []expression, of *jtype) *method {
 	takes := func(m *method, i int, by func(from, to *jtype) bool) bool {
 		return by(args[i].typ, fill(m.params[i], of))
@@ -149,7 +149,7 @@ func choose(found []*method, args []expression, of *jtype) *method {
 	return nil
 }
 
-// arguments compiles arguments; false if one is wrong in itself.
+// arguments compiles arguments. It returns false if an argument has an error.
 func (c *compiler) arguments(nodes []*node) ([]expression, bool) {
 	args, ok := make([]expression, len(nodes)), true
 	for i, n := range nodes {
@@ -195,8 +195,9 @@ func (c *compiler) call(n *node) expression {
 	return c.invoke(n, of, false)
 }
 
-// known are methods that the classes have in Java and that are not supported.
-var known = []string{"stream", "parallelStream", "forEach", "computeIfAbsent", "computeIfPresent", "compute", "merge",
+// unsupportedMethods lists methods of Java's classes that are not supported.
+var unsupportedMethods = []string{"stream", "parallelStream", "forEach", "computeIfAbsent", "computeIfPresent",
+	"compute", "merge",
 	"replaceAll", "removeIf", "getClass", "wait", "notify", "chars", "codePoints", "getBytes", "listIterator",
 	"toArray",
 	"spliterator", "clone", "intern", "lines", "map", "filter", "sort", "descendingIterator"}
@@ -212,7 +213,7 @@ func (c *compiler) invoke(n *node, of expression, static bool) expression {
 	}
 	m := choose(found, args, of.typ)
 	if m == nil {
-		for _, k := range known {
+		for _, k := range unsupportedMethods {
 			if k == n.text {
 				panic(unsupported(n.line, "The method "+of.typ.name+"."+n.text))
 			}
@@ -238,7 +239,7 @@ func only(found []*method, static bool) []*method {
 	return out
 }
 
-// invocation compiles a call of a method that was found.
+// invocation compiles a call of a resolved method.
 func (c *compiler) invocation(n *node, m *method, of expression, args []expression) expression {
 	var evals []eval
 	if !m.static && m.name != "new" {
@@ -256,7 +257,7 @@ func (c *compiler) invocation(n *node, m *method, of expression, args []expressi
 		evals = append(evals, c.coerce(a, p))
 	}
 	message := "Cannot invoke \"" + fullName(of.typ.name) + "." + m.name + "(" + paramNames(m) + ")\""
-	because := of.because
+	because := of.nullReason
 	receiver := !m.static && m.name != "new"
 	t := fill(m.result, of.typ)
 	do := m.call
@@ -264,7 +265,7 @@ func (c *compiler) invocation(n *node, m *method, of expression, args []expressi
 	if receiver {
 		at++
 	}
-	e := expression{typ: t, because: "the return value of \"" + fullName(of.typ.name) + "." + m.name + "(" +
+	e := expression{typ: t, nullReason: "the return value of \"" + fullName(of.typ.name) + "." + m.name + "(" +
 		paramNames(m) + ")\""}
 	e.eval = func(f *frame) value {
 		f.step(1)
@@ -274,7 +275,7 @@ func (c *compiler) invocation(n *node, m *method, of expression, args []expressi
 			values = append(values, arg(f))
 		}
 		if receiver && values[0].r == nil {
-			f.null(message, because)
+			f.throwNull(message, because)
 		}
 		if m.variadic {
 			rest := &list{}
@@ -285,14 +286,14 @@ func (c *compiler) invocation(n *node, m *method, of expression, args []expressi
 		}
 		return do(f, values)
 	}
-	if erased(m.result) && t.kind == kRef && t.name != "Object" {
+	if isTypeParameter(m.result) && t.kind == kRef && t.name != "Object" {
 		e.eval = check(e.eval, t)
 	}
 	return e
 }
 
-// erased reports whether the result is of a type that only the compiler knows: it is checked when it is used.
-func erased(t *typeName) bool { return t.name == "E" || t.name == "K" || t.name == "V" }
+// isTypeParameter reports whether a type is a type parameter. Values of such a type are checked when they are used.
+func isTypeParameter(t *typeName) bool { return t.name == "E" || t.name == "K" || t.name == "V" }
 
 func paramNames(m *method) string {
 	texts := make([]string, len(m.params))
@@ -340,7 +341,7 @@ func (c *compiler) creation(n *node) expression {
 	return e
 }
 
-// classOf is the class of what a reference holds.
+// classOf returns the class of the value in a reference.
 func classOf(r any) string {
 	switch r := r.(type) {
 	case string:
@@ -381,7 +382,8 @@ func classOf(r any) string {
 	return numberClass(r)
 }
 
-// isA reports whether what a reference holds is of a class. The kinds of lists, sets and maps are not told apart.
+// isA reports whether the value in a reference is an instance of a class. Different classes of lists, sets, and maps
+// are not distinguished.
 func isA(r any, to *jtype) bool {
 	if a, ok := r.(*array); ok {
 		return to.name == "Object" || to.elem != nil && to.elem.String() == a.elem.String()

@@ -33,7 +33,7 @@ func defCharacters() {
 	})
 }
 
-// The bounds of numbers without bounds: what is longer ends the call.
+// The limits of BigInteger and BigDecimal. A larger number ends the call.
 const (
 	digitsMax = 20_000
 	bitsMax   = digitsMax * 10 / 3
@@ -56,13 +56,13 @@ func (f *frame) decimal(unscaled *big.Int, scale int64) value {
 	return ofRef(cqltype.DecimalValue{Unscaled: unscaled, Scale: int32(scale)})
 }
 
-// rescale gives a decimal more places, so that two can be added.
+// rescale increases the scale of a decimal, for example for an addition.
 func (f *frame) rescale(d cqltype.DecimalValue, scale int64) *big.Int {
 	by := scale - int64(d.Scale)
 	if by > 2*digitsMax {
 		panic(exhausted{what: "a number of more than 20000 digits"})
 	}
-	// The power of ten has 3.4 bits for each place.
+	// A power of ten has 3.4 bits per digit.
 	bits := int(by) * 34 / 10
 	f.alloc((d.Unscaled.BitLen() + 2*bits) / 8)
 	f.numbers(d.Unscaled.BitLen(), 2*bits)
@@ -72,7 +72,7 @@ func (f *frame) rescale(d cqltype.DecimalValue, scale int64) *big.Int {
 func bigArg(f *frame, v value) *big.Int {
 	n, ok := v.r.(*big.Int)
 	if !ok {
-		f.null("Cannot read a field of a BigInteger", "the argument")
+		f.throwNull("Cannot read a field of a BigInteger", "the argument")
 	}
 	return n
 }
@@ -80,7 +80,7 @@ func bigArg(f *frame, v value) *big.Int {
 func decimalArg(f *frame, v value) cqltype.DecimalValue {
 	d, ok := v.r.(cqltype.DecimalValue)
 	if !ok {
-		f.null("Cannot read a field of a BigDecimal", "the argument")
+		f.throwNull("Cannot read a field of a BigDecimal", "the argument")
 	}
 	return d
 }
@@ -181,7 +181,7 @@ func defBig() {
 	def("BigDecimal", "compareTo(BigDecimal)int", func(f *frame, a []value) value {
 		t := cqltype.Native(cqltype.Decimal)
 		x, y := a[0].r.(cqltype.DecimalValue), decimalArg(f, a[1])
-		// Those of the same size are brought to the same number of places.
+		// Decimals of the same magnitude are rescaled to the same scale.
 		places := max(x.Scale, y.Scale) - min(x.Scale, y.Scale)
 		f.numbers(x.Unscaled.BitLen(), y.Unscaled.BitLen(), int(places)*34/10)
 		return ofInt(int64(t.Compare(cqltype.EncodeDecimal(x), cqltype.EncodeDecimal(y))))

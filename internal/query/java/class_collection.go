@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// elements are those of a list, a set or the keys of a map.
+// elements returns the elements of a list or a set, or the keys of a map.
 func elements(r any) []any {
 	switch r := r.(type) {
 	case *list:
@@ -45,18 +45,18 @@ func bounds(l *list, i int64) int {
 }
 
 func (f *frame) find(elems []any, e any) int {
-	key := f.keyOf(e)
+	key := f.equalityKey(e)
 	f.step(len(elems))
 	sought, isText := e.(string)
 	return slices.IndexFunc(elems, func(x any) bool {
 		if s, ok := x.(string); ok && isText && len(s) == len(sought) {
 			f.step(len(s) / 64)
 		}
-		return f.keyOf(x) == key
+		return f.equalityKey(x) == key
 	})
 }
 
-// iterate makes an iterator.
+// iterate returns an iterator.
 func (f *frame) iterate(elems []any) value {
 	f.alloc(64)
 	i := 0
@@ -92,7 +92,7 @@ func init() {
 	}
 	def("Collection", "contains(Object)boolean", func(f *frame, a []value) value {
 		if d, ok := a[0].r.(*dict); ok {
-			return ofBool(d.place(f, a[1].r) >= 0)
+			return ofBool(d.find(f, a[1].r) >= 0)
 		}
 		return ofBool(f.find(elements(a[0].r), a[1].r) >= 0)
 	})
@@ -140,7 +140,7 @@ func init() {
 	def("Collection", "containsAll(Collection)boolean", func(f *frame, a []value) value {
 		has := f.setOf(elements(a[0].r), false).r.(*dict)
 		for _, e := range elements(a[1].r) {
-			if has.place(f, e) < 0 {
+			if has.find(f, e) < 0 {
 				return ofBool(false)
 			}
 		}
@@ -250,7 +250,7 @@ func defMaps() {
 			d := newDict(false)
 			from, ok := a[0].r.(*dict)
 			if !ok {
-				f.null("Cannot invoke \"java.util.Map.size()\"", "the argument")
+				f.throwNull("Cannot invoke \"java.util.Map.size()\"", "the argument")
 			}
 			for i, k := range from.keys {
 				d.put(f, k, from.values[i])
@@ -259,26 +259,26 @@ func defMaps() {
 		})
 	}
 	def("Map", "get(Object)V", func(f *frame, a []value) value {
-		if i := at(a[0]).place(f, a[1].r); i >= 0 {
+		if i := at(a[0]).find(f, a[1].r); i >= 0 {
 			return ofRef(at(a[0]).values[i])
 		}
 		return value{}
 	})
 	def("Map", "getOrDefault(Object,V)V", func(f *frame, a []value) value {
-		if i := at(a[0]).place(f, a[1].r); i >= 0 {
+		if i := at(a[0]).find(f, a[1].r); i >= 0 {
 			return ofRef(at(a[0]).values[i])
 		}
 		return a[2]
 	})
 	def("Map", "containsKey(Object)boolean", func(f *frame, a []value) value {
-		return ofBool(at(a[0]).place(f, a[1].r) >= 0)
+		return ofBool(at(a[0]).find(f, a[1].r) >= 0)
 	})
 	def("Map", "containsValue(Object)boolean", func(f *frame, a []value) value {
 		return ofBool(f.find(at(a[0]).values, a[1].r) >= 0)
 	})
 	def("Map", "put(K,V)V", func(f *frame, a []value) value { return ofRef(at(a[0]).put(f, a[1].r, a[2].r)) })
 	def("Map", "putIfAbsent(K,V)V", func(f *frame, a []value) value {
-		if i := at(a[0]).place(f, a[1].r); i >= 0 && at(a[0]).values[i] != nil {
+		if i := at(a[0]).find(f, a[1].r); i >= 0 && at(a[0]).values[i] != nil {
 			return ofRef(at(a[0]).values[i])
 		}
 		at(a[0]).put(f, a[1].r, a[2].r)
@@ -287,7 +287,7 @@ func defMaps() {
 	def("Map", "putAll(Map)void", func(f *frame, a []value) value {
 		from, ok := a[1].r.(*dict)
 		if !ok {
-			f.null("Cannot invoke \"java.util.Map.size()\"", "the argument")
+			f.throwNull("Cannot invoke \"java.util.Map.size()\"", "the argument")
 		}
 		for i, k := range from.keys {
 			at(a[0]).put(f, k, from.values[i])
@@ -322,7 +322,7 @@ func defMaps() {
 	})
 }
 
-// order compares two references as compareTo does.
+// order compares two references like compareTo.
 func (f *frame) order(a, b any) int {
 	f.step(1)
 	switch x := a.(type) {
@@ -345,7 +345,7 @@ func (f *frame) order(a, b any) int {
 		}
 	}
 	if a == nil || b == nil {
-		f.null("Cannot invoke \"java.lang.Comparable.compareTo(Object)\"", "an element")
+		f.throwNull("Cannot invoke \"java.lang.Comparable.compareTo(Object)\"", "an element")
 	}
 	throw("ClassCastException", "class %s cannot be compared to class %s", fullName(classOf(a)), fullName(classOf(b)))
 	return 0
@@ -365,7 +365,7 @@ func defHelpers() {
 	def("Collections", "static sort(List)void", func(f *frame, a []value) value {
 		l, ok := a[0].r.(*list)
 		if !ok {
-			f.null("Cannot invoke \"java.util.List.sort(java.util.Comparator)\"", "the argument")
+			f.throwNull("Cannot invoke \"java.util.List.sort(java.util.Comparator)\"", "the argument")
 		}
 		f.writable(l.fixed)
 		slices.SortStableFunc(l.elems, f.order)
@@ -402,19 +402,22 @@ func defHelpers() {
 		return ofRef(d)
 	})
 	def("Objects", "static equals(Object,Object)boolean", func(f *frame, a []value) value {
-		return ofBool(f.same(a[0].r, a[1].r))
+		return ofBool(f.equal(a[0].r, a[1].r))
 	})
 	def("Objects", "static isNull(Object)boolean", func(_ *frame, a []value) value { return ofBool(a[0].r == nil) })
 	def("Objects", "static nonNull(Object)boolean", func(_ *frame, a []value) value { return ofBool(a[0].r != nil) })
-	def("Objects", "static toString(Object)String", func(f *frame, a []value) value { return f.made(f.string(a[0].r)) })
-	def("Object", "equals(Object)boolean", func(f *frame, a []value) value { return ofBool(f.same(a[0].r, a[1].r)) })
-	def("Object", "toString()String", func(f *frame, a []value) value { return f.made(f.string(a[0].r)) })
+	def("Objects", "static toString(Object)String", func(f *frame, a []value) value {
+		return f.newString(f.string(a[0].r))
+	})
+	def("Object", "equals(Object)boolean", func(f *frame, a []value) value { return ofBool(f.equal(a[0].r, a[1].r)) })
+	def("Object", "toString()String", func(f *frame, a []value) value { return f.newString(f.string(a[0].r)) })
 	def("Object", "hashCode()int", func(f *frame, a []value) value { return f.hash(a[0].r) })
 }
 
-// hash is hashCode: Java's for boxes, texts and lists of them. That of other objects is the one of their text.
+// hash returns hashCode. For boxes, texts, and lists of them it equals Java's hash code. For other objects it is the
+// hash of their text.
 func (f *frame) hash(r any) value {
-	defer f.deeper()()
+	defer f.enter()()
 	h := int32(0)
 	switch r := r.(type) {
 	case nil:
@@ -449,7 +452,7 @@ func (f *frame) hash(r any) value {
 	return ofInt(int64(h))
 }
 
-// wideHash is the hash of a text that has more than ASCII.
+// wideHash returns the hash of a text with non-ASCII characters.
 func (f *frame) wideHash(s string) value {
 	h := int32(0)
 	for _, unit := range utf16.Encode([]rune(s)) {

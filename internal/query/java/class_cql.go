@@ -9,15 +9,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// getters are the methods of UDTValue and TupleValue, by the class of what they read and write.
+// getters maps the getter suffixes of UDTValue and TupleValue to the classes that they read and write.
 var getters = map[string]string{"Bool": "boolean", "Byte": "byte", "Short": "short", "Int": "int", "Long": "long",
 	"Float": "float", "Double": "double", "String": "String", "UUID": "UUID", "Timestamp": "Date", "Date": "LocalDate",
 	"Time": "long", "Varint": "BigInteger", "Decimal": "BigDecimal", "Inet": "InetAddress", "Bytes": "ByteBuffer",
 	"BytesUnsafe": "ByteBuffer", "Object": "Object", "List": "List", "Set": "Set", "Map": "Map",
 	"TupleValue": "TupleValue", "UDTValue": "UDTValue"}
 
-// place finds a field by its name, or by its number.
-func (r *record) place(v value, named bool) int {
+// fieldIndex returns the index of a field given by name or by number.
+func (r *record) fieldIndex(v value, named bool) int {
 	if named {
 		name, _ := v.r.(string)
 		if i := r.typ.FieldIndex(name); i >= 0 {
@@ -43,11 +43,11 @@ func defRecords() {
 			}
 			def(class, "isNull("+by+")boolean", func(_ *frame, a []value) value {
 				r := a[0].r.(*record)
-				return ofBool(r.fields[r.place(a[1], named)] == nil)
+				return ofBool(r.fields[r.fieldIndex(a[1], named)] == nil)
 			})
 			def(class, "setToNull("+by+")"+class, func(_ *frame, a []value) value {
 				r := a[0].r.(*record)
-				r.fields[r.place(a[1], named)] = nil
+				r.fields[r.fieldIndex(a[1], named)] = nil
 				return a[0]
 			})
 		}
@@ -86,7 +86,7 @@ func defRecords() {
 
 func newRecord(f *frame, t *cqltype.Type, kind cqltype.Kind) value {
 	if t.Kind != kind {
-		throw("IllegalStateException", "the type %s is not the one that is asked for", t)
+		throw("IllegalStateException", "cannot create a value of type %s with this method", t)
 	}
 	f.alloc(16*len(t.Elems) + 32)
 	return ofRef(&record{t, make([]any, len(t.Elems))})
@@ -103,7 +103,7 @@ func defField(class, by, name, t string, named bool) {
 	}
 	get := func(_ *frame, a []value) value {
 		r := a[0].r.(*record)
-		v := r.fields[r.place(a[1], named)]
+		v := r.fields[r.fieldIndex(a[1], named)]
 		if p == nil {
 			if v != nil && !isA(v, &jtype{name: t}) {
 				throw("ClassCastException", "class %s cannot be cast to class %s", fullName(classOf(v)), fullName(t))
@@ -123,13 +123,13 @@ func defField(class, by, name, t string, named bool) {
 	}
 	def(class, "set"+name+"("+by+","+t+")"+class, func(f *frame, a []value) value {
 		r := a[0].r.(*record)
-		i := r.place(a[1], named)
+		i := r.fieldIndex(a[1], named)
 		v := a[2].r
 		if p != nil {
 			v = box{p.kind, a[2].n}
 		}
 		if v != nil && f.program.encode(f, r.typ.Elems[i], v) == nil {
-			throw("IllegalArgumentException", "class %s is not what field %d of type %s takes", fullName(classOf(v)), i,
+			throw("IllegalArgumentException", "class %s does not match field %d of type %s", fullName(classOf(v)), i,
 				r.typ.Elems[i])
 		}
 		r.fields[i] = v
@@ -165,7 +165,7 @@ func init() {
 		def("Date", name+"(Date)boolean", func(f *frame, a []value) value {
 			d, ok := a[1].r.(date)
 			if !ok {
-				f.null("Cannot read a field of a Date", "the argument")
+				f.throwNull("Cannot read a field of a Date", "the argument")
 			}
 			return ofBool(a[0].r != a[1].r && (a[0].r.(date) < d) == before)
 		})
@@ -203,7 +203,7 @@ func init() {
 		return ofRef(localDate(a[0].n))
 	})
 	def("InetAddress", "getHostAddress()String", func(f *frame, a []value) value {
-		return f.made(cqltype.Native(cqltype.Inet).Text([]byte(a[0].r.(inet))))
+		return f.newString(cqltype.Native(cqltype.Inet).Text([]byte(a[0].r.(inet))))
 	})
 	def("ByteBuffer", "remaining()int", func(_ *frame, a []value) value {
 		b := a[0].r.(*buffer)

@@ -20,7 +20,7 @@ func decimalFloat(d cqltype.DecimalValue) float64 {
 	return v
 }
 
-// numberClass is the class of a number that is no box.
+// numberClass returns the class of a number that is not a box.
 func numberClass(r any) string {
 	switch r.(type) {
 	case *big.Int:
@@ -35,7 +35,7 @@ func numberClass(r any) string {
 	return "Object"
 }
 
-// numberOf is a number as a double and as a long.
+// numberOf returns a number as a double and as a long.
 func numberOf(r any) (float64, int64) {
 	switch r := r.(type) {
 	case box:
@@ -58,7 +58,7 @@ func numberFormat(s any) {
 	panic(&Thrown{"java.lang.NumberFormatException", "For input string: \"" + s.(string) + "\"", true})
 }
 
-// integerText reads what Integer.parseInt and its like read.
+// integerText parses a text like Integer.parseInt and similar methods.
 func integerText(f *frame, v value, base, bits int) int64 {
 	s, ok := v.r.(string)
 	if !ok {
@@ -170,7 +170,7 @@ func init() {
 	defBig()
 }
 
-// exact defines an operation that throws where its result does not fit.
+// exact defines an operation that throws an exception on overflow.
 func exact(t *jtype, name string, do func(z, a, b *big.Int) *big.Int) {
 	what := map[string]string{"int": "integer", "long": "long"}[t.name]
 	def("Math", "static "+name+"("+t.name+","+t.name+")"+t.name, func(_ *frame, a []value) value {
@@ -208,7 +208,7 @@ func defBoxes() {
 		def(name, "static valueOf("+p+")"+name, func(_ *frame, a []value) value { return a[0].boxing(k) })
 		def(name, "new("+p+")"+name, func(_ *frame, a []value) value { return a[0].boxing(k) })
 		def(name, p+"Value()"+p, func(_ *frame, a []value) value { return ofInt(a[0].r.(box).n) })
-		def(name, "static toString("+p+")String", func(f *frame, a []value) value { return f.made(text(a[0], k)) })
+		def(name, "static toString("+p+")String", func(f *frame, a []value) value { return f.newString(text(a[0], k)) })
 		order := func(a, b value) value {
 			if k == kFloat || k == kDouble {
 				t := cqltype.Native(cqltype.Double)
@@ -228,7 +228,7 @@ func defBoxes() {
 		def(name, "compareTo("+name+")int", func(f *frame, a []value) value {
 			b, ok := a[1].r.(box)
 			if !ok {
-				f.null("Cannot read field \"value\"", "the argument of compareTo")
+				f.throwNull("Cannot read field \"value\"", "the argument of compareTo")
 			}
 			return order(ofInt(a[0].r.(box).n), ofInt(b.n))
 		})
@@ -281,7 +281,7 @@ func defBoxes() {
 				if t == jInt {
 					u = uint64(uint32(a[0].n))
 				}
-				return f.made(strconv.FormatUint(u, base))
+				return f.newString(strconv.FormatUint(u, base))
 			})
 		}
 		def(name, "static signum("+t.name+")int", func(_ *frame, a []value) value { return ofInt(sign(a[0].n)) })

@@ -8,14 +8,14 @@ import (
 	"unicode/utf16"
 )
 
-// checkRange throws as String.substring does.
+// checkRange throws the exception of String.substring for an invalid range.
 func checkRange(begin, end, length int64) {
 	if begin < 0 || end > length || begin > end {
 		throw("StringIndexOutOfBoundsException", "begin %d, end %d, length %d", begin, end, length)
 	}
 }
 
-// search is where a text stands in another in UTF-16 units, from a unit on.
+// search returns the position of a text within another text, in UTF-16 units, starting at from.
 func search(f *frame, s, sought string, from int64) value {
 	f.step(len(s)/16 + 1)
 	n := f.units(s)
@@ -41,13 +41,13 @@ func charAt(f *frame, s string, i int64, what string) value {
 	return ofInt(int64(u[i]))
 }
 
-// trim removes what String.trim does: everything up to the space.
+// trim implements String.trim, which removes all characters up to U+0020 at both ends.
 func trim(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
 
-// compare is String.compareTo.
+// compare implements String.compareTo.
 func (f *frame) compare(a, b string) value {
 	if i := 0; isASCII(a[:min(len(a), 64)]) {
-		// Most texts differ at their beginning, or are the same.
+		// Most texts differ near the beginning or are equal.
 		for i < len(a) && i < len(b) && a[i] == b[i] && a[i] < 0x80 {
 			i++
 		}
@@ -74,11 +74,11 @@ func compareText(a, b string) value {
 	return ofInt(int64(len(x) - len(y)))
 }
 
-// of1 makes a method of a text that makes another.
-func of1(do func(s string) string) func(f *frame, a []value) value {
+// textMethod returns a method that maps a text to a text.
+func textMethod(do func(s string) string) func(f *frame, a []value) value {
 	return func(f *frame, a []value) value {
 		f.step(len(a[0].str()) / 4)
-		return f.made(do(a[0].str()))
+		return f.newString(do(a[0].str()))
 	}
 }
 
@@ -108,22 +108,22 @@ func init() {
 		s := a[0].str()
 		n := f.units(s)
 		checkRange(a[1].n, n, n)
-		return f.made(slice(s, int(a[1].n), int(n)))
+		return f.newString(slice(s, int(a[1].n), int(n)))
 	})
 	substring := func(f *frame, a []value) value {
 		s := a[0].str()
 		checkRange(a[1].n, a[2].n, f.units(s))
-		return f.made(slice(s, int(a[1].n), int(a[2].n)))
+		return f.newString(slice(s, int(a[1].n), int(a[2].n)))
 	}
 	def("String", "substring(int,int)String", substring)
 	def("String", "subSequence(int,int)CharSequence", substring)
-	def("String", "toUpperCase()String", of1(strings.ToUpper))
-	def("String", "toLowerCase()String", of1(strings.ToLower))
-	def("String", "trim()String", of1(trim))
-	def("String", "strip()String", of1(func(s string) string { return strings.TrimFunc(s, unicode.IsSpace) }))
+	def("String", "toUpperCase()String", textMethod(strings.ToUpper))
+	def("String", "toLowerCase()String", textMethod(strings.ToLower))
+	def("String", "trim()String", textMethod(trim))
+	def("String", "strip()String", textMethod(func(s string) string { return strings.TrimFunc(s, unicode.IsSpace) }))
 	def("String", "concat(String)String", func(f *frame, a []value) value {
 		f.step((len(a[0].str()) + len(notNull(f, a[1]))) / 64)
-		return f.made(a[0].str() + notNull(f, a[1]))
+		return f.newString(a[0].str() + notNull(f, a[1]))
 	})
 	def("String", "indexOf(String)int", func(f *frame, a []value) value {
 		return search(f, a[0].str(), notNull(f, a[1]), 0)
@@ -180,7 +180,7 @@ func init() {
 			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
 		f.step(len(s)/16 + 2*n)
-		return f.made(strings.ReplaceAll(s, old, by))
+		return f.newString(strings.ReplaceAll(s, old, by))
 	}
 	def("String", "replace(char,char)String", func(f *frame, a []value) value {
 		return replace(f, a[0].str(), text(a[1], kChar), text(a[2], kChar))
@@ -196,7 +196,7 @@ func init() {
 		if int64(len(s))*a[1].n > stringMax {
 			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
-		return f.made(strings.Repeat(s, int(a[1].n)))
+		return f.newString(strings.Repeat(s, int(a[1].n)))
 	})
 	for _, t := range []string{"int", "long", "float", "double", "boolean", "char", "Object"} {
 		k := kRef
@@ -205,19 +205,19 @@ func init() {
 		}
 		def("String", "static valueOf("+t+")String", func(f *frame, a []value) value {
 			if k == kRef {
-				return f.made(f.string(a[0].r))
+				return f.newString(f.string(a[0].r))
 			}
-			return f.made(text(a[0], k))
+			return f.newString(text(a[0], k))
 		})
 	}
 	def("String", "static format(String,Object...)String", func(f *frame, a []value) value {
-		return f.made(f.format(notNull(f, a[0]), a[1].r.(*list).elems))
+		return f.newString(f.format(notNull(f, a[0]), a[1].r.(*list).elems))
 	})
 	def("String", "static join(CharSequence,Iterable)String", func(f *frame, a []value) value {
-		return f.made(joinAll(f, notNull(f, a[0]), elements(a[1].r)))
+		return f.newString(joinAll(f, notNull(f, a[0]), elements(a[1].r)))
 	})
 	def("String", "static join(CharSequence,Object...)String", func(f *frame, a []value) value {
-		return f.made(joinAll(f, notNull(f, a[0]), a[1].r.(*list).elems))
+		return f.newString(joinAll(f, notNull(f, a[0]), a[1].r.(*list).elems))
 	})
 	defPatterns()
 	defBuilders()

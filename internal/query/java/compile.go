@@ -11,7 +11,8 @@ import (
 type variable struct {
 	name string
 	typ  *jtype
-	// index is its place in the frame, slot its number in the virtual machine, which is in the texts of exceptions.
+	// index is the index in the frame. slot is the number in the Java virtual machine, which appears in messages of
+	// exceptions.
 	index, slot int
 	parameter   bool
 }
@@ -24,7 +25,7 @@ type compiler struct {
 	locals  int
 	slots   int
 	loops   int
-	// handlers is how many tries the statement at hand lies in.
+	// handlers is the number of try statements around the current statement.
 	result *jtype
 	nodes  int
 }
@@ -59,14 +60,14 @@ func (c *compiler) find(name string) *variable {
 	return nil
 }
 
-// within compiles in a scope of its own.
-func (c *compiler) within(compile func()) {
+// inScope compiles in a new scope.
+func (c *compiler) inScope(compile func()) {
 	n, slots := len(c.scope), c.slots
 	compile()
 	c.scope, c.slots = c.scope[:n], slots
 }
 
-// resolve finds the type of a name; jBad, after an error, if there is none.
+// resolve returns the type with a name. If there is no such type, it reports an error and returns jBad.
 func (c *compiler) resolve(t *typeName) *jtype {
 	var of *jtype
 	if p := primitiveTypes[t.name]; p != nil {
@@ -74,8 +75,8 @@ func (c *compiler) resolve(t *typeName) *jtype {
 	} else {
 		name := simpleName(t.name)
 		if name == "" {
-			if slices.ContainsFunc(others, func(p string) bool { return strings.HasPrefix(t.name, p) }) &&
-				!hidden(t.name) {
+			if slices.ContainsFunc(unsupportedPackages, func(p string) bool { return strings.HasPrefix(t.name, p) }) &&
+				!isHidden(t.name) {
 				panic(unsupported(t.line, "The class "+t.name))
 			}
 			c.errorf(t.line, "%s cannot be resolved to a type", t.name)
@@ -99,7 +100,7 @@ func (c *compiler) resolve(t *typeName) *jtype {
 	return of
 }
 
-// simpleName is the name of a class without its package; empty if there is no such class.
+// simpleName returns the name of a class without its package, or an empty string if the class does not exist.
 func simpleName(name string) string {
 	if c, ok := classes[name]; ok && !(c.in == "java.math" || c.in == "java.nio") {
 		return name
@@ -116,8 +117,9 @@ func simpleName(name string) string {
 	return ""
 }
 
-// hidden are classes that bodies cannot name in Cassandra either: what reaches out of the function.
-func hidden(name string) bool {
+// isHidden reports whether a class may not be named in a body. As in Cassandra, these classes would give access to the
+// environment of the function.
+func isHidden(name string) bool {
 	for _, p := range []string{"java.lang.Thread", "java.lang.System", "java.lang.Runtime", "java.lang.Process",
 		"java.lang.Class", "java.lang.reflect.", "java.lang.invoke.", "java.util.concurrent.", "java.net.Socket",
 		"java.net.URL", "java.nio.file.", "java.nio.channels.", "java.util.jar.", "java.util.zip."} {
@@ -128,7 +130,7 @@ func hidden(name string) bool {
 	return false
 }
 
-// statements compiles statements one after the other.
+// statements compiles a sequence of statements.
 func (c *compiler) statements(nodes []*node) (exec, bool) {
 	list := make([]exec, 0, len(nodes))
 	open := true
@@ -158,14 +160,14 @@ func (c *compiler) statements(nodes []*node) (exec, bool) {
 	}, open
 }
 
-// statement compiles a statement; false says that what follows it is never reached.
+// statement compiles a statement. open is false if the following statement is unreachable.
 func (c *compiler) statement(n *node) (run exec, open bool) {
 	c.nodes++
 	switch n.op {
 	case opEmpty:
 		return nil, true
 	case opBlock:
-		c.within(func() { run, open = c.statements(n.kids) })
+		c.inScope(func() { run, open = c.statements(n.kids) })
 		return run, open
 	case opLocal:
 		return c.local(n), true
@@ -178,10 +180,10 @@ func (c *compiler) statement(n *node) (run exec, open bool) {
 	case opIf:
 		return c.branch(n)
 	case opWhile, opDo, opFor:
-		c.within(func() { run, open = c.loop(n) })
+		c.inScope(func() { run, open = c.loop(n) })
 		return run, open
 	case opForEach:
-		c.within(func() { run = c.each(n) })
+		c.inScope(func() { run = c.each(n) })
 		return run, true
 	case opReturn:
 		return c.returns(n), false
@@ -269,9 +271,9 @@ func (c *compiler) branch(n *node) (exec, bool) {
 	condition := c.condition(n.kids[0])
 	var yes, no exec
 	openYes, openNo := true, true
-	c.within(func() { yes, openYes = c.statement(n.kids[1]) })
+	c.inScope(func() { yes, openYes = c.statement(n.kids[1]) })
 	if n.kids[2] != nil {
-		c.within(func() { no, openNo = c.statement(n.kids[2]) })
+		c.inScope(func() { no, openNo = c.statement(n.kids[2]) })
 	}
 	return func(f *frame) next {
 		run := no
@@ -297,12 +299,12 @@ func (c *compiler) returns(n *node) exec {
 	}
 }
 
-// assigned is an expression as a value of a type.
+// assigned compiles the conversion of an expression to a type in an assignment.
 func (c *compiler) assigned(line int, e expression, to *jtype) eval {
 	if e.typ == jBad || to == jBad {
 		return e.eval
 	}
-	// a constant that fits becomes a smaller integer, and its box
+	// A constant that fits is converted to a smaller integer or to its box.
 	if target := to.unboxed(); e.constant && target != nil && e.typ.integral() && e.typ.kind <= kInt &&
 		target.integral() && target.kind <= kChar && narrow(e.eval(nil).n, target.kind) == e.eval(nil) {
 		v := e.eval(nil)
@@ -318,7 +320,7 @@ func (c *compiler) assigned(line int, e expression, to *jtype) eval {
 	return c.coerce(e, to)
 }
 
-// coerce makes a value of a type of an expression that is convertible to it.
+// coerce converts the value of an expression to a type to which it is convertible.
 func (c *compiler) coerce(e expression, to *jtype) eval {
 	inner := e.eval
 	switch {
@@ -337,25 +339,25 @@ func (c *compiler) coerce(e expression, to *jtype) eval {
 	return inner
 }
 
-// unbox makes a primitive of a box. It throws where that is null.
+// unbox converts a box to a primitive. It throws an exception if the box is null.
 func (c *compiler) unbox(e expression) expression {
 	u := e.typ.unboxed()
 	if u == nil || e.typ.kind != kRef {
 		return e
 	}
-	inner, because := e.eval, e.because
+	inner, because := e.eval, e.nullReason
 	message := "Cannot invoke \"java.lang." + e.typ.name + "." + u.name + "Value()\""
 	return expression{typ: u, eval: func(f *frame) value {
 		b, ok := inner(f).r.(box)
 		if !ok {
-			f.null(message, because)
+			f.throwNull(message, because)
 		}
 		return value{n: b.n}
 	}}
 }
 
-// null throws the exception of something that is null.
-func (f *frame) null(message, because string) {
+// throwNull throws a NullPointerException.
+func (f *frame) throwNull(message, because string) {
 	if because != "" {
 		message += " because " + because + " is null"
 	}

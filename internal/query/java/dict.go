@@ -6,22 +6,22 @@ import "slices"
 
 func newDict(isSet bool) *dict { return &dict{index: map[any]int{}, isSet: isSet} }
 
-// place finds a key, -1 if it is not there.
-func (d *dict) place(f *frame, key any) int {
+// find returns the index of a key, or -1.
+func (d *dict) find(f *frame, key any) int {
 	f.step(1)
 	if s, ok := key.(string); ok {
 		f.step(len(s) / 32)
 	}
-	if i, ok := d.index[f.keyOf(key)]; ok {
+	if i, ok := d.index[f.equalityKey(key)]; ok {
 		return i
 	}
 	return -1
 }
 
-// put sets the value of a key, and returns the one that it had.
+// put sets the value of a key and returns the previous value.
 func (d *dict) put(f *frame, key, v any) any {
 	f.writable(d.fixed)
-	if i := d.place(f, key); i >= 0 {
+	if i := d.find(f, key); i >= 0 {
 		if d.isSet {
 			return nil
 		}
@@ -30,7 +30,7 @@ func (d *dict) put(f *frame, key, v any) any {
 		return old
 	}
 	f.alloc(64)
-	d.index[f.keyOf(key)] = len(d.keys)
+	d.index[f.equalityKey(key)] = len(d.keys)
 	d.keys = append(d.keys, key)
 	if !d.isSet {
 		d.values = append(d.values, v)
@@ -38,15 +38,15 @@ func (d *dict) put(f *frame, key, v any) any {
 	return nil
 }
 
-// remove removes a key, and returns whether it was there and the value that it had.
+// remove removes a key. It returns the previous value and whether the key existed.
 func (d *dict) remove(f *frame, key any) (old any, was bool) {
 	f.writable(d.fixed)
-	i := d.place(f, key)
+	i := d.find(f, key)
 	if i < 0 {
 		return nil, false
 	}
 	f.step(len(d.keys) - i)
-	delete(d.index, f.keyOf(key))
+	delete(d.index, f.equalityKey(key))
 	d.keys = slices.Delete(slices.Clone(d.keys), i, i+1)
 	if !d.isSet {
 		old = d.values[i]
@@ -54,7 +54,7 @@ func (d *dict) remove(f *frame, key any) (old any, was bool) {
 	}
 	f.alloc(32 * len(d.keys))
 	for j := i; j < len(d.keys); j++ {
-		d.index[f.keyOf(d.keys[j])] = j
+		d.index[f.equalityKey(d.keys[j])] = j
 	}
 	return old, true
 }
@@ -64,7 +64,7 @@ func (d *dict) clear(f *frame) {
 	d.keys, d.values, d.index = nil, nil, map[any]int{}
 }
 
-// writable throws where a collection cannot be changed.
+// writable throws an exception if a collection is immutable.
 func (f *frame) writable(fixed bool) {
 	if fixed {
 		panic(&Thrown{Class: "java.lang.UnsupportedOperationException"})

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package java runs the bodies of user-defined functions that are written in Java: those that people have. It parses a
-// body, checks its types as Java's compiler does, and makes closures of it, which are called with wire values.
+// Package java runs user-defined functions written in Java. It parses a body, checks its types like Java's compiler,
+// and compiles it into closures, which are called with wire values.
 //
-// Guarantees: (J1) numbers are Java's: int and long wrap around, division by zero throws, shifts take the low bits,
-// conversions from floating point saturate; (J2) a call ends: it takes a bounded number of steps and allocates a
-// bounded number of bytes, counted and not timed, so that it ends alike on every node; (J3) a body reaches nothing
-// but its arguments: there are the classes of the table in class.go and no others, no reflection, no threads, no
-// clocks, and nothing is left between calls; (J4) what is not supported is refused by name when it is compiled.
+// Guarantees:
 //
-// It refuses to know statements, schemas and other languages. Start at Compile and Program.Call.
+//   - (J1) Numbers behave as in Java: int and long wrap around, division by zero throws an exception, shifts use the
+//     low bits, and conversions from floating point saturate.
+//   - (J2) A call ends. The numbers of steps and allocated bytes are limited. They are counted instead of timed, so a
+//     call has the same result on every node.
+//   - (J3) A body can access only its arguments. The only classes are the ones in the table of statictype.go. There is
+//     no reflection, no threads, and no clock, and no state is kept between calls.
+//   - (J4) An unsupported feature is rejected at compile time with an error that names it.
+//
+// The package does not depend on statements, schemas, or other languages. Start reading at Compile and Program.Call.
 package java

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Error says why a body cannot be compiled: a line for each thing that is wrong, in the words of the compiler that
-// Cassandra has where they are known.
+// Error is the error for a body that cannot be compiled. It has one line per error. If the text of Cassandra's compiler
+// is known, it is used.
 type Error struct{ Lines []string }
 
-// Error is what Cassandra says of a body that does not compile.
+// Error returns Cassandra's message for a body that does not compile.
 func (e *Error) Error() string {
 	return "Java source compilation failed:\n" + strings.Join(e.Lines, "\n") + "\n"
 }
@@ -20,20 +20,21 @@ func at(line int, format string, args ...any) *Error {
 	return &Error{[]string{fmt.Sprintf("Line %d: ", line) + fmt.Sprintf(format, args...)}}
 }
 
-// unsupported is the error of what Java has and this package has not.
+// unsupported returns the error for a feature of Java that is not supported.
 func unsupported(line int, what string) *Error {
 	return at(line, "%s is not supported: LANGUAGE java takes simple bodies, which docs/functions.md describes; "+
 		"write the function in LANGUAGE javascript", what)
 }
 
-// Thrown is an exception that a body has thrown, or what ended it.
+// Thrown is an exception thrown by a body, or by the end of its call.
 type Thrown struct {
-	// Class is the exception's with its package, Message its message; HasMessage is false for null.
+	// Class is the exception's class with its package. Message is its message. HasMessage is false if the message is
+	// null.
 	Class, Message string
 	HasMessage     bool
 }
 
-// Error is what Java prints of the exception.
+// Error returns the exception in Java's format.
 func (t *Thrown) Error() string {
 	if !t.HasMessage {
 		return t.Class
@@ -45,8 +46,8 @@ func throw(class, format string, args ...any) {
 	panic(&Thrown{"java.lang." + class, fmt.Sprintf(format, args...), true})
 }
 
-// exhausted is what ends a call that takes more than it may, or, with an error, one whose request has to end. No body
-// can catch it.
+// exhausted ends a call that exceeds a limit. If err is set, it ends a call whose request must end. A body cannot catch
+// it.
 type exhausted struct {
 	what string
 	err  error

@@ -12,12 +12,12 @@ import (
 type expression struct {
 	typ  *jtype
 	eval eval
-	// constant says that eval needs no frame and always gives the same.
+	// constant reports whether eval does not use the frame and always returns the same value.
 	constant bool
-	// because says in an exception what was null, such as "<parameter1>" in quotes.
-	because string
-	// store, for a variable, an element of an array: returns where the value is kept at run time.
-	place func(f *frame) *value
+	// nullReason describes the null value in a NullPointerException, for example "<parameter1>" in quotes.
+	nullReason string
+	// target returns the location of the value at run time. It is set for variables and array elements.
+	target func(f *frame) *value
 }
 
 func bad() expression { return expression{typ: jBad, eval: func(*frame) value { return value{} }} }
@@ -72,7 +72,7 @@ func (c *compiler) literal(n *node) expression {
 	case "boolean":
 		return constant(jBoolean, ofBool(n.text == "true"))
 	case "null":
-		return expression{typ: jNull, eval: func(*frame) value { return value{} }, because: "\"null\""}
+		return expression{typ: jNull, eval: func(*frame) value { return value{} }, nullReason: "\"null\""}
 	}
 	return c.number(n)
 }
@@ -113,7 +113,7 @@ func (c *compiler) number(n *node) expression {
 		base, text = 8, text[1:]
 	}
 	u, err := strconv.ParseUint(text, base, 64)
-	limit := uint64(1) << (bits - 1) // that of negative numbers
+	limit := uint64(1) << (bits - 1) // the magnitude limit of negative numbers
 	if sign == "" {
 		limit--
 	}
@@ -139,11 +139,11 @@ func (c *compiler) variable(n *node) expression {
 	if v.parameter {
 		because = "\"<parameter" + strconv.Itoa(v.index+1) + ">\""
 	}
-	return expression{typ: v.typ, because: because, eval: func(f *frame) value { return f.locals[i] },
-		place: func(f *frame) *value { return &f.locals[i] }}
+	return expression{typ: v.typ, nullReason: because, eval: func(f *frame) value { return f.locals[i] },
+		target: func(f *frame) *value { return &f.locals[i] }}
 }
 
-// statics are the constants of classes.
+// statics holds the constants of classes.
 var statics = map[string]expression{
 	"Integer.MAX_VALUE": constant(jInt, ofInt(math.MaxInt32)),
 	"Integer.MIN_VALUE": constant(jInt, ofInt(math.MinInt32)),
@@ -175,7 +175,7 @@ var statics = map[string]expression{
 	"Long.BYTES":      constant(jInt, ofInt(8)),
 }
 
-// dotted is a chain of names with dots; false if the node is something else.
+// dotted returns a chain of names with dots. It returns false if the node has a different form.
 func dotted(n *node) (string, bool) {
 	switch n.op {
 	case opName:
@@ -188,7 +188,8 @@ func dotted(n *node) (string, bool) {
 	return "", false
 }
 
-// className is the class that a chain of names stands for: it is one only if its first name is no variable.
+// className returns the class that a chain of names refers to. The chain refers to a class only if its first name is
+// not a variable.
 func (c *compiler) className(n *node) (name, written string, ok bool) {
 	written, ok = dotted(n)
 	if !ok {
@@ -220,7 +221,7 @@ func (c *compiler) field(n *node) expression {
 		return expression{typ: jInt, eval: func(f *frame) value {
 			a, ok := of.eval(f).r.(*array)
 			if !ok {
-				f.null("Cannot read the array length", of.because)
+				f.throwNull("Cannot read the array length", of.nullReason)
 			}
 			return ofInt(int64(len(a.of)))
 		}}
@@ -230,9 +231,9 @@ func (c *compiler) field(n *node) expression {
 	return bad()
 }
 
-// unknownName is the error of names that stand for nothing.
+// unknownName reports an unknown name.
 func (c *compiler) unknownName(line int, written string) {
-	if hasPackage(written) && !hidden(written) {
+	if hasPackage(written) && !isHidden(written) {
 		panic(unsupported(line, "The class "+written))
 	}
 	first, _, _ := strings.Cut(written, ".")
@@ -244,7 +245,7 @@ func (c *compiler) unknownName(line int, written string) {
 }
 
 func hasPackage(name string) bool {
-	for _, p := range others {
+	for _, p := range unsupportedPackages {
 		if strings.HasPrefix(name, p) {
 			return true
 		}
@@ -266,14 +267,14 @@ func (c *compiler) index(n *node) expression {
 		a, ok := of.eval(f).r.(*array)
 		k := i(f).n
 		if !ok {
-			f.null("Cannot load from array", of.because)
+			f.throwNull("Cannot load from array", of.nullReason)
 		}
 		if k < 0 || k >= int64(len(a.of)) {
 			throw("ArrayIndexOutOfBoundsException", "Index %d out of bounds for length %d", k, len(a.of))
 		}
 		return &a.of[k]
 	}
-	return expression{typ: of.typ.elem, eval: func(f *frame) value { return *place(f) }, place: place}
+	return expression{typ: of.typ.elem, eval: func(f *frame) value { return *place(f) }, target: place}
 }
 
 func (c *compiler) newArray(n *node) expression {
@@ -324,24 +325,24 @@ func (c *compiler) cast(n *node) expression {
 		}
 		return expression{typ: to, eval: func(f *frame) value { return convert(e.eval(f), from, kind) }}
 	case convertible(e.typ, to):
-		return expression{typ: to, eval: c.coerce(e, to), because: e.because}
+		return expression{typ: to, eval: c.coerce(e, to), nullReason: e.nullReason}
 	case e.typ.kind != kRef || to.kind != kRef && to.boxed().kind != kRef:
 	case to.kind != kRef: // (int) of an Object
 		if e.typ.name != "Object" && e.typ.name != "Number" && e.typ.name != "Comparable" {
 			break
 		}
-		checked := expression{typ: to.boxed(), eval: check(e.eval, to.boxed()), because: e.because}
+		checked := expression{typ: to.boxed(), eval: check(e.eval, to.boxed()), nullReason: e.nullReason}
 		u := c.unbox(checked)
 		return expression{typ: to, eval: u.eval}
 	case extends(to.name, e.typ.name) || e.typ.name == "Iterable" || e.typ.name == "Collection",
 		to.name == "CharSequence" || to.name == "Comparable":
-		return expression{typ: to, eval: check(e.eval, to), because: e.because}
+		return expression{typ: to, eval: check(e.eval, to), nullReason: e.nullReason}
 	}
 	c.errorf(n.line, "Cannot cast from %s to %s", e.typ, to)
 	return bad()
 }
 
-// check throws where a reference is not of a class.
+// check throws an exception if a reference is not an instance of a class.
 func check(inner eval, to *jtype) eval {
 	return func(f *frame) value {
 		v := inner(f)
@@ -391,7 +392,7 @@ func (c *compiler) conditional(n *node) expression {
 	}}
 }
 
-// common is the type of a conditional expression of two.
+// common returns the type of a conditional expression with two alternatives.
 func (c *compiler) common(a, b expression) *jtype {
 	ua, ub := a.typ.unboxed(), b.typ.unboxed()
 	switch {
@@ -400,10 +401,10 @@ func (c *compiler) common(a, b expression) *jtype {
 	case ua != nil && ub != nil && ua == ub:
 		return ua
 	case ua != nil && ub != nil && ua.numeric() && ub.numeric():
-		if fits(a, ub) {
+		if fitsConstant(a, ub) {
 			return ub
 		}
-		if fits(b, ua) {
+		if fitsConstant(b, ua) {
 			return ua
 		}
 		return promote(ua, ub)
@@ -422,13 +423,13 @@ func (c *compiler) common(a, b expression) *jtype {
 	return jObject
 }
 
-// fits reports whether e is a constant int that fits a smaller integer.
-func fits(e expression, to *jtype) bool {
+// fitsConstant reports whether e is a constant int that fits a smaller integer type.
+func fitsConstant(e expression, to *jtype) bool {
 	return e.constant && e.typ == jInt && to.integral() && to.kind < kInt &&
 		narrow(e.eval(nil).n, to.kind) == e.eval(nil)
 }
 
-// promote is the type in which an operation on two numbers is done.
+// promote returns the type in which a binary numeric operation is evaluated.
 func promote(a, b *jtype) *jtype {
 	switch {
 	case a == jDouble || b == jDouble:

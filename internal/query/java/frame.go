@@ -9,72 +9,72 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// The bounds of one call. They are counted, so that a call ends alike wherever it runs.
+// The limits of one call. They are counted, so that a call ends at the same point on every node.
 const (
-	// stepsMax is how many steps a call takes: a statement, a method or an element of a collection is one. They take
-	// some tens of milliseconds.
+	// stepsMax limits the steps of a call. A statement, a method call, and an element of a collection take one step
+	// each. The limit corresponds to some tens of milliseconds.
 	stepsMax = 2_000_000
-	// bytesMax is how many bytes it allocates in all.
+	// bytesMax limits the bytes that a call allocates.
 	bytesMax = 16 << 20
-	// stringMax is how long a string may be, in bytes.
+	// stringMax limits the length of a string in bytes.
 	stringMax = 2 << 20
 )
 
-// frame is one call.
+// frame is the state of one call.
 type frame struct {
 	program *Program
 	locals  []value
 	result  value
-	// steps and bytes are what is left. meter is that of the request; it is told of steps when they fall below look.
-	steps, look, told int
-	bytes             int
-	meter             *meter.Meter
-	deep              int
-	// held are the places that assignments under way change.
-	held []*value
+	// steps and bytes are the remaining numbers. meter is the meter of the request. Steps are reported to it when steps
+	// falls below checkAt.
+	steps, checkAt, reported int
+	bytes                    int
+	meter                    *meter.Meter
+	deep                     int
+	// targets holds the locations that assignments in progress modify.
+	targets []*value
 }
 
-// lookEvery is after how many steps the meter of the request is told of them.
-const lookEvery = 512
+// checkEvery is the number of steps after which they are reported to the meter of the request.
+const checkEvery = 512
 
-// step takes steps from what the call may take. It is called before the work is done.
+// step consumes steps. It is called before the work is done.
 func (f *frame) step(n int) {
-	if f.steps -= n; f.steps < f.look {
-		f.tell()
+	if f.steps -= n; f.steps < f.checkAt {
+		f.reportSteps()
 	}
 }
 
-// tell tells the meter of the steps since the last time, and ends the call if it may not go on.
-func (f *frame) tell() {
+// reportSteps reports the steps since the previous report to the meter and ends the call if a limit is exceeded.
+func (f *frame) reportSteps() {
 	if f.steps < 0 {
 		panic(exhausted{what: "more than 2000000 steps"})
 	}
-	n := f.told - f.steps
-	f.told, f.look = f.steps, max(0, f.steps-lookEvery)
-	f.heed(f.meter.Step(n))
+	n := f.reported - f.steps
+	f.reported, f.checkAt = f.steps, max(0, f.steps-checkEvery)
+	f.abort(f.meter.Step(n))
 }
 
-// heed ends the call with an error of the request.
-func (f *frame) heed(err error) {
+// abort ends the call with an error of the request.
+func (f *frame) abort(err error) {
 	if err != nil {
 		panic(exhausted{err: err})
 	}
 }
 
-// alloc takes bytes from what the call may allocate, and steps for touching them. It is called before they are
-// allocated.
+// alloc consumes bytes, and steps for accessing them. It is called before the bytes are allocated.
 func (f *frame) alloc(n int) {
 	if f.bytes -= n; f.bytes < 0 {
 		panic(exhausted{what: "more than 16 MiB of memory"})
 	}
-	f.heed(f.meter.Alloc(n))
+	f.abort(f.meter.Alloc(n))
 	f.step(n >> 6)
 }
 
-// text takes the steps of going through a text character by character.
+// text consumes the steps for iterating over the characters of a text.
 func (f *frame) text(s string) { f.step(len(s)/8 + 1) }
 
-// numbers takes the steps of arithmetic on numbers of so many bits: as many as a multiplication or a division takes.
+// numbers consumes the steps for a multiplication or division of numbers with these sizes in bits.
 func (f *frame) numbers(bits ...int) {
 	most, all := 0, 0
 	for _, b := range bits {
@@ -83,14 +83,14 @@ func (f *frame) numbers(bits ...int) {
 	f.step(1 + all + most*int(math.Sqrt(float64(most)))/16)
 }
 
-// digits takes the steps of writing a number out in decimal digits.
+// digits consumes the steps for formatting a number in decimal.
 func (f *frame) digits(n *big.Int) {
 	words := n.BitLen() / 64
 	f.step(1 + words + words*words/32)
 }
 
-// made is a string that was made, which must not be too long.
-func (f *frame) made(s string) value {
+// newString returns a new string, which must not exceed the maximum length.
+func (f *frame) newString(s string) value {
 	if len(s) > stringMax {
 		panic(exhausted{what: "a string of more than 2 MiB"})
 	}
@@ -98,7 +98,7 @@ func (f *frame) made(s string) value {
 	return value{r: s}
 }
 
-// next says where a statement leaves off.
+// next is the way in which a statement ends.
 type next uint8
 
 const (

@@ -34,7 +34,7 @@ var (
 		"id": "123e4567-e89b-12d3-a456-426614174000", "da": "'2020-01-02'"}
 )
 
-// wireOf reads a value of a test; null is none.
+// wireOf returns a test value in wire format. null is a missing value.
 func wireOf(t *testing.T, name string) []byte {
 	typ := testTypes[name]
 	switch name {
@@ -61,7 +61,8 @@ func wireOf(t *testing.T, name string) []byte {
 	return wire
 }
 
-// call compiles and calls a body whose arguments are all values of the tests, by their names; those in null are null.
+// call compiles and calls a body whose arguments are the test values, given by their names. The arguments listed in
+// null are null.
 func call(t *testing.T, returns, body string, nulls bool, null ...string) (string, error) {
 	t.Helper()
 	s := Signature{Returns: testTypes[returns], Nulls: nulls, Body: body}
@@ -96,7 +97,7 @@ func call(t *testing.T, returns, body string, nulls bool, null ...string) (strin
 	return testTypes[returns].Format(out), nil
 }
 
-// TestBodies proves what bodies return; the results are those of Cassandra 5.0.5 where it takes the body.
+// TestBodies checks the results of bodies. They are the results of Cassandra 5.0.5 if it accepts the body.
 func TestBodies(t *testing.T) {
 	for _, c := range []struct{ returns, body, want string }{
 		{"i", "return i + 1;", "8"},
@@ -162,7 +163,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestThrown proves the exceptions of bodies, in the words of Cassandra 5.0.5.
+// TestThrown checks the exceptions of bodies, with the texts of Cassandra 5.0.5.
 func TestThrown(t *testing.T) {
 	for body, want := range map[string]string{
 		`throw new RuntimeException("boom");`: "java.lang.RuntimeException: boom",
@@ -184,7 +185,7 @@ func TestThrown(t *testing.T) {
 	}
 }
 
-// TestErrors proves what is said of bodies that do not compile: the first ones in the words of Cassandra 5.0.5.
+// TestErrors checks the errors for bodies that do not compile. The first ones have the texts of Cassandra 5.0.5.
 func TestErrors(t *testing.T) {
 	for body, want := range map[string]string{
 		"return nosuch;": "Line 1: nosuch cannot be resolved to a variable",
@@ -216,7 +217,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestHostile proves J2: bodies that run for ever or take all memory are ended.
+// TestHostile checks J2: bodies that loop indefinitely or exhaust the memory are ended.
 func TestHostile(t *testing.T) {
 	for _, body := range []string{
 		"while (i > 0) { } return 1;",

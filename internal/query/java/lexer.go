@@ -27,14 +27,14 @@ type token struct {
 	line int
 }
 
-// operators by length, the longest first.
+// operators holds the operators by length, longest first.
 var operators = []string{
 	">>>=", "<<=", ">>=", ">>>", "...", "->", "::", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "+=", "-=", "*=",
 	"/=", "&=", "|=", "^=", "%=", "<<", ">>", "(", ")", "{", "}", "[", "]", ";", ",", ".", "@", "=", ">", "<", "!", "~",
 	"?", ":", "+", "-", "*", "/", "&", "|", "^", "%",
 }
 
-// lex cuts a body into tokens. >> and >>> are cut by the parser where they close type arguments.
+// lex splits a body into tokens. The parser splits >> and >>> if they close type arguments.
 func lex(text string) ([]token, *Error) {
 	var out []token
 	line := 1
@@ -111,7 +111,7 @@ func lex(text string) ([]token, *Error) {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// numberLength is how long the number is that a text begins with.
+// numberLength returns the length of the number at the beginning of a text.
 func numberLength(text string) int {
 	hex := strings.HasPrefix(text, "0x") || strings.HasPrefix(text, "0X")
 	n := 0
@@ -128,7 +128,7 @@ func numberLength(text string) int {
 	return n
 }
 
-// quoted reads a string or character literal: its value, and how long it is.
+// quoted parses a string or character literal. It returns its value and its length.
 func quoted(text string) (value string, n int, ok bool) {
 	var b strings.Builder
 	quote := text[0]
@@ -154,7 +154,7 @@ func quoted(text string) (value string, n int, ok bool) {
 	return "", 0, false
 }
 
-// escape writes what stands after a backslash, and returns how long that is.
+// escape writes the character of an escape sequence, without its backslash, and returns the length of the sequence.
 func escape(b *strings.Builder, text string) (int, bool) {
 	if i := strings.IndexByte(`btnfr"'\s`, text[0]); i >= 0 {
 		b.WriteByte("\b\t\n\f\r\"'\\ "[i])

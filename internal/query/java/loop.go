@@ -2,7 +2,7 @@
 
 package java
 
-// loop compiles while, do and for.
+// loop compiles while, do, and for.
 func (c *compiler) loop(n *node) (exec, bool) {
 	var init, update exec
 	var condition eval
@@ -22,7 +22,7 @@ func (c *compiler) loop(n *node) (exec, bool) {
 	breaks := hasBreak(body)
 	c.loops++
 	var run exec
-	c.within(func() { run, _ = c.statement(body) })
+	c.inScope(func() { run, _ = c.statement(body) })
 	c.loops--
 	if n.op == opFor {
 		update, _ = c.statements(n.kids[2].kids)
@@ -54,7 +54,7 @@ func (c *compiler) loop(n *node) (exec, bool) {
 	}, !endless || breaks
 }
 
-// hasBreak reports whether a break ends the loop of a body.
+// hasBreak reports whether a body contains a break that ends the loop.
 func hasBreak(n *node) bool {
 	if n == nil {
 		return false
@@ -97,10 +97,10 @@ func (c *compiler) each(n *node) exec {
 	before := c.nodes
 	c.loops++
 	var run exec
-	c.within(func() { run, _ = c.statement(n.kids[1]) })
+	c.inScope(func() { run, _ = c.statement(n.kids[1]) })
 	c.loops--
 	cost := 1 + c.nodes - before
-	because := all.because
+	because := all.nullReason
 	return func(f *frame) next {
 		collection := all.eval(f)
 		visit := func(e value) next {
@@ -117,7 +117,7 @@ func (c *compiler) each(n *node) exec {
 		case *array:
 			for _, e := range r.of {
 				if n := visit(e); n == doReturn || n == doBreak {
-					return left(n)
+					return afterLoop(n)
 				}
 			}
 			return goOn
@@ -126,12 +126,12 @@ func (c *compiler) each(n *node) exec {
 		case *dict:
 			elems = r.keys
 		default:
-			f.null("Cannot invoke \"java.util."+all.typ.name+".iterator()\"", because)
+			f.throwNull("Cannot invoke \"java.util."+all.typ.name+".iterator()\"", because)
 		}
 		length := len(elems)
 		for i := 0; i < length; i++ {
 			if n := visit(ofRef(elems[i])); n == doReturn || n == doBreak {
-				return left(n)
+				return afterLoop(n)
 			}
 			if l, ok := collection.r.(*list); ok && len(l.elems) != length {
 				panic(&Thrown{Class: "java.util.ConcurrentModificationException"})
@@ -141,8 +141,8 @@ func (c *compiler) each(n *node) exec {
 	}
 }
 
-// left is where a loop leaves off that a statement in it has left.
-func left(n next) next {
+// afterLoop returns the way in which a loop ends after a statement in its body has ended it.
+func afterLoop(n next) next {
 	if n == doReturn {
 		return doReturn
 	}
@@ -153,7 +153,7 @@ func left(n next) next {
 func (c *compiler) try(n *node) (exec, bool) {
 	var body, finally exec
 	var open, openFinally bool
-	c.within(func() { body, open = c.statement(n.kids[0]) })
+	c.inScope(func() { body, open = c.statement(n.kids[0]) })
 	type handler struct {
 		classes []string
 		index   int
@@ -173,7 +173,7 @@ func (c *compiler) try(n *node) (exec, bool) {
 				caught = class("Exception")
 			}
 		}
-		c.within(func() {
+		c.inScope(func() {
 			h.index = c.declare(k.line, k.text, caught).index
 			var o bool
 			h.run, o = c.statement(k.kids[0])
@@ -182,7 +182,7 @@ func (c *compiler) try(n *node) (exec, bool) {
 		handlers = append(handlers, h)
 	}
 	if openFinally = true; n.kids[1] != nil {
-		c.within(func() { finally, openFinally = c.statement(n.kids[1]) })
+		c.inScope(func() { finally, openFinally = c.statement(n.kids[1]) })
 	}
 	attempt := func(f *frame, run exec) (to next, thrown *Thrown) {
 		defer func() {

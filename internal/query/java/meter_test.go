@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// expensive are bodies of loops whose built-ins take long for what they return.
+// expensive holds loops over built-ins whose cost is high compared with their results.
 var expensive = map[string]string{
 	"isBlank": `String s = " ".repeat(2000000); int n = 0; while (true) { if (s.isBlank()) n++; }`,
 	"equalsIgnoreCase": `String s = "a".repeat(700000), t = "A".repeat(700000); int n = 0; while ` +
@@ -59,8 +59,8 @@ func compiled(t *testing.T, body string) *Program {
 	return p
 }
 
-// TestExpensive proves that built-ins are charged by the size of what they work on: each endless loop ends within its
-// two million steps, which take about as long whatever the steps are.
+// TestExpensive checks that built-ins are charged by the size of their operands: each endless loop ends within its two
+// million steps, which always take a similar time.
 func TestExpensive(t *testing.T) {
 	for name, body := range expensive {
 		began := time.Now()
@@ -72,8 +72,8 @@ func TestExpensive(t *testing.T) {
 	}
 }
 
-// TestEndsWithRequest proves that a call ends with the context and the deadline of its request, between two steps of
-// whichever built-in, and that what it allocates is charged to the request.
+// TestEndsWithRequest checks that a call ends with the context and the deadline of its request, between two steps of
+// any built-in. Its allocations are charged to the request.
 func TestEndsWithRequest(t *testing.T) {
 	for name, body := range expensive {
 		p := compiled(t, body)

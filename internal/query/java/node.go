@@ -2,7 +2,7 @@
 
 package java
 
-// op says what a node is.
+// op is the kind of a node.
 type op uint8
 
 const (
@@ -50,9 +50,9 @@ type node struct {
 	types []*typeName
 }
 
-// typeName is a type as it is written.
+// typeName is a type as written.
 type typeName struct {
-	name string // with its package, if that was written; "var" for one that is inferred
+	name string // including the package if written; "var" for an inferred type
 	args []*typeName
 	dims int
 	line int

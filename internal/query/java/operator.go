@@ -72,7 +72,7 @@ func (c *compiler) equality(n *node, a, b expression) expression {
 	}}
 }
 
-// identical compares references as == does: boxes of small numbers, and strings, are one where they are equal.
+// identical compares references like ==. Boxes of small numbers and strings are identical if they are equal.
 func identical(a, b any) bool {
 	x, ok := a.(box)
 	if y, both := b.(box); ok && both {
@@ -87,7 +87,7 @@ func identical(a, b any) bool {
 	return false
 }
 
-// operation compiles an operator on numbers, booleans or texts.
+// operation compiles an operator on numbers, booleans, or texts.
 func (c *compiler) operation(n *node, op string, a, b expression) expression {
 	ua, ub := a.typ.unboxed(), b.typ.unboxed()
 	isText := func(t *jtype) bool { return t.kind == kRef && t.name == "String" }
@@ -148,7 +148,7 @@ func (c *compiler) operation(n *node, op string, a, b expression) expression {
 	return e
 }
 
-// Operations on 64 bits; those on 32 are narrowed after. The least number divided by -1 wraps around.
+// The operations on 64 bits. Results of 32-bit operations are narrowed. The minimum divided by -1 wraps around.
 var integers = map[string]func(a, b int64) int64{
 	"+": func(a, b int64) int64 { return a + b }, "-": func(a, b int64) int64 { return a - b },
 	"*": func(a, b int64) int64 { return a * b },
@@ -224,7 +224,7 @@ func (c *compiler) shift(n *node, op string, a, b expression) expression {
 	return e
 }
 
-// concatenation joins two values as texts.
+// concatenation compiles the concatenation of two values as texts.
 func (c *compiler) concatenation(a, b expression) expression {
 	x, y := stringOf(a), stringOf(b)
 	return expression{typ: jString, eval: func(f *frame) value {
@@ -232,11 +232,11 @@ func (c *compiler) concatenation(a, b expression) expression {
 		if len(l)+len(r) > stringMax {
 			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
-		return f.made(l + r)
+		return f.newString(l + r)
 	}}
 }
 
-// stringOf is a value as a text.
+// stringOf compiles the conversion of a value to a text.
 func stringOf(e expression) func(f *frame) string {
 	k := e.typ.kind
 	if k == kRef {
@@ -293,7 +293,7 @@ func (c *compiler) step(n *node, op string, postfix bool) expression {
 		return bad()
 	}
 	u := target.typ.unboxed()
-	if target.place == nil || u == nil || !u.numeric() {
+	if target.target == nil || u == nil || !u.numeric() {
 		c.errorf(n.line, "Invalid argument to operation %s", op)
 		return bad()
 	}
@@ -306,7 +306,7 @@ func (c *compiler) assign(n *node) expression {
 	if target.typ == jBad || e.typ == jBad {
 		return bad()
 	}
-	if target.place == nil {
+	if target.target == nil {
 		c.errorf(n.line, "The left-hand side of an assignment must be a variable")
 		return bad()
 	}
@@ -315,17 +315,17 @@ func (c *compiler) assign(n *node) expression {
 	}
 	v := c.assigned(n.line, e, target.typ)
 	return expression{typ: target.typ, eval: func(f *frame) value {
-		place := target.place(f)
+		place := target.target(f)
 		*place = v(f)
 		return *place
 	}}
 }
 
-// update compiles x op= e, and x++, which gives the value from before.
+// update compiles x op= e and x++. If before is true, the result is the previous value.
 func (c *compiler) update(n *node, op string, target, e expression, before bool) expression {
-	// The target is evaluated once: its value is then what stands at the place.
-	held := expression{typ: target.typ, because: target.because}
-	held.eval = func(f *frame) value { return *f.held[len(f.held)-1] }
+	// The target is evaluated once. The operand is the value at this location.
+	held := expression{typ: target.typ, nullReason: target.nullReason}
+	held.eval = func(f *frame) value { return *f.targets[len(f.targets)-1] }
 	result := c.operation(n, op, held, e)
 	if result.typ == jBad {
 		return result
@@ -340,12 +340,12 @@ func (c *compiler) update(n *node, op string, target, e expression, before bool)
 		store = c.assigned(n.line, result, target.typ)
 	}
 	return expression{typ: target.typ, eval: func(f *frame) value {
-		place := target.place(f)
-		depth := len(f.held)
-		f.held = append(f.held, place)
+		place := target.target(f)
+		depth := len(f.targets)
+		f.targets = append(f.targets, place)
 		old := *place
 		v := store(f)
-		f.held = f.held[:depth]
+		f.targets = f.targets[:depth]
 		*place = v
 		if before {
 			return old

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// depthMax is how deep statements and expressions may lie in each other.
+// depthMax limits the nesting of statements and expressions.
 const depthMax = 100
 
 type parser struct {
@@ -16,7 +16,7 @@ type parser struct {
 	depth  int
 }
 
-// parse parses the body of a method. It panics with *Error, which Compile catches.
+// parse parses the body of a method. It panics with *Error, which Compile recovers.
 func parse(tokens []token) *node {
 	p := &parser{tokens: tokens}
 	body := &node{op: opBlock, line: 1}
@@ -64,7 +64,7 @@ func (p *parser) unexpected() {
 	panic(at(p.tok().line, "Syntax error on token \"%s\", delete this token", p.tok().text))
 }
 
-// enter bounds how deep the parser calls itself.
+// enter limits the recursion depth of the parser.
 func (p *parser) enter() func() {
 	if p.depth++; p.depth > depthMax {
 		panic(unsupported(p.tok().line, "A body whose parts lie more than 100 deep in each other"))
@@ -72,9 +72,9 @@ func (p *parser) enter() func() {
 	return func() { p.depth-- }
 }
 
-// refused are the words that begin what is not supported.
-var refused = map[string]string{
-	"switch": "switch", "synchronized": "synchronized", "class": "A class of one's own", "interface": "An interface",
+// unsupportedWords maps the first words of unsupported statements to their names in errors.
+var unsupportedWords = map[string]string{
+	"switch": "switch", "synchronized": "synchronized", "class": "A nested class", "interface": "An interface",
 	"enum": "An enum", "assert": "assert", "yield": "yield", "record": "A record", "super": "super", "this": "this",
 }
 
@@ -112,7 +112,7 @@ func (p *parser) statement() *node {
 	if t.kind != tIdent {
 		return p.expressionStatement()
 	}
-	if what, ok := refused[t.text]; ok && p.peek(1).text != "=" && p.peek(1).text != "." {
+	if what, ok := unsupportedWords[t.text]; ok && p.peek(1).text != "=" && p.peek(1).text != "." {
 		panic(unsupported(t.line, what))
 	}
 	switch t.text {
@@ -206,7 +206,7 @@ func (p *parser) parenthesized() *node {
 	return e
 }
 
-// loop parses what follows for.
+// loop parses the rest of a for statement.
 func (p *parser) loop(n *node) {
 	p.expect("(")
 	begin := p.pos
@@ -286,7 +286,7 @@ func (p *parser) try(n *node) {
 	}
 }
 
-// local parses a declaration of variables; nil, with nothing taken, if there is none.
+// local parses a declaration of variables. Without a declaration, it returns nil and consumes no tokens.
 func (p *parser) local() *node {
 	begin := p.pos
 	final := p.accept("final")
@@ -341,7 +341,7 @@ func (p *parser) arrayLiteral(t *typeName) *node {
 
 var primitives = []string{"boolean", "byte", "short", "char", "int", "long", "float", "double"}
 
-// typeName parses a type; nil, with nothing taken, if there is none.
+// typeName parses a type. Without a type, it returns nil and consumes no tokens.
 func (p *parser) typeName() *typeName {
 	begin := p.pos
 	t := p.tok()
@@ -371,7 +371,8 @@ func (p *parser) typeName() *typeName {
 	return n
 }
 
-// typeArguments parses <T, ..>; false if what stands there is something else. The tokens >> and >>> may end several.
+// typeArguments parses <T, ..>. It returns false if the tokens have a different form. The tokens >> and >>> may close
+// several lists.
 func (p *parser) typeArguments() ([]*typeName, bool) {
 	defer p.enter()()
 	p.pos++

@@ -4,7 +4,7 @@ package java
 
 import "slices"
 
-// levels are the binary operators by precedence, the loosest first.
+// levels holds the binary operators by increasing precedence.
 var levels = [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">=", "instanceof"},
 	{"<<", ">>", ">>>"}, {"+", "-"}, {"*", "/", "%"}}
 
@@ -36,7 +36,7 @@ func (p *parser) conditional() *node {
 	return &node{op: opConditional, line: line, kids: []*node{c, yes, p.conditional()}}
 }
 
-// chainMax is how many operators of one precedence may follow each other: they lie in each other in the tree.
+// chainMax limits the number of consecutive operators with the same precedence, because they are nested in the tree.
 const chainMax = 1000
 
 func (p *parser) binary(level int) *node {
@@ -92,7 +92,7 @@ func (p *parser) unary() *node {
 	return p.suffixes(p.primary())
 }
 
-// cast parses (type) expression; nil, with nothing taken, if the parentheses hold an expression.
+// cast parses (type) expression. If the parentheses contain an expression, it returns nil and consumes no tokens.
 func (p *parser) cast() *node {
 	begin := p.pos
 	line := p.tok().line
@@ -152,7 +152,7 @@ func (p *parser) primary() *node {
 		p.pos++
 		return p.creation(t.line)
 	default:
-		if what, ok := refused[t.text]; ok && slices.Contains(keywords, t.text) {
+		if what, ok := unsupportedWords[t.text]; ok && slices.Contains(keywords, t.text) {
 			panic(unsupported(t.line, what))
 		}
 		if slices.Contains(primitives, t.text) {

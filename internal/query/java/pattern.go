@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/pattern"
 )
 
-// regularExpression compiles a regular expression. Expressions are Go's, whose time is bounded by the length of the
-// text: what only Java's have, such as looking around and references back, is an exception.
+// regularExpression compiles a regular expression. The syntax is Go's, whose matching time is linear in the length of
+// the text. Features that only Java has, such as lookaround and backreferences, throw an exception.
 func regularExpression(f *frame, text string) *pattern.Pattern {
 	if len(text) > 1000 {
 		panic(exhausted{what: "a regular expression of more than 1000 characters"})
@@ -30,8 +30,8 @@ func regularExpression(f *frame, text string) *pattern.Pattern {
 	return p
 }
 
-// match compiles the expression of a method of String, whole if all of the text has to match, and takes the steps of a
-// match before there is one.
+// match compiles the regular expression of a String method and consumes the steps of a match. If whole is true, the
+// whole text must match.
 func match(f *frame, a []value, whole bool) (*pattern.Pattern, string) {
 	s, expression := a[0].str(), notNull(f, a[1])
 	if whole {
@@ -42,7 +42,7 @@ func match(f *frame, a []value, whole bool) (*pattern.Pattern, string) {
 	return p, s
 }
 
-// replacement makes Go's form of a replacement: $1 becomes ${1}, and what is escaped stays.
+// replacement converts a replacement to Go's syntax: $1 becomes ${1}, and escaped characters are kept.
 func replacement(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -74,7 +74,7 @@ func defPatterns() {
 		if (len(s)+1)*(len(by)+len(s)+1) > stringMax*8 {
 			panic(exhausted{what: "a string of more than 2 MiB"})
 		}
-		return f.made(p.ReplaceAllString(s, replacement(by)))
+		return f.newString(p.ReplaceAllString(s, replacement(by)))
 	})
 	def("String", "replaceFirst(String,String)String", func(f *frame, a []value) value {
 		p, s := match(f, a, false)
@@ -83,7 +83,7 @@ func defPatterns() {
 			return a[0]
 		}
 		by := p.ExpandString(nil, replacement(notNull(f, a[2])), s, at)
-		return f.made(s[:at[0]] + string(by) + s[at[1]:])
+		return f.newString(s[:at[0]] + string(by) + s[at[1]:])
 	})
 	split := func(f *frame, a []value, limit int) value {
 		p, s := match(f, a, false)
@@ -94,7 +94,7 @@ func defPatterns() {
 		parts := p.Split(s, n)
 		if len(parts) > 1 && parts[0] == "" && s != "" {
 			if at := p.FindStringIndex(s); at != nil && at[1] == 0 {
-				parts = parts[1:] // a match of nothing at the beginning makes no part
+				parts = parts[1:] // an empty match at the beginning does not create a part
 			}
 		}
 		for limit == 0 && len(parts) > 1 && parts[len(parts)-1] == "" {
@@ -120,12 +120,12 @@ func defPatterns() {
 	})
 }
 
-// formatSteps is the work of one conversion of String.format.
+// formatSteps is the number of steps of one conversion of String.format.
 const formatSteps = 32
 
 var formatSpec = regexp.MustCompile(`%([-+ 0,#(]*)(\d*)(\.\d+)?([a-zA-Z%])`)
 
-// format is String.format with the conversions d, s, f, x, X, c, b, e, n and %.
+// format implements String.format with the conversions d, s, f, x, X, c, b, e, n, and %.
 func (f *frame) format(layout string, args []any) string {
 	next := 0
 	f.text(layout)

@@ -10,18 +10,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// Signature is a function whose body is to be compiled.
+// Signature is a function to compile.
 type Signature struct {
 	ArgNames []string
 	Args     []*cqltype.Type
 	Returns  *cqltype.Type
-	// Nulls is true if the body is called with null arguments: they then have the classes of boxes, and so has the
-	// result. Otherwise numbers are primitive.
+	// Nulls reports whether the body is called with null arguments. The arguments and the result then have box classes.
+	// Otherwise numbers are primitive.
 	Nulls bool
 	Body  string
 }
 
-// Program is a compiled body. It is immutable, and safe for concurrent use.
+// Program is a compiled body. It is immutable and safe for concurrent use.
 type Program struct {
 	signature Signature
 	run       exec
@@ -30,7 +30,7 @@ type Program struct {
 	params    []*jtype
 }
 
-// errorsMax is how many things are told that are wrong with a body.
+// errorsMax limits the number of errors reported for a body.
 const errorsMax = 20
 
 // Compile compiles a body. The error is *Error.
@@ -70,7 +70,7 @@ func Compile(s Signature) (p *Program, err error) {
 	return p, nil
 }
 
-// last is the line on which a body ends.
+// last returns the last line of a body.
 func (n *node) last() int {
 	line := n.line
 	for _, k := range n.kids {
@@ -81,11 +81,11 @@ func (n *node) last() int {
 	return line
 }
 
-// Call calls the function with values of its arguments' types, nil for null, and returns one of its result's type. The
-// error is *Thrown, or that of the meter, which the call ends with; a nil meter bounds nothing.
+// Call calls the function with values of its argument types. A nil value is null. It returns a value of the result
+// type. The error is *Thrown or an error of the meter. A nil meter sets no limits.
 func (p *Program) Call(m *meter.Meter, args [][]byte) (out []byte, err error) {
 	f := &frame{program: p, locals: make([]value, p.locals), steps: stepsMax, bytes: bytesMax,
-		look: stepsMax, told: stepsMax, meter: m}
+		checkAt: stepsMax, reported: stepsMax, meter: m}
 	mark := m.Mark()
 	defer func() {
 		if m.Release(mark); err == nil {
@@ -103,7 +103,7 @@ func (p *Program) Call(m *meter.Meter, args [][]byte) (out []byte, err error) {
 			}
 			out, err = nil, &Thrown{"java.lang.Error", "the function was ended: it takes " + e.what, true}
 		default:
-			// What this package does not foresee ends the call, and nothing but the call.
+			// An unexpected panic ends only this call.
 			out, err = nil, &Thrown{"java.lang.InternalError", fmt.Sprint(e), true}
 		}
 	}()

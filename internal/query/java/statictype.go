@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// kind is how a value of a type is held: a primitive, or a reference.
+// kind is the representation of a type's values: a primitive or a reference.
 type kind uint8
 
 const (
@@ -28,11 +28,11 @@ const (
 // jtype is a static type. Types are compared by their text.
 type jtype struct {
 	kind kind
-	// name is the simple name: int, String, List; "null" for the type of null, "" for one of an expression in which an
-	// error was found.
+	// name is the simple name: int, String, List. It is "null" for the type of null, and empty for an expression with
+	// an error.
 	name string
 	args []*jtype
-	elem *jtype // of an array
+	elem *jtype // the element type of an array
 }
 
 var (
@@ -55,7 +55,7 @@ func class(name string, args ...*jtype) *jtype { return &jtype{name: name, args:
 
 func arrayOf(t *jtype) *jtype { return &jtype{name: t.name + "[]", elem: t} }
 
-// boxes are the classes of primitive values.
+// boxes maps primitive types to their box classes.
 var boxes = map[kind]string{kBoolean: "Boolean", kByte: "Byte", kShort: "Short", kChar: "Character", kInt: "Integer",
 	kLong: "Long", kFloat: "Float", kDouble: "Double"}
 
@@ -65,7 +65,7 @@ var primitiveTypes = map[string]*jtype{"boolean": jBoolean, "byte": jByte, "shor
 var unboxes = map[string]*jtype{"Boolean": jBoolean, "Byte": jByte, "Short": jShort, "Character": jChar,
 	"Integer": jInt, "Long": jLong, "Float": jFloat, "Double": jDouble}
 
-// unboxed is the primitive type of a value, nil for what is none and no box of one.
+// unboxed returns the primitive type of a primitive or a box, and nil for other types.
 func (t *jtype) unboxed() *jtype {
 	if t.kind != kRef {
 		return t
@@ -73,7 +73,7 @@ func (t *jtype) unboxed() *jtype {
 	return unboxes[t.name]
 }
 
-// boxed is the class of a primitive, the type itself for others.
+// boxed returns the box class of a primitive type, and the type itself otherwise.
 func (t *jtype) boxed() *jtype {
 	if t.kind == kRef || t.kind == kVoid {
 		return t
@@ -95,7 +95,7 @@ func (t *jtype) String() string {
 func (t *jtype) numeric() bool  { return t.kind >= kByte && t.kind <= kDouble }
 func (t *jtype) integral() bool { return t.kind >= kByte && t.kind <= kLong }
 
-// widens reports whether a primitive becomes another one without losing its size.
+// widens reports whether a primitive conversion is widening.
 func widens(from, to kind) bool {
 	switch {
 	case from == to:
@@ -108,7 +108,7 @@ func widens(from, to kind) bool {
 	return from < to && from >= kByte && to <= kDouble
 }
 
-// classes are those that bodies may name: what they extend and their package.
+// classes holds the classes that bodies may name: their superclasses and their packages.
 var classes = map[string]struct {
 	in     string
 	supers []string
@@ -155,10 +155,11 @@ var classes = map[string]struct {
 
 const driver = "org.apache.cassandra.cql3.functions.types"
 
-// others are the packages that bodies of Cassandra's may name classes of, and that are not supported here.
-var others = []string{"java.util.", "java.math.", "java.text.", "java.time.", "java.nio.", "java.net.", "java.lang."}
+// unsupportedPackages lists packages that are available to bodies in Cassandra but not supported here.
+var unsupportedPackages = []string{"java.util.", "java.math.", "java.text.", "java.time.", "java.nio.", "java.net.",
+	"java.lang."}
 
-// extends reports whether a class is another one or extends it.
+// extends reports whether a class equals or extends another class.
 func extends(name, super string) bool {
 	if name == super || super == "Object" {
 		return true
@@ -166,7 +167,7 @@ func extends(name, super string) bool {
 	return slices.ContainsFunc(classes[name].supers, func(s string) bool { return extends(s, super) })
 }
 
-// assignable reports whether a value of a type can stand where another is wanted, without being boxed or unboxed.
+// assignable reports whether a value can be assigned to a type without boxing or unboxing.
 func assignable(from, to *jtype) bool {
 	switch {
 	case from == jBad || to == jBad:
@@ -186,7 +187,7 @@ func assignable(from, to *jtype) bool {
 	return slices.EqualFunc(from.args, to.args, func(a, b *jtype) bool { return a.String() == b.String() })
 }
 
-// convertible is assignable, or after boxing or unboxing.
+// convertible reports whether a value can be assigned to a type, possibly with boxing or unboxing.
 func convertible(from, to *jtype) bool {
 	switch {
 	case assignable(from, to):
@@ -200,7 +201,7 @@ func convertible(from, to *jtype) bool {
 	return false
 }
 
-// typeOf is the Java type of a CQL type, in the form that is null or in the primitive one.
+// typeOf returns the Java type of a CQL type, in its primitive or nullable form.
 func typeOf(t *cqltype.Type, primitive bool) *jtype {
 	var p *jtype
 	switch t.Kind {

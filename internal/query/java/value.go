@@ -13,14 +13,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// value is a value at run time: n holds a primitive (a float's or double's bits as a float64), r a reference, nil for
-// null.
+// value is a value at run time. n holds a primitive, as a bit pattern for float and double. r holds a reference. A nil
+// r is null.
 type value struct {
 	n int64
 	r any
 }
 
-// What references hold. Strings are Go strings; boxes, dates, UUIDs and addresses are values that can be compared.
+// The values of references. Strings are Go strings. Boxes, dates, UUIDs, and addresses are comparable values.
 type (
 	box struct {
 		kind kind
@@ -34,7 +34,7 @@ type (
 		elems []any
 		fixed bool
 	}
-	// dict is a map, or with nil values a set, in the order of insertion.
+	// dict is a map, or a set if the values are nil, in insertion order.
 	dict struct {
 		keys, values []any
 		index        map[any]int
@@ -62,7 +62,7 @@ type (
 		head any
 		more bool
 	}
-	// context is udfContext; it makes values of the types of the function.
+	// context is udfContext. It creates values of the function's types.
 	context struct{ program *Program }
 )
 
@@ -80,10 +80,10 @@ func ofBool(b bool) value {
 
 func (v value) str() string { return v.r.(string) }
 
-// boxing makes a reference of a primitive.
+// boxing converts a primitive to a box.
 func (v value) boxing(k kind) value { return value{r: box{k, v.n}} }
 
-// convert makes a primitive of one kind of another, as Java's conversions do.
+// convert converts a primitive to a different kind by Java's rules.
 func convert(v value, from, to kind) value {
 	if from == to || to == kBoolean {
 		return v
@@ -109,7 +109,7 @@ func convert(v value, from, to kind) value {
 	return narrow(v.n, to)
 }
 
-// narrow takes the low bits of an integer.
+// narrow truncates an integer to the low bits.
 func narrow(n int64, to kind) value {
 	switch to {
 	case kByte:
@@ -136,7 +136,7 @@ func saturate(f float64, least, most int64) int64 {
 	return int64(f)
 }
 
-// units is how many UTF-16 units a string has.
+// units returns the length of a string in UTF-16 units.
 func units(s string) int {
 	n := 0
 	for _, r := range s {
@@ -145,7 +145,7 @@ func units(s string) int {
 	return n
 }
 
-// units is how many UTF-16 units a string has, for what goes through it.
+// units returns the length of a string in UTF-16 units and consumes the steps for computing it.
 func (f *frame) units(s string) int64 {
 	f.step(len(s) / 64)
 	return int64(units(s))
@@ -160,7 +160,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// slice is the part of a string between two UTF-16 units, which must be in it.
+// slice returns the part of a string between two positions in UTF-16 units, which must be valid.
 func slice(s string, begin, end int) string {
 	if isASCII(s) {
 		return s[begin:end]
@@ -168,7 +168,7 @@ func slice(s string, begin, end int) string {
 	return string(utf16.Decode(utf16.Encode([]rune(s))[begin:end]))
 }
 
-// text is what Java prints of a primitive.
+// text returns a primitive in Java's format.
 func text(v value, k kind) string {
 	switch k {
 	case kBoolean:
@@ -198,21 +198,21 @@ func javaFloat(t *cqltype.Type, f float64) string {
 	return t.Text(t.FromFloat64(f))
 }
 
-// deeper bounds how deep what goes through a value calls itself, and counts it as a step.
-func (f *frame) deeper() func() {
+// enter limits the recursion depth of functions that traverse a value, and consumes a step.
+func (f *frame) enter() func() {
 	f.step(1)
 	if f.deep++; f.deep > depthMax {
-		panic(exhausted{what: "values that lie more than 100 deep in each other"})
+		panic(exhausted{what: "values nested more than 100 levels deep"})
 	}
 	return func() { f.deep-- }
 }
 
-// string is what toString of a reference returns, "null" for null.
+// string returns the result of toString of a reference, and "null" for null.
 func (f *frame) string(r any) string {
 	if s, ok := r.(string); ok {
 		return s
 	}
-	defer f.deeper()()
+	defer f.enter()()
 	var s string
 	switch r := r.(type) {
 	case nil:
@@ -281,8 +281,9 @@ func (f *frame) join(elems []any, open, end string) string {
 
 func itoa(n int) string { return big.NewInt(int64(n)).String() }
 
-// keyOf is what two references have in common exactly if they are equal.
-func (f *frame) keyOf(r any) any {
+// equalityKey returns a comparable key. The keys of two references are the same if and only if the references are
+// equal.
+func (f *frame) equalityKey(r any) any {
 	switch r := r.(type) {
 	case nil, string, box, date, localDate, uuidValue, inet:
 		return r
@@ -296,7 +297,7 @@ func (f *frame) keyOf(r any) any {
 		return [2]string{"Duration", r.String()}
 	case *list:
 		return [2]string{"List", f.keys(r.elems)}
-	case *dict: // equal whatever their order
+	case *dict: // equality does not depend on the order
 		parts := make([]any, len(r.keys))
 		for i, k := range r.keys {
 			parts[i] = f.string(k)
@@ -330,11 +331,11 @@ func (f *frame) keys(elems []any) string {
 	return b.String()
 }
 
-// same reports whether two references are equal by equals.
-func (f *frame) same(a, b any) bool {
+// equal reports whether two references are equal by equals.
+func (f *frame) equal(a, b any) bool {
 	f.step(1)
 	if s, ok := a.(string); ok {
 		f.step(len(s) / 64)
 	}
-	return f.keyOf(a) == f.keyOf(b)
+	return f.equalityKey(a) == f.equalityKey(b)
 }

@@ -13,7 +13,7 @@ func dayBytes(days int64) []byte {
 	return b
 }
 
-// fromWire is the Java value of a wire value, which is valid; an empty number is null.
+// fromWire converts a valid wire value to a Java value. An empty number becomes null.
 func (f *frame) fromWire(t *cqltype.Type, wire []byte) any {
 	if wire == nil {
 		return nil
@@ -102,12 +102,13 @@ func numberBox(k kind, ok bool, n int64) any {
 	return box{k, n}
 }
 
-// toWire is the wire value of a Java value. It throws where that is of another class than the type's.
+// toWire converts a Java value to a wire value. It throws an exception if the value has a different class than the
+// type.
 func (p *Program) toWire(f *frame, t *cqltype.Type, r any) []byte {
 	if r == nil {
 		return nil
 	}
-	defer f.deeper()()
+	defer f.enter()()
 	wire := p.encode(f, t, r)
 	if wire == nil {
 		throw("ClassCastException", "class %s cannot be cast to class %s", fullName(classOf(r)),
@@ -117,7 +118,7 @@ func (p *Program) toWire(f *frame, t *cqltype.Type, r any) []byte {
 	return wire
 }
 
-// encode is toWire; nil for a value of another class.
+// encode is toWire, except that it returns nil for a value of a different class.
 func (p *Program) encode(f *frame, t *cqltype.Type, r any) []byte {
 	if b, ok := r.(box); ok {
 		if kind := typeOf(t, true); kind == nil || kind.kind != b.kind {

@@ -9,13 +9,13 @@ type Statement interface {
 	statement()
 }
 
-// Ident is an identifier. Name is what it means: folded to lower case unless it was quoted, without quotes.
+// Ident is an identifier. Name is its normalized form: without quotes, and in lower case unless it was quoted.
 type Ident struct {
 	Name   string
 	Quoted bool
 }
 
-// QualifiedName is a name with an optional keyspace (Keyspace.Name is empty when it was not given).
+// QualifiedName is a name with an optional keyspace. Keyspace.Name is empty if the keyspace is not given.
 type QualifiedName struct {
 	Keyspace Ident
 	Name     Ident
@@ -24,20 +24,20 @@ type QualifiedName struct {
 // HasKeyspace reports whether the name was written with a keyspace.
 func (q QualifiedName) HasKeyspace() bool { return q.Keyspace.Name != "" }
 
-// BindMarker describes one bind marker of a statement, in the order of appearance.
+// BindMarker describes one bind marker of a statement, in order of appearance.
 type BindMarker struct {
-	// Name is the name of a `:name` marker, empty for `?`. A name that occurs twice makes two markers.
+	// Name is the name of a `:name` marker, or empty for `?`. Each occurrence of a name is a separate marker.
 	Name string
 }
 
-// TypeKind tells how a type was written.
+// TypeKind is the syntactic form of a type.
 type TypeKind uint8
 
-// The ways to write a type.
+// The forms of a type.
 const (
 	// NativeType is a native type by its CQL name in lower case (int, text, varchar..).
 	NativeType TypeKind = iota + 1
-	// ListType, SetType and MapType are the collections; Params holds one or two types.
+	// ListType, SetType, and MapType are the collections. Params holds one or two types.
 	ListType
 	SetType
 	MapType
@@ -45,7 +45,7 @@ const (
 	TupleType
 	// VectorType is vector<Params[0], Dimension> of Cassandra 5.0.
 	VectorType
-	// UserType is a user-defined type (or an unknown word) by User.
+	// UserType is a user-defined type (or an unknown word), given by User.
 	UserType
 	// CustomType is a Java class name given as a string, in Name.
 	CustomType
@@ -54,7 +54,7 @@ const (
 // TypeName is a type as written. It is not resolved: a UserType may not exist.
 type TypeName struct {
 	Kind TypeKind
-	// Frozen is true if this very type was wrapped in frozen<>. Nested types of a frozen one do not inherit it here.
+	// Frozen reports whether this type is written inside frozen<>. Nested types of a frozen type do not inherit it.
 	Frozen    bool
 	Name      string
 	User      QualifiedName
@@ -62,13 +62,13 @@ type TypeName struct {
 	Dimension int
 }
 
-// Term is an expression: a value in a WHERE, VALUES or SET clause, or a selector in a SELECT clause (which admits more:
-// columns, fields, elements, casts).
+// Term is an expression: a value in a WHERE, VALUES, or SET clause, or a selector in a SELECT clause. A SELECT clause
+// also permits columns, fields, elements, and casts.
 type Term interface {
 	term()
 }
 
-// ConstantKind is the lexical family of a constant, as in Cassandra's messages.
+// ConstantKind is the lexical kind of a constant, as in Cassandra's messages.
 type ConstantKind uint8
 
 // The kinds of constants.
@@ -96,49 +96,48 @@ func (k ConstantKind) String() string {
 }
 
 type (
-	// Constant is a literal. Text is the contents of a string without quotes and escapes, or the literal as written
-	// (hex with its 0x, a negative number with its sign); booleans are in lower case, NaN and Infinity in that
-	// spelling.
+	// Constant is a literal. Text is the content of a string without quotes and escapes, or the literal as written: hex
+	// with its 0x, a negative number with its sign. Booleans are in lower case. NaN and Infinity have this spelling.
 	Constant struct {
 		Kind ConstantKind
 		Text string
 	}
-	// Null is the word null.
+	// Null is the keyword null.
 	Null struct{}
-	// Marker is a bind marker; Index counts from 0 in order of appearance, Name is empty for `?`.
+	// Marker is a bind marker. Index is its number in order of appearance, starting at 0. Name is empty for `?`.
 	Marker struct {
 		Index int
 		Name  string
 	}
-	// FunctionCall calls a function, token() included. count(*) is CountRows.
+	// FunctionCall is a call of a function, including token(). count(*) is CountRows.
 	FunctionCall struct {
 		Name QualifiedName
 		Args []Term
 	}
-	// TypeHint is (type)term: it tells the type and converts nothing.
+	// TypeHint is (type)term. It specifies the type and does not convert the value.
 	TypeHint struct {
 		Type *TypeName
 		Term Term
 	}
-	// Arithmetic is Left Op Right with Op one of + - * / %.
+	// Arithmetic is Left Op Right, in which Op is one of + - * / %.
 	Arithmetic struct {
 		Op    byte
 		Left  Term
 		Right Term
 	}
-	// Negate is unary minus before anything but a number (a negative number is a Constant).
+	// Negate is unary minus before a term that is not a number. A negative number is a Constant.
 	Negate struct{ Term Term }
 	// ListLiteral is [a, b].
 	ListLiteral struct{ Elems []Term }
-	// SetLiteral is {a, b}. The text {} is a SetLiteral without elements, whatever type it will get.
+	// SetLiteral is {a, b}. The text {} is a SetLiteral without elements, independent of its type.
 	SetLiteral struct{ Elems []Term }
 	// MapLiteral is {k: v}. In a SELECT clause a user-defined type literal is written the same way and is a MapLiteral
 	// whose keys are *Column.
 	MapLiteral struct{ Entries []MapEntry }
 	// UDTLiteral is {field: value} outside a SELECT clause.
 	UDTLiteral struct{ Fields []FieldValue }
-	// TupleLiteral is (a, b). Outside a SELECT clause (a) is a tuple of one, or a in parentheses
-	// where no tuple is wanted.
+	// TupleLiteral is (a, b). Outside a SELECT clause, (a) is a tuple with one element, or a parenthesized term if no
+	// tuple is expected.
 	TupleLiteral struct{ Elems []Term }
 )
 
@@ -151,15 +150,16 @@ type FieldValue struct {
 	Value Term
 }
 
-// The terms that occur in a SELECT clause only.
+// The terms that occur only in a SELECT clause.
 type (
-	// Column is a column by its name.
+	// Column is a column, given by its name.
 	Column struct{ Name Ident }
-	// Paren is a parenthesised selector; it groups and means nothing else.
+	// Paren is a parenthesized selector. It has no other meaning.
 	Paren struct{ Term Term }
 	// CountRows is count(*).
 	CountRows struct{}
-	// CellMeta is writetime(x), maxwritetime(x) or ttl(x); Arg is a Column or an element, slice or field of one.
+	// CellMeta is writetime(x), maxwritetime(x), or ttl(x). Arg is a Column, or an element, slice, or field of a
+	// column.
 	CellMeta struct {
 		Kind CellMetaKind
 		Arg  Term
@@ -176,11 +176,11 @@ type (
 	}
 	// Element is term[key].
 	Element struct{ Term, Key Term }
-	// Slice is term[from..to]; an open end is nil, not both are.
+	// Slice is term[from..to]. An open end is nil. At least one end is set.
 	Slice struct{ Term, From, To Term }
 )
 
-// CellMetaKind says what a CellMeta asks for.
+// CellMetaKind is the function of a CellMeta.
 type CellMetaKind uint8
 
 // The kinds of CellMeta.
@@ -268,15 +268,15 @@ type Relation struct {
 	Op  Operator
 	// Value is the right side. It is nil for IsNotNull and for IN with a list.
 	Value Term
-	// Values is the list of IN (..), perhaps empty; nil when IN takes a single marker (then Value is a *Marker). In a
-	// MultiColumn relation all are *TupleLiteral or all are *Marker.
+	// Values is the list of IN (..), possibly empty. It is nil if IN has a single marker, in which case Value is a
+	// *Marker. In a MultiColumn relation, all values are *TupleLiteral or all are *Marker.
 	Values []Term
 }
 
 // Condition is one condition of an IF clause; conditions are joined by AND.
 type Condition struct {
 	Column Ident
-	// Key is the element of `c[key] op value`, else nil; Field the name of `c.field op value`, else empty.
+	// Key is the element of `c[key] op value`, or nil. Field is the name in `c.field op value`, or empty.
 	Key   Term
 	Field Ident
 	Op    Operator
@@ -285,15 +285,15 @@ type Condition struct {
 	Values []Term
 }
 
-// Using holds the USING clause of a modification; a part not given is nil. A value is an integer *Constant or a
-// *Marker. Where a part is given twice, the last counts, as in Cassandra; but a marker may not be overridden.
+// Using holds the USING clause of a modification. A missing part is nil. A value is an integer *Constant or a *Marker.
+// As in Cassandra, the last value counts if a part is given more than once, but a marker must not be overridden.
 type Using struct {
 	Timestamp Term
 	TTL       Term
-	// Timeout bounds the request: a *Constant or a *Marker. It is an extension of ScyllaDB.
+	// Timeout limits the duration of the request: a *Constant or a *Marker. It is an extension of ScyllaDB.
 	Timeout Term
-	// TTLFirst tells that TTL was written before TIMESTAMP, and TimeoutAfter how many parts were written before
-	// TIMEOUT. They only keep the order of markers.
+	// TTLFirst reports whether TTL was written before TIMESTAMP. TimeoutAfter is the number of parts written before
+	// TIMEOUT. They preserve the order of markers.
 	TTLFirst     bool
 	TimeoutAfter int
 }

@@ -4,8 +4,8 @@ package parser
 
 import "github.com/ilion-db/ilion/internal/model/access"
 
-// CreateRole is CREATE ROLE, and CREATE USER (User is true: then the name was not a quoted identifier and the role can
-// log in unless Options say otherwise).
+// CreateRole is CREATE ROLE, or CREATE USER if User is true. With CREATE USER, the name must not be a quoted
+// identifier, and the role can log in unless Options states otherwise.
 type CreateRole struct {
 	User        bool
 	IfNotExists bool
@@ -28,37 +28,37 @@ type DropRole struct {
 	Role     Ident
 }
 
-// RoleOptions is what a role is given; a part not given is nil.
+// RoleOptions holds the options of a role. A missing option is nil.
 type RoleOptions struct {
 	Password       *string
 	HashedPassword *string
 	Superuser      *bool
 	Login          *bool
-	// Options is OPTIONS = {..}; nil if not given.
+	// Options is OPTIONS = {..}, or nil if it is missing.
 	Options *[]PropertyEntry
-	// Datacenters is ACCESS TO DATACENTERS {..}; AllDatacenters is ACCESS TO ALL DATACENTERS.
+	// Datacenters is ACCESS TO DATACENTERS {..}. AllDatacenters is ACCESS TO ALL DATACENTERS.
 	Datacenters    []string
 	AllDatacenters bool
-	// CIDRs is ACCESS FROM CIDRS {..}; AllCIDRs is ACCESS FROM ALL CIDRS (Cassandra 5.0).
+	// CIDRs is ACCESS FROM CIDRS {..}. AllCIDRs is ACCESS FROM ALL CIDRS (Cassandra 5.0).
 	CIDRs    []string
 	AllCIDRs bool
 }
 
-// Resource is what a permission is about, as it was written.
+// Resource is the resource of a permission, as written.
 type Resource struct {
-	// Kind says which of the others are given: the name of a role is in Name.Name, that of an MBean in MBean.
+	// Kind determines which other fields are set. The name of a role is in Name.Name, the name of an MBean in MBean.
 	Kind access.Kind
 	Name QualifiedName
 	Args []*TypeName
-	// MBean is the name of an MBean; MBeans says that it was written as a pattern.
+	// MBean is the name of an MBean. MBeans reports whether it was written as a pattern.
 	MBean  string
 	MBeans bool
-	// Procedure is that of a container, which Name is; its kind is that of functions.
+	// Procedure is a procedure of the container in Name. Its kind is the kind of functions.
 	Procedure Ident
 }
 
-// GrantPermissions is GRANT permissions ON resource TO role, REVOKE permissions ON resource FROM role if Revoke is
-// true. Permissions holds those that apply to the resource; All tells that ALL was written.
+// GrantPermissions is GRANT permissions ON resource TO role, or REVOKE permissions ON resource FROM role if Revoke is
+// true. Permissions holds the permissions that apply to the resource. All reports whether ALL was written.
 type GrantPermissions struct {
 	Revoke      bool
 	All         bool
@@ -67,15 +67,15 @@ type GrantPermissions struct {
 	Role        Ident
 }
 
-// GrantRole is GRANT role TO grantee, REVOKE role FROM grantee if Revoke is true.
+// GrantRole is GRANT role TO grantee, or REVOKE role FROM grantee if Revoke is true.
 type GrantRole struct {
 	Revoke  bool
 	Role    Ident
 	Grantee Ident
 }
 
-// ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE]. Resource is nil and Role empty if not
-// given.
+// ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE]. Resource is nil and Role is empty if they
+// are missing.
 type ListPermissions struct {
 	All         bool
 	Permissions access.Permissions

@@ -2,17 +2,18 @@
 
 package parser
 
-// Property is one `name = value` of a WITH clause. A name occurs once.
+// Property is one `name = value` of a WITH clause. Names are unique within a clause.
 type Property struct {
 	Name Ident
-	// IsMap tells whether the value is a map: then Map holds it, in the order written; else Value. A Value of kind
-	// StringConstant may also have been written as a bare unreserved keyword.
+	// IsMap reports whether the value is a map. Map then holds its entries in the order written. Otherwise Value holds
+	// the value. A Value of kind StringConstant may also have been written as an unquoted, unreserved keyword.
 	IsMap bool
 	Value Constant
 	Map   []PropertyEntry
 }
 
-// PropertyEntry is one entry of a map property; both are the texts of constants, without quotes. Keys are unique.
+// PropertyEntry is one entry of a map property. Key and Value are the texts of constants without quotes. Keys are
+// unique.
 type PropertyEntry struct{ Key, Value string }
 
 // CreateKeyspace is CREATE KEYSPACE.
@@ -35,12 +36,12 @@ type DropKeyspace struct {
 	Name     Ident
 }
 
-// CreateTable is CREATE TABLE. Neither the number of primary keys nor the uniqueness of names has been checked.
+// CreateTable is CREATE TABLE. The number of primary keys and the uniqueness of names have not been checked.
 type CreateTable struct {
 	IfNotExists bool
 	Name        QualifiedName
 	Columns     []ColumnDef
-	// PrimaryKeys holds the PRIMARY KEY (..) clauses, in order; inline ones are marked at their columns.
+	// PrimaryKeys holds the PRIMARY KEY (..) clauses in order. Inline primary keys are marked in their columns.
 	PrimaryKeys []PrimaryKey
 	Options     TableOptions
 }
@@ -51,7 +52,7 @@ type ColumnDef struct {
 	Type       *TypeName
 	Static     bool
 	PrimaryKey bool
-	// Mask is the data mask of Cassandra 5.0, nil if there is none.
+	// Mask is the data mask of Cassandra 5.0, or nil.
 	Mask *Mask
 }
 
@@ -80,12 +81,12 @@ type ClusteringOrder struct {
 	Descending bool
 }
 
-// AlterTableKind says what an ALTER TABLE does.
+// AlterTableKind is the kind of an ALTER TABLE.
 type AlterTableKind uint8
 
 // The kinds of ALTER TABLE.
 const (
-	// AlterColumnType is ALTER c TYPE t, which Cassandra parses and refuses.
+	// AlterColumnType is ALTER c TYPE t, which Cassandra parses and rejects.
 	AlterColumnType AlterTableKind = iota + 1
 	AddColumns
 	DropColumns
@@ -97,27 +98,27 @@ const (
 	UnmaskColumn
 )
 
-// AlterTable is ALTER TABLE; which fields count is said by Kind.
+// AlterTable is ALTER TABLE. Kind determines which fields are set.
 type AlterTable struct {
 	IfExists bool
 	Name     QualifiedName
 	Kind     AlterTableKind
-	// IfColumn is ADD IF NOT EXISTS, DROP IF EXISTS, RENAME IF EXISTS or ALTER IF EXISTS of Cassandra 4.1.
+	// IfColumn is ADD IF NOT EXISTS, DROP IF EXISTS, RENAME IF EXISTS, or ALTER IF EXISTS of Cassandra 4.1.
 	IfColumn bool
-	// Column is set by AlterColumnType (with Type), MaskColumn (with Mask) and UnmaskColumn.
+	// Column is set by AlterColumnType (with Type), MaskColumn (with Mask), and UnmaskColumn.
 	Column Ident
 	Type   *TypeName
 	Mask   *Mask
-	// Added is set by AddColumns, Dropped by DropColumns.
+	// Added is set by AddColumns, and Dropped by DropColumns.
 	Added   []ColumnDef
 	Dropped []Ident
-	// DropTimestamp is DROP .. USING TIMESTAMP in microseconds, an integer *Constant, or nil.
+	// DropTimestamp is the value of DROP .. USING TIMESTAMP in microseconds, an integer *Constant, or nil.
 	DropTimestamp Term
 	Renames       []Rename
 	Properties    []Property
 }
 
-// Rename renames a column or a field.
+// Rename is a new name for a column or a field.
 type Rename struct{ From, To Ident }
 
 // DropTable is DROP TABLE.
@@ -139,23 +140,23 @@ type FieldDef struct {
 	Type *TypeName
 }
 
-// AlterTypeKind says what an ALTER TYPE does.
+// AlterTypeKind is the kind of an ALTER TYPE.
 type AlterTypeKind uint8
 
 // The kinds of ALTER TYPE.
 const (
 	AddField AlterTypeKind = iota + 1
 	RenameFields
-	// AlterFieldType is ALTER f TYPE t, which Cassandra parses and refuses.
+	// AlterFieldType is ALTER f TYPE t, which Cassandra parses and rejects.
 	AlterFieldType
 )
 
-// AlterType is ALTER TYPE; Field is set by AddField and AlterFieldType, Renames by RenameFields.
+// AlterType is ALTER TYPE. Field is set by AddField and AlterFieldType, and Renames by RenameFields.
 type AlterType struct {
 	IfExists bool
 	Name     QualifiedName
 	Kind     AlterTypeKind
-	// IfField is ADD IF NOT EXISTS, RENAME IF EXISTS or ALTER IF EXISTS of Cassandra 4.1.
+	// IfField is ADD IF NOT EXISTS, RENAME IF EXISTS, or ALTER IF EXISTS of Cassandra 4.1.
 	IfField bool
 	Field   FieldDef
 	Renames []Rename
@@ -167,7 +168,7 @@ type DropType struct {
 	Name     QualifiedName
 }
 
-// IndexTargetKind is what of a column an index covers.
+// IndexTargetKind is the part of a column that an index covers.
 type IndexTargetKind uint8
 
 // The kinds of index targets.
@@ -189,7 +190,7 @@ type IndexTarget struct {
 type CreateIndex struct {
 	Custom      bool
 	IfNotExists bool
-	// Name is empty if none was given; a keyspace before it is accepted as in Cassandra.
+	// Name is empty if it is missing. As in Cassandra, a keyspace before the name is accepted.
 	Name       QualifiedName
 	Table      QualifiedName
 	Targets    []IndexTarget
@@ -241,7 +242,7 @@ type CreateFunction struct {
 	Body              string
 }
 
-// DropFunction is DROP FUNCTION; HasArgs tells `f()` from `f`.
+// DropFunction is DROP FUNCTION. HasArgs distinguishes `f()` from `f`.
 type DropFunction struct {
 	IfExists bool
 	Name     QualifiedName
@@ -249,7 +250,7 @@ type DropFunction struct {
 	Args     []*TypeName
 }
 
-// CreateAggregate is CREATE AGGREGATE. FinalFunc is empty and InitCond nil if they were not given.
+// CreateAggregate is CREATE AGGREGATE. FinalFunc is empty and InitCond is nil if they are missing.
 type CreateAggregate struct {
 	OrReplace   bool
 	IfNotExists bool
@@ -261,7 +262,7 @@ type CreateAggregate struct {
 	InitCond    Term
 }
 
-// DropAggregate is DROP AGGREGATE; HasArgs tells `a()` from `a`.
+// DropAggregate is DROP AGGREGATE. HasArgs distinguishes `a()` from `a`.
 type DropAggregate struct {
 	IfExists bool
 	Name     QualifiedName

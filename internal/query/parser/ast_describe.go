@@ -2,7 +2,7 @@
 
 package parser
 
-// DescribeKind says what a DESCRIBE is about.
+// DescribeKind is the kind of a DESCRIBE.
 type DescribeKind uint8
 
 // The kinds of DESCRIBE.
@@ -11,7 +11,7 @@ const (
 	// DescribeSchema is DESCRIBE SCHEMA, with Full for DESCRIBE FULL SCHEMA.
 	DescribeSchema
 	DescribeKeyspaces
-	// DescribeKeyspace is DESCRIBE [ONLY] KEYSPACE [name]; without a name it is the session's keyspace.
+	// DescribeKeyspace is DESCRIBE [ONLY] KEYSPACE [name]. Without a name it describes the session's keyspace.
 	DescribeKeyspace
 	DescribeTables
 	DescribeTable
@@ -23,12 +23,12 @@ const (
 	DescribeFunction
 	DescribeAggregates
 	DescribeAggregate
-	// DescribeGeneric is DESCRIBE name or DESCRIBE keyspace.name: a keyspace, table, view or index of that name, in
+	// DescribeGeneric is DESCRIBE name or DESCRIBE keyspace.name: a keyspace, table, view, or index with this name, in
 	// this order.
 	DescribeGeneric
 )
 
-// Describe is DESCRIBE (DESC). Name is empty where the kind has none; a keyspace to describe is in Name.Name.
+// Describe is DESCRIBE (DESC). Name is empty if the kind has no name. The name of a keyspace is in Name.Name.
 type Describe struct {
 	Kind      DescribeKind
 	Full      bool // of DescribeSchema

@@ -2,15 +2,15 @@
 
 package parser
 
-// Insert is INSERT INTO .. VALUES, or INSERT INTO .. JSON if JSON is not nil. The number of columns and values may
-// differ; that is for the planner to refuse.
+// Insert is INSERT INTO .. VALUES, or INSERT INTO .. JSON if JSON is not nil. The numbers of columns and values may
+// differ; the planner checks them.
 type Insert struct {
 	Table   QualifiedName
 	Columns []Ident
 	Values  []Term
 	// JSON is the string *Constant or *Marker of INSERT .. JSON.
 	JSON Term
-	// DefaultUnset is DEFAULT UNSET: columns missing in the JSON stay as they are (else they become null).
+	// DefaultUnset is DEFAULT UNSET: columns missing in the JSON remain unchanged. Otherwise they become null.
 	DefaultUnset bool
 	IfNotExists  bool
 	Using        Using
@@ -56,7 +56,7 @@ type Assignment struct {
 
 // Delete is DELETE.
 type Delete struct {
-	// Targets is empty when whole rows, ranges or partitions are deleted.
+	// Targets is empty if rows, ranges, or partitions are deleted.
 	Targets []DeleteTarget
 	Table   QualifiedName
 	// Using has no TTL.
@@ -66,7 +66,7 @@ type Delete struct {
 	Conditions []Condition
 }
 
-// DeleteTarget is a column, an element c[Key] or a field c.Field to delete.
+// DeleteTarget is a column, an element c[Key], or a field c.Field to delete.
 type DeleteTarget struct {
 	Column Ident
 	Key    Term
@@ -76,14 +76,14 @@ type DeleteTarget struct {
 // BatchKind is the kind of a batch.
 type BatchKind uint8
 
-// The kinds of batches; their values are those of the wire protocol.
+// The kinds of batches. Their values are the numbers in the protocol.
 const (
 	Logged BatchKind = iota
 	Unlogged
 	Counter
 )
 
-// Batch is BEGIN BATCH .. APPLY BATCH; its statements are *Insert, *Update and *Delete.
+// Batch is BEGIN BATCH .. APPLY BATCH. Its statements are *Insert, *Update, and *Delete.
 type Batch struct {
 	Kind       BatchKind
 	Using      Using

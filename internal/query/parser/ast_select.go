@@ -13,22 +13,22 @@ type Select struct {
 	// GroupBy holds *Column terms, or functions of columns and constants (Cassandra 4.1).
 	GroupBy []Term
 	OrderBy []Ordering
-	// PerPartitionLimit and Limit are nil, an integer *Constant or a *Marker.
+	// PerPartitionLimit and Limit are nil, an integer *Constant, or a *Marker.
 	PerPartitionLimit Term
 	Limit             Term
 	AllowFiltering    bool
-	// Timeout is that of USING TIMEOUT, as in Using.
+	// Timeout is the value of USING TIMEOUT, as in Using.
 	Timeout Term
 }
 
 // Selector is one result column of a SELECT.
 type Selector struct {
 	Term Term
-	// Alias is empty (Name) if there is none.
+	// Alias.Name is empty if there is no alias.
 	Alias Ident
 }
 
-// Ordering is one part of ORDER BY. ANN is the vector of `c ANN OF vector` (Cassandra 5.0), else nil.
+// Ordering is one part of ORDER BY. ANN is the vector of `c ANN OF vector` (Cassandra 5.0), or nil.
 type Ordering struct {
 	Column     Ident
 	Descending bool

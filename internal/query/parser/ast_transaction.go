@@ -2,11 +2,13 @@
 
 package parser
 
-// Transaction is BEGIN TRANSACTION .. COMMIT TRANSACTION, as in Cassandra's CEP-15. Its words are no keywords: they are
-// names everywhere else. Inside, a name.column in a term is a *Field of a *Column: a reference to what a LET has read.
+// Transaction is BEGIN TRANSACTION .. COMMIT TRANSACTION, as in Cassandra's CEP-15. Its words are not keywords, so they
+// are valid names elsewhere. In a transaction, name.column in a term is a *Field of a *Column: a reference to a row
+// read by a LET.
 type Transaction struct {
 	Lets []Let
-	// Select is the SELECT of a table and Returns the SELECT of references, which has no FROM: at most one of them.
+	// Select is the SELECT of a table. Returns is the SELECT of references, which has no FROM. At most one of them is
+	// set.
 	Select  *Select
 	Returns []Selector
 	Steps   []Step
@@ -18,15 +20,15 @@ type Let struct {
 	Select *Select
 }
 
-// Step is IF conditions THEN statements END IF, or, without conditions, statements that are carried out in any case.
-// Statements are *Insert, *Update and *Delete, at least one.
+// Step is IF conditions THEN statements END IF, or statements without conditions, which are always executed. Statements
+// holds at least one *Insert, *Update, or *Delete.
 type Step struct {
 	Conditions []Comparison
 	Statements []Statement
 }
 
-// Comparison is one condition of a Step; they are joined by AND. Right is nil for IsNull and IsNotNull, where Left may
-// also be a *Column: the row of a LET as a whole.
+// Comparison is one condition of a Step. Conditions are joined by AND. Right is nil for IsNull and IsNotNull. Left may
+// then be a *Column, which refers to the whole row of a LET.
 type Comparison struct {
 	Left  Term
 	Op    Operator
@@ -35,7 +37,7 @@ type Comparison struct {
 
 func (*Transaction) statement() {}
 
-// Tables reports whether a condition holds for the names of all tables.
+// Tables reports whether holds returns true for the names of all tables.
 func (s *Transaction) Tables(holds func(QualifiedName) bool) bool {
 	for _, l := range s.Lets {
 		if l.Select == nil || !holds(l.Select.Table) {
@@ -55,7 +57,7 @@ func (s *Transaction) Tables(holds func(QualifiedName) bool) bool {
 	return true
 }
 
-// ModifiedTable is the table of an *Insert, *Update or *Delete.
+// ModifiedTable returns the table of an *Insert, *Update, or *Delete.
 func ModifiedTable(s Statement) QualifiedName {
 	switch s := s.(type) {
 	case *Insert:

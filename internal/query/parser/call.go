@@ -2,13 +2,14 @@
 
 package parser
 
-// Call is CALL [[keyspace.]container.]procedure(term, ..) [WITH LOG], but that a name with one dot is of a keyspace:
-// it runs a stored procedure of a container. It is not of Cassandra's CQL. CALL and LOG are no keywords.
+// Call is CALL [[keyspace.]container.]procedure(term, ..) [WITH LOG], which runs a stored procedure of a container. In
+// a name with one dot, the first part is the keyspace. CALL is not part of Cassandra's CQL. CALL and LOG are not
+// keywords.
 type Call struct {
-	// Keyspace and Container are empty where they were not given.
+	// Keyspace and Container are empty if they are missing.
 	Keyspace, Container, Procedure Ident
 	Args                           []Term
-	// Log asks for what the procedure logs.
+	// Log requests the procedure's log output.
 	Log bool
 }
 

@@ -18,10 +18,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// recordings is where exchanges recorded from Cassandra 4.0 lie, next to the repository, if they are there.
+// recordings is the folder of exchanges recorded from Cassandra 4.0, next to the repository. It may be missing.
 const recordings = "../../../../shared/conformance"
 
-// laterGrammar holds what Cassandra 4.0 refused as a syntax error and a later version, or Ilion, parses.
+// laterGrammar holds statements that Cassandra 4.0 rejects as syntax errors and a later version, or Ilion, parses.
 var laterGrammar = map[string]bool{
 	"ALTER KEYSPACE IF EXISTS nosuch WITH durable_writes = false": true,
 	"ALTER TABLE IF EXISTS nosuch ADD v int":                      true,
@@ -31,13 +31,14 @@ var laterGrammar = map[string]bool{
 	"UPDATE t SET s = {1} WHERE k = 1 IF s CONTAINS 1":            true,
 }
 
-// semantic are the beginnings of refusals that carry the code of a syntax error but need more than the grammar: they
-// are the planner's.
+// semantic holds the prefixes of errors that have the code of a syntax error but require more than the grammar. They
+// are left to the planner.
 var semantic = []string{
 	"Invalid value for property", "Unknown property", "Invalid integer value", "Error setting type",
 }
 
-// recordedText is a string of a recording: plain, or made of parts of which some are [text, times to repeat it].
+// recordedText is a string of a recording: plain, or composed of parts, some of which are [text, number of
+// repetitions].
 type recordedText string
 
 func (s *recordedText) UnmarshalJSON(data []byte) error {
@@ -76,8 +77,8 @@ type recordedStep struct {
 	Compare string
 }
 
-// TestRecordings parses every statement that was sent to a Cassandra 4.0: it must be a syntax error exactly where it
-// was one there, with the same text where that is comparable, and print back to an equal tree.
+// TestRecordings parses every statement that was sent to Cassandra 4.0. It must be a syntax error exactly if it was one
+// in Cassandra, with the same text if the text is comparable, and print to text that parses to an equal tree.
 func TestRecordings(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(recordings, "*.jsonl"))
 	if len(files) == 0 {

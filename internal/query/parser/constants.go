@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// constant is a constant, a comment or a quoted name in a statement. Constants are texts, UUIDs, numbers, blobs,
-// durations and truth values. A text or a comment without an end extends to the end of the statement. Comments and
-// names are matched so that a quote within them does not begin a text.
+// constant matches a constant, a comment, or a quoted name in a statement. Constants are texts, UUIDs, numbers, blobs,
+// durations, and booleans. An unterminated text or comment extends to the end of the statement. Comments and names are
+// matched so that a quote within them does not start a text.
 var constant = regexp.MustCompile(`(?s)'(?:[^']|'')*'?|\$\$.*?(?:\$\$|$)|` +
 	`\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b|\bP[0-9T][0-9a-zA-Z:.-]*|\b[0-9][0-9a-zA-Z.]*|` +
 	`\b(?i:true|false|nan|infinity)\b|` + comment + `|"(?:[^"]|"")*"?`)
 
 const comment = `/\*.*?(?:\*/|$)|(?:--|//)[^\n]*`
 
-// WithoutConstants replaces every constant of a text with a question mark, and every comment with a space. The text
-// need not be a statement, nor complete.
+// WithoutConstants replaces every constant in a text by a question mark, and every comment by a space. The text may be
+// an invalid or incomplete statement.
 func WithoutConstants(s string) string {
 	return constant.ReplaceAllStringFunc(s, func(found string) string {
 		switch {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parser turns CQL text (version 3.4.7: the grammars of Cassandra 4.0 to 5.0) into a syntax tree and a syntax
-// tree back into text.
+// Package parser converts CQL text (version 3.4.7, the grammars of Cassandra 4.0 to 5.0) into a syntax tree, and a
+// syntax tree into text.
 //
-// Guarantees: (PS1) no input makes it panic, recurse without bound or build a tree deeper than the stack stands: text
-// length, nesting and the number of bind markers are bounded; (PS2) what it prints parses back to an equal tree; (PS3)
-// every refusal is a *dberr.Syntax (or *dberr.Invalid where a bound is hit) in the shape of Cassandra's own messages.
+// Guarantees:
 //
-// It refuses to know the schema: names are not resolved, types are names with parameters, constants are text with a
-// kind, values are not checked against columns. Syntax of newer versions that the database does not implement (masked
-// columns, vectors, ANN ordering) is recognised, so that the planner can refuse it by name.
+//   - (PS1) No input causes a panic, unbounded recursion, or a tree too deep for the stack. The text length, the
+//     nesting depth, and the number of bind markers are limited.
+//   - (PS2) The printed text of a tree parses to an equal tree.
+//   - (PS3) Every error is a *dberr.Syntax, or a *dberr.Invalid if a limit is exceeded, in the format of Cassandra's
+//     messages.
 //
-// Start at Parse, then ast.go; one file per family of statements holds the tree (ast_*.go), the parser (parse_*.go) and
-// the printer (print_*.go); lexer.go and keyword.go are the words.
+// The package does not depend on the schema. Names are not resolved, types are names with parameters, constants are
+// texts with a kind, and values are not checked against columns.
+//
+// Start reading at Parse, then at ast.go. Each family of statements has a file for its tree (ast_*.go), its parser
+// (parse_*.go), and its printer (print_*.go). lexer.go and keyword.go define the tokens.
 package parser

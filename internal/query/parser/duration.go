@@ -2,10 +2,10 @@
 
 package parser
 
-// The three ways to write a duration; what they mean is for package cqltype.
+// This file recognizes the three formats of durations. Package cqltype computes their values.
 
 // unitDurationLen returns the length of a duration of digits and units (1y2mo3w4d5h6m7s8ms9us10ns, units in any case
-// and order) at the beginning of s, or 0. The duration ends where the word ends: `1LIMIT` is a number and a word.
+// and order) at the beginning of s, or 0. The duration must end at the end of a word: `1LIMIT` is a number and a word.
 func unitDurationLen(s string) int {
 	p := 0
 	for {
@@ -53,8 +53,9 @@ func unitLen(s string) int {
 	return 0
 }
 
-// isoDurationLen returns the length of an ISO 8601 duration at the beginning of s, which starts with P, or 0:
-// PnYnMnDTnHnMnS, PnW or PYYYY-MM-DDTHH:MM:SS. A word that only looks like its beginning (P, P1, PT) is none.
+// isoDurationLen returns the length of an ISO 8601 duration at the beginning of s, which starts with P, or 0. The
+// formats are PnYnMnDTnHnMnS, PnW, and PYYYY-MM-DDTHH:MM:SS. A word that is only a prefix of a duration (P, P1, PT) is
+// not a duration.
 func isoDurationLen(s string) int {
 	if isAlternative(s) {
 		return len(alternative)
@@ -80,7 +81,7 @@ func isoDurationLen(s string) int {
 	return p
 }
 
-// isoPart returns the position after digits and the unit at p, or p if they are not there.
+// isoPart returns the position after digits and the unit at p, or p if they are missing.
 func isoPart(s string, p int, unit byte) int {
 	digits := skipDigits(s, p)
 	if digits > p && digits < len(s) && s[digits] == unit {
@@ -89,7 +90,7 @@ func isoPart(s string, p int, unit byte) int {
 	return p
 }
 
-// alternative is the pattern of ISO 8601's alternative format: 0 stands for a digit.
+// alternative is the pattern of ISO 8601's alternative format. 0 stands for a digit.
 const alternative = "P0000-00-00T00:00:00"
 
 func isAlternative(s string) bool {

@@ -4,8 +4,8 @@ package parser
 
 import "strings"
 
-// Explain is EXPLAIN of a *Select, *Insert, *Update, *Delete, *Batch, *Transaction or *Call: it asks what the statement
-// would cost. It is not of Cassandra's CQL. EXPLAIN is no keyword: it begins a statement and is a name everywhere else.
+// Explain is EXPLAIN of a *Select, *Insert, *Update, *Delete, *Batch, *Transaction, or *Call. It returns the price of
+// the statement. EXPLAIN is not part of Cassandra's CQL. It is not a keyword, so it is a valid name elsewhere.
 type Explain struct{ Statement Statement }
 
 func (*Explain) statement() {}

@@ -10,38 +10,39 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// failure is why a parse failed; it becomes text only when it is final, since speculative parses fail often.
+// failure is the reason why parsing failed. It is formatted only when it is final, because speculative parsing fails
+// often.
 type failure struct {
 	tok token
 	lex lexError
-	// mismatch tells that expecting was the only token possible; else there was a choice and none fits.
+	// mismatch reports whether expecting was the only possible token. Otherwise none of several alternatives matched.
 	mismatch  bool
 	expecting kind
-	// message replaces the text made of the above.
+	// message replaces the text built from the fields above.
 	message string
-	// bound tells that message is about a bound and not about syntax.
+	// bound reports whether message is about a limit instead of the syntax.
 	bound bool
-	// hint is a guess of what was meant, appended to the text.
+	// hint is a suggestion appended to the text.
 	hint string
 }
 
-// fail records that nothing fits the current token.
+// fail records that no alternative matches the current token.
 func (p *parser) fail() { p.stop(failure{tok: p.tok, lex: p.lex.err}) }
 
-// failHint is fail with a guess of what was meant.
+// failHint is fail with a suggestion.
 func (p *parser) failHint(hint string) { p.stop(failure{tok: p.tok, lex: p.lex.err, hint: hint}) }
 
-// mismatch records that the current token should have been of kind k.
+// mismatch records that a token of kind k was expected.
 func (p *parser) mismatch(k kind) {
 	p.stop(failure{tok: p.tok, lex: p.lex.err, mismatch: true, expecting: k})
 }
 
-// refuse records a refusal with a text of its own.
+// refuse records an error with a specific text.
 func (p *parser) refuse(format string, args ...any) {
 	p.stop(failure{message: fmt.Sprintf(format, args...)})
 }
 
-// refuseBound records that a bound was hit.
+// refuseBound records that a limit was exceeded.
 func (p *parser) refuseBound(format string, args ...any) {
 	p.stop(failure{message: fmt.Sprintf(format, args...), bound: true})
 }
@@ -56,7 +57,7 @@ func (p *parser) stop(f failure) {
 	p.aheadLen = 0
 }
 
-// build makes the error. Its texts have the shape of Cassandra's, which are those of its parser generator:
+// build returns the error. Its texts have the format of Cassandra's parser generator:
 //
 //	line 1:9 mismatched input 'FORM' expecting K_FROM (SELECT * [FORM]...)
 //	line 1:0 no viable alternative at input 'SELEC' ([SELEC]...)
@@ -93,7 +94,7 @@ func (f failure) build(text string) error {
 	return &dberr.Syntax{Message: b.String()}
 }
 
-// guess returns the hint, if there is one.
+// guess returns the hint, or an empty string.
 func (f failure) guess(text string) string {
 	if f.tok.kind == tIdent && strings.EqualFold(text[f.tok.begin:f.tok.end], "primarykey") {
 		return "did you mean PRIMARY KEY?"
@@ -117,20 +118,20 @@ func (e lexError) describe(text string) string {
 	return fmt.Sprintf("line %d:%d mismatched character '%s' expecting %s", line, column, at, e.expecting)
 }
 
-// position returns the line, from 1, and the column in characters, from 0, of a byte offset.
+// position returns the line, starting at 1, and the column in characters, starting at 0, of a byte offset.
 func position(text string, offset int) (line, column int) {
 	before := text[:offset]
 	line = 1 + strings.Count(before, "\n")
 	return line, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
 }
 
-// Bounds of the part of a statement that an error quotes.
+// Limits for the part of a statement that an error quotes.
 const (
 	snippetTokens = 10
 	snippetBytes  = 40
 )
 
-// snippet quotes the statement around tok: up to ten tokens and spaces before it.
+// snippet quotes the statement around tok, with up to ten tokens and spaces before it.
 func snippet(text string, tok token) string {
 	l := lexer{text: text}
 	var begins [snippetTokens]int
@@ -177,7 +178,7 @@ func snippet(text string, tok token) string {
 	return b.String()
 }
 
-// shorten returns a token for an error: strings without quotes, as Cassandra shows them, and nothing long.
+// shorten shortens a token for an error. As in Cassandra, strings are shown without quotes.
 func shorten(s string, k kind) string {
 	if k == tString {
 		s = s[1 : len(s)-1]

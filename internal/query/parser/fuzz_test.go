@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// FuzzParse parses anything: nothing panics, every refusal is an error for the client, and what parses prints to text
-// that parses to an equal tree with the same markers. Its seeds are the statements of the golden files.
+// FuzzParse parses arbitrary text: no input causes a panic, every error is a client error, and a parsed statement
+// prints to text that parses to an equal tree with the same markers. The seeds are the statements of the golden files.
 func FuzzParse(f *testing.F) {
 	for _, statement := range goldenStatements(f) {
 		f.Add(statement)
@@ -46,7 +46,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// goldenStatements returns the statements of the golden files, taking them apart as TestGolden does.
+// goldenStatements returns the statements of the golden files, splitting them like TestGolden.
 func goldenStatements(tb testing.TB) []string {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/*.txt")

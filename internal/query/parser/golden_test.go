@@ -12,9 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestGolden shows how statements are understood: each line of the input is a statement (or each part between lone
-// dots, where statements have several lines), and the output is what its tree prints, with the bind markers, or the
-// error.
+// TestGolden shows how statements are parsed. Each line of the input is a statement, or each part between lines with a
+// single dot if statements have several lines. The output is the printed tree with its bind markers, or the error.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {
@@ -66,8 +65,8 @@ func golden(t *testing.T, out *strings.Builder, text string) {
 	out.WriteString("\n")
 }
 
-// statements cuts the input of a golden into statements: parts between lines of a lone dot if there are any, else
-// lines.
+// statements splits the input of a golden file into statements: at lines with a single dot if there are any, otherwise
+// into lines.
 func statements(input string) []string {
 	separator := "\n"
 	if strings.Contains(input, "\n.\n") {

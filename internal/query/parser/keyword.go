@@ -4,20 +4,20 @@ package parser
 
 import "strings"
 
-// kind is the kind of a token. Keywords follow the other tokens, grouped by what else they may be: the groups are told
-// apart by comparison with the first keyword of the next group.
+// kind is the kind of a token. Keywords follow the other tokens. They are grouped by their other uses, and the groups
+// are distinguished by comparison with the first keyword of the next group.
 type kind uint8
 
-// Tokens that are not keywords. Punctuation of one byte comes first, see singles in lexer.go.
+// The tokens that are not keywords. Single-byte punctuation comes first. See singles in lexer.go.
 const (
 	tEOF kind = iota
-	// tError is a lexical error; the lexer holds what is wrong.
+	// tError is a lexical error. The lexer holds the details.
 	tError
 	tIdent
-	// tQuoted is a "quoted" name, tEmptyQuoted is "".
+	// tQuoted is a quoted name. tEmptyQuoted is "".
 	tQuoted
 	tEmptyQuoted
-	// tString is a 'string', tDollar a $$string$$.
+	// tString is a 'string'. tDollar is a $$string$$.
 	tString
 	tDollar
 	tInteger
@@ -52,7 +52,7 @@ const (
 	tPercent
 	tPlusEqual
 	tMinusEqual
-	// Reserved words: never a name.
+	// Reserved words. They are never names.
 	kwAdd
 	kwAllow
 	kwAlter
@@ -64,8 +64,8 @@ const (
 	kwBegin
 	kwBy
 	kwTable
-	// kwTableSynonym is TABLE, which the lexer turns into kwTable: COLUMNFAMILY is the older word, and Cassandra's name
-	// of it.
+	// kwTableSynonym is TABLE, which the lexer converts into kwTable. Cassandra names the token after the older word
+	// COLUMNFAMILY.
 	kwTableSynonym
 	kwCreate
 	kwDelete
@@ -114,7 +114,7 @@ const (
 	kwView
 	kwWhere
 	kwWith
-	// Unreserved words that may be any name.
+	// Unreserved words, which may be any name.
 	kwAccess
 	kwAggregate
 	kwAggregates
@@ -181,7 +181,7 @@ const (
 	kwUsers
 	kwValues
 	kwVector
-	// Native types: any name but that of a user-defined type.
+	// Native types, which may be any name except the name of a user-defined type.
 	kwAscii
 	kwBigint
 	kwBlob
@@ -203,8 +203,8 @@ const (
 	kwUUID
 	kwVarchar
 	kwVarint
-	// Words with a syntax of their own in a SELECT clause: names, but not of functions or types (kwKey: of types too,
-	// kwCount: of functions too).
+	// Words with a special syntax in a SELECT clause. They may be names, but not of functions or types. kwKey may also
+	// name a type, and kwCount a function.
 	kwCast
 	kwCount
 	kwDistinct
@@ -242,13 +242,14 @@ var keywords = [...]string{
 	"maxwritetime", "ttl", "writetime",
 }
 
-// keywordLenMin and keywordLenMax bound the length of a keyword.
+// keywordLenMin and keywordLenMax are the minimum and maximum length of a keyword.
 const (
 	keywordLenMin = 2
 	keywordLenMax = 13
 )
 
-// keywordTable finds a keyword by the hash of its lower-case spelling; open addressing, zero is a free slot.
+// keywordTable finds a keyword by the hash of its lower-case spelling. It uses open addressing, and zero marks a free
+// slot.
 var keywordTable = buildKeywordTable()
 
 // keywordTableSize is a power of two, about four times the number of keywords.
@@ -275,7 +276,8 @@ func buildKeywordTable() (table [keywordTableSize]kind) {
 // hashByte adds a lower-case byte to the hash that the lexer computes while it scans a word.
 func hashByte(h uint32, c byte) uint32 { return h*31 + uint32(c) }
 
-// lookupKeyword returns the keyword spelled word in any case, or tIdent. h is the hash of the word in lower case.
+// lookupKeyword returns the keyword that equals word regardless of case, or tIdent. h is the hash of the word in lower
+// case.
 func lookupKeyword(word string, h uint32) kind {
 	for slot := h % keywordTableSize; keywordTable[slot] != 0; slot = (slot + 1) % keywordTableSize {
 		k := keywordTable[slot]
@@ -289,7 +291,7 @@ func lookupKeyword(word string, h uint32) kind {
 	return tIdent
 }
 
-// equalLower reports whether word, of letters, digits and underscores, is lower in any case.
+// equalLower reports whether word equals lower regardless of case. word consists of letters, digits, and underscores.
 func equalLower(word, lower string) bool {
 	for i := 0; i < len(word); i++ {
 		c := word[i]
@@ -305,7 +307,7 @@ func equalLower(word, lower string) bool {
 
 func (k kind) isKeyword() bool { return k >= firstReserved && k <= lastKeyword }
 
-// isName reports whether a token may stand where a keyspace, table, column, field or role is named.
+// isName reports whether a token may be the name of a keyspace, table, column, field, or role.
 func (k kind) isName() bool {
 	return k == tIdent || k == tQuoted || k >= firstBasic && k <= lastKeyword
 }

@@ -2,24 +2,24 @@
 
 package parser
 
-// token is a word of the text: its kind and where it stands. Its text is a slice of the statement.
+// token is a token of the text: its kind and its position. Its text is a slice of the statement.
 type token struct {
 	kind kind
-	// escaped tells that a string or quoted name contains doubled quotes.
+	// escaped reports whether a string or quoted name contains doubled quotes.
 	escaped bool
 	begin   int32
 	end     int32
 }
 
-// lexError says what is wrong with a tError token, which spans the bad text.
+// lexError describes a tError token, which covers the invalid text.
 type lexError struct {
-	// at is where Cassandra reports it: a byte offset, or the length of the text.
+	// at is the position that Cassandra reports: a byte offset, or the length of the text.
 	at int32
-	// expecting is what should have stood there in Cassandra's words; empty for a character that begins no token.
+	// expecting is the expected text in Cassandra's words. It is empty for a character that does not start a token.
 	expecting string
 }
 
-// lexer cuts a text into tokens on demand. It copies nothing. Its zero value with text set is ready.
+// lexer splits a text into tokens on demand. It copies no text. Its zero value with text set is ready for use.
 type lexer struct {
 	text string
 	pos  int
@@ -56,7 +56,7 @@ func (l *lexer) next() token {
 	return l.punctuation(c)
 }
 
-// skipSpace moves to the next token. A comment that does not end is an error token.
+// skipSpace moves to the next token. An unterminated comment is an error token.
 func (l *lexer) skipSpace() (token, bool) {
 	for l.pos < len(l.text) {
 		switch c := l.text[l.pos]; {
@@ -98,7 +98,7 @@ func (l *lexer) take(k kind, begin, end int) token {
 	return token{kind: k, begin: int32(begin), end: int32(end)}
 }
 
-// word scans an identifier, a keyword, a UUID that begins with a letter, or an ISO 8601 duration.
+// word scans an identifier, a keyword, a UUID that starts with a letter, or an ISO 8601 duration.
 func (l *lexer) word() token {
 	text, begin, end := l.text, l.pos, l.pos
 	var h uint32
@@ -128,7 +128,7 @@ func (l *lexer) word() token {
 	return l.take(k, begin, end)
 }
 
-// number scans what begins with a digit, after a minus sign if begin is before the first digit.
+// number scans a token that starts with a digit, or with a minus sign if begin is before the first digit.
 func (l *lexer) number(begin int) token {
 	text, p := l.text, begin
 	if text[p] == '-' {
@@ -163,8 +163,8 @@ func (l *lexer) number(begin int) token {
 	return l.take(k, begin, p)
 }
 
-// isRange reports whether a dot after a number begins `..` rather than being a decimal point. In `5...` it is the
-// point.
+// isRange reports whether a dot after a number starts `..` instead of a decimal fraction. In `5...` it starts a
+// fraction.
 func isRange(s string) bool {
 	return len(s) > 1 && s[1] == '.' && (len(s) == 2 || s[2] != '.')
 }
@@ -176,7 +176,7 @@ func skipDigits(text string, p int) int {
 	return p
 }
 
-// quoted scans a string or name in which the quote is doubled to stand for itself.
+// quoted scans a string or name in which a doubled quote represents a quote.
 func (l *lexer) quoted(quote byte, k kind) token {
 	begin := l.pos
 	t := token{kind: k, begin: int32(begin)}
@@ -196,7 +196,7 @@ func (l *lexer) quoted(quote byte, k kind) token {
 	return l.fail(begin, len(l.text), "'"+string(rune(quote))+"'")
 }
 
-// dollar scans $$..$$, in which a single $ stands for itself.
+// dollar scans $$..$$, in which a single $ represents itself.
 func (l *lexer) dollar() token {
 	begin := l.pos
 	if begin+1 >= len(l.text) || l.text[begin+1] != '$' {
@@ -239,8 +239,8 @@ func (l *lexer) punctuation(c byte) token {
 	return l.fail(begin, begin, "")
 }
 
-// minus scans what begins with a minus sign: as in Cassandra the sign belongs to a number that follows at once, so that
-// `a -1` is two operands without an operator.
+// minus scans a token that starts with a minus sign. As in Cassandra, the sign belongs to a number that follows
+// immediately, so `a -1` is two operands without an operator.
 func (l *lexer) minus(after byte) token {
 	begin := l.pos
 	rest := l.text[begin+1:]
@@ -261,7 +261,7 @@ func (l *lexer) minus(after byte) token {
 	return l.take(tMinus, begin, begin+1)
 }
 
-// hasWord reports whether s begins with the word in any case, and the word ends there.
+// hasWord reports whether s starts with the word, regardless of case, and the word ends there.
 func hasWord(s, word string) bool {
 	return len(s) >= len(word) && equalLower(s[:len(word)], word) &&
 		(len(s) == len(word) || classes[s[len(word)]]&classWord == 0)
@@ -286,7 +286,7 @@ func isUUID(s string) bool {
 	return true
 }
 
-// Character classes of bytes; bytes of 0x80 and above are in none.
+// The character classes of bytes. Bytes of 0x80 and above belong to none.
 const (
 	classLetter = 1 << iota
 	classDigit
@@ -313,7 +313,7 @@ func buildClasses() (t [256]uint8) {
 	return t
 }
 
-// singles are the tokens of one byte.
+// singles maps single-byte tokens to their kinds.
 var singles = [256]kind{
 	'?': tMark, ':': tColon, ';': tSemicolon, ',': tComma, '.': tDot, '(': tOpen, ')': tClose, '[': tOpenBracket,
 	']': tCloseBracket,

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 )
 
-// roleName parses the name of a role: an identifier, or a string that is taken as it is.
+// roleName parses the name of a role: an identifier, or a string that is used unchanged.
 func (p *parser) roleName() Ident {
 	if p.is(tString) || p.is(tDollar) {
 		id := Ident{Name: p.stringText(), Quoted: true}
@@ -18,17 +18,17 @@ func (p *parser) roleName() Ident {
 	return p.bindable(roleName)
 }
 
-// userName parses the name of a user, which unlike that of a role may not be a quoted identifier. Its case is kept.
+// userName parses the name of a user. Unlike the name of a role, it must not be a quoted identifier. Its case is kept.
 func (p *parser) userName() Ident {
 	return p.unquoted("Quoted strings are are not supported for user names and USER is deprecated, please use ROLE")
 }
 
-// identity parses the identity of a certificate, or the role that it is to stand for: a string, or a name as userName.
+// identity parses the identity of a certificate, or the role of an identity: a string, or a name like userName.
 func (p *parser) identity() Ident {
 	return p.unquoted("Quoted strings are are not supported for identity")
 }
 
-// unquoted parses a string or a name, and refuses a quoted identifier.
+// unquoted parses a string or a name, and rejects a quoted identifier with the text refusal.
 func (p *parser) unquoted(refusal string) Ident {
 	switch p.tok.kind {
 	case tString, tDollar:
@@ -48,7 +48,7 @@ func (p *parser) unquoted(refusal string) Ident {
 	return id
 }
 
-// isIdentity reports whether a token is the word IDENTITY, which is a name everywhere else.
+// isIdentity reports whether a token is the word IDENTITY, which is a valid name elsewhere.
 func (p *parser) isIdentity(t token) bool {
 	return t.kind.isName() && strings.EqualFold(p.lex.text[t.begin:t.end], "identity")
 }
@@ -88,7 +88,7 @@ func (p *parser) userOptions() RoleOptions {
 	return o
 }
 
-// roleOptions parses an optional WITH and role options joined by AND.
+// roleOptions parses the optional WITH and role options joined by AND.
 func (p *parser) roleOptions() RoleOptions {
 	var o RoleOptions
 	if !p.accept(kwWith) {
@@ -147,7 +147,7 @@ func (p *parser) roleOption(o *RoleOptions) {
 	}
 }
 
-// once refuses an option that was given before.
+// once rejects an option that was given before.
 func (p *parser) once(given bool, name string) {
 	if given {
 		p.refuse("Multiple definition for property '%s'", name)
@@ -165,7 +165,8 @@ func (p *parser) equalBoolean() bool {
 	return false
 }
 
-// accessOption parses what follows ACCESS: TO ALL DATACENTERS, TO DATACENTERS {..}, FROM ALL CIDRS, FROM CIDRS {..}.
+// accessOption parses the part after ACCESS: TO ALL DATACENTERS, TO DATACENTERS {..}, FROM ALL CIDRS, or FROM CIDRS
+// {..}.
 func (p *parser) accessOption(o *RoleOptions) {
 	if p.accept(kwFrom) {
 		if p.accept(kwAll) {
@@ -224,7 +225,8 @@ func (p *parser) grantOrRevoke() Statement {
 	return s
 }
 
-// beginsPermissions reports whether permissions stand here, not a role that is named like one (GRANT all TO x).
+// beginsPermissions reports whether permissions follow, rather than a role with the name of a permission (GRANT all TO
+// x).
 func (p *parser) beginsPermissions() bool {
 	if p.is(kwAll) || p.permission() >= 0 {
 		next := p.peek(1)
@@ -288,7 +290,7 @@ func (p *parser) permissions() (all bool, set access.Permissions) {
 	}
 }
 
-// list parses the statements that begin with LIST.
+// list parses the statements that start with LIST.
 func (p *parser) list() Statement {
 	p.expect(kwList)
 	switch {
@@ -315,7 +317,7 @@ func (p *parser) list() Statement {
 	return s
 }
 
-// resource parses what a permission is about.
+// resource parses the resource of a permission.
 func (p *parser) resource() Resource {
 	var r Resource
 	object := p.tok.kind
@@ -339,7 +341,7 @@ func (p *parser) resource() Resource {
 		r.Kind, r.Name = access.Function, p.functionName()
 		p.expect(tOpen)
 		r.Args = p.typeList()
-	case p.isWord("procedure") && p.peek(2) == tDot: // else it is the name of a table
+	case p.isWord("procedure") && p.peek(2) == tDot: // otherwise it is the name of a table
 		p.advance()
 		r.Kind, r.Name.Keyspace = access.Function, p.name()
 		p.expect(tDot)
@@ -358,7 +360,7 @@ func (p *parser) resource() Resource {
 	return r
 }
 
-// allResource parses what follows ALL.
+// allResource parses the part after ALL.
 func (p *parser) allResource() Resource {
 	var r Resource
 	switch object := p.tok.kind; object {
@@ -385,7 +387,7 @@ func (p *parser) allResource() Resource {
 	return r
 }
 
-// applicable drops the permissions that r does not admit, and refuses if none remains.
+// applicable removes the permissions that do not apply to r, and reports an error if none is left.
 func (p *parser) applicable(set access.Permissions, r *Resource) access.Permissions {
 	if p.failed {
 		return 0

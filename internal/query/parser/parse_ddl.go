@@ -4,7 +4,7 @@ package parser
 
 import "strings"
 
-// create parses the statements that begin with CREATE.
+// create parses the statements that start with CREATE.
 func (p *parser) create() Statement {
 	p.expect(kwCreate)
 	replace := false
@@ -69,8 +69,8 @@ func (p *parser) createType() Statement {
 	return s
 }
 
-// moreColumns moves over commas and reports whether another column follows: Cassandra accepts commas before the
-// closing parenthesis.
+// moreColumns skips commas and reports whether another column follows. As in Cassandra, commas before the closing
+// parenthesis are accepted.
 func (p *parser) moreColumns() bool {
 	if !p.is(tComma) {
 		return false
@@ -194,7 +194,7 @@ func (p *parser) createAggregate(replace bool) Statement {
 	return s
 }
 
-// alter parses the statements that begin with ALTER.
+// alter parses the statements that start with ALTER.
 func (p *parser) alter() Statement {
 	p.expect(kwAlter)
 	object := p.tok
@@ -261,7 +261,7 @@ func (p *parser) renames() []Rename {
 	}
 }
 
-// drop parses the statements that begin with DROP.
+// drop parses the statements that start with DROP.
 func (p *parser) drop() Statement {
 	p.expect(kwDrop)
 	object := p.tok

@@ -44,7 +44,7 @@ func (p *parser) jsonValue() Term {
 	return nil
 }
 
-// using parses an optional USING TIMESTAMP t AND TTL t AND TIMEOUT t, in any order.
+// using parses the optional USING TIMESTAMP t AND TTL t AND TIMEOUT t, in any order.
 func (p *parser) using() Using {
 	var u Using
 	if !p.accept(kwUsing) {
@@ -70,7 +70,7 @@ func (p *parser) using() Using {
 	}
 }
 
-// usingOfDelete parses an optional USING TIMESTAMP t AND TIMEOUT t, in any order.
+// usingOfDelete parses the optional USING TIMESTAMP t AND TIMEOUT t, in any order.
 func (p *parser) usingOfDelete() Using {
 	var u Using
 	if !p.accept(kwUsing) {
@@ -106,7 +106,7 @@ func (p *parser) usingTimeout(u *Using) {
 	}
 }
 
-// timeoutValue parses a constant or a marker: whether it is a duration is for the planner to decide.
+// timeoutValue parses a constant or a marker. The planner checks whether it is a duration.
 func (p *parser) timeoutValue() Term {
 	if p.isMarker() {
 		return p.marker()
@@ -118,7 +118,8 @@ func (p *parser) timeoutValue() Term {
 	return nil
 }
 
-// override refuses to give a part of USING again if the first was a marker, which would then be bound to nothing.
+// override rejects overriding a part of USING whose first value was a marker, because this marker would not be bound to
+// a value.
 func (p *parser) override(earlier Term, what string) {
 	if _, marker := earlier.(*Marker); marker {
 		p.refuse("Multiple definition for %s in the USING clause", what)
@@ -150,14 +151,14 @@ func (p *parser) update() Statement {
 	return s
 }
 
-// assigned is what the assignments of an UPDATE did to one column so far.
+// assigned holds the effects of an UPDATE's assignments on one column so far.
 type assigned struct {
 	whole  bool
 	fields map[string]bool
 }
 
-// checkAssignment refuses a to a column that the earlier assignments set whole, or set in the same field. The index of
-// earlier ones is made when they are many; few are looked through.
+// checkAssignment rejects a if earlier assignments set the whole column or the same field. The index of earlier
+// assignments is created when there are many of them. A small number of them is searched linearly.
 func (p *parser) checkAssignment(earlier []Assignment, index *map[string]*assigned, a *Assignment) {
 	const few = 16
 	if len(earlier) < few {
@@ -180,13 +181,13 @@ func (p *parser) checkAssignment(earlier []Assignment, index *map[string]*assign
 	}
 }
 
-// conflicts reports whether two assignments to the same column exclude each other.
+// conflicts reports whether two assignments to the same column conflict.
 func (a *Assignment) conflicts(b *Assignment) bool {
 	return a.Kind == SetColumn || b.Kind == SetColumn || a.Kind == SetField && b.Kind == SetField &&
 		a.Field.Name == b.Field.Name
 }
 
-// indexAssignment adds a to index and reports whether it is compatible with what is there.
+// indexAssignment adds a to index and reports whether it is compatible with the indexed assignments.
 func indexAssignment(index map[string]*assigned, a *Assignment) bool {
 	done, found := index[a.Column.Name]
 	if !found {
@@ -238,8 +239,8 @@ func (p *parser) assignment() Assignment {
 	return a
 }
 
-// assignedValue parses what follows `c =`: a value, c + value, c - value, c -1 (where the number took the sign) or
-// value + c.
+// assignedValue parses the part after `c =`: a value, c + value, c - value, c -1 (in which the sign is part of the
+// number), or value + c.
 func (p *parser) assignedValue(a *Assignment) {
 	second := p.peek(1)
 	if p.tok.kind.isName() && (second == tPlus || second == tMinus || second == tInteger) {

@@ -4,7 +4,7 @@ package parser
 
 import "strings"
 
-// with parses an optional WITH and properties.
+// with parses the optional WITH and properties.
 func (p *parser) with() []Property {
 	if !p.accept(kwWith) {
 		return nil
@@ -23,8 +23,8 @@ func (p *parser) properties() []Property {
 	}
 }
 
-// propertiesMax bounds the properties of a statement and the entries of a map property, so that looking for duplicates
-// needs no index. There are about thirty table options.
+// propertiesMax limits the properties of a statement and the entries of a map property, so that duplicates can be found
+// without an index. There are about thirty table options.
 const propertiesMax = 1000
 
 // property parses name = value and appends it to list.
@@ -49,7 +49,7 @@ func (p *parser) property(list []Property) []Property {
 	return append(list, prop)
 }
 
-// propertyValue parses a constant, or an unreserved keyword that stands for its own text.
+// propertyValue parses a constant, or an unreserved keyword that represents its own text.
 func (p *parser) propertyValue() Constant {
 	if p.tok.kind.isKeyword() && p.tok.kind.isName() {
 		c := Constant{Kind: StringConstant, Text: strings.ToLower(p.text())}
@@ -63,8 +63,8 @@ func (p *parser) propertyValue() Constant {
 	return c
 }
 
-// propertyMap parses a map of constants. As in Cassandra any term is parsed, and what is not constant is refused by its
-// text.
+// propertyMap parses a map of constants. As in Cassandra, any term is parsed, and a term that is not constant is
+// rejected with its text.
 func (p *parser) propertyMap() []PropertyEntry {
 	p.expect(tOpenBrace)
 	entries := []PropertyEntry{}
@@ -119,7 +119,7 @@ func (p *parser) propertyEntry(entries []PropertyEntry, key, value Term) []Prope
 	return append(entries, PropertyEntry{Key: k.Text, Value: v.Text})
 }
 
-// termText shows a term in a refusal.
+// termText formats a term for an error.
 func termText(t Term) string {
 	if _, null := t.(*Null); null {
 		return "NULL"
@@ -129,7 +129,7 @@ func termText(t Term) string {
 	return shorten(b.String(), tIdent)
 }
 
-// tableOptions parses an optional WITH of a table or view.
+// tableOptions parses the optional WITH of a table or view.
 func (p *parser) tableOptions() TableOptions {
 	var o TableOptions
 	if !p.accept(kwWith) {

@@ -4,14 +4,14 @@ package parser
 
 import "strings"
 
-// ChangeFeedStart is the function that makes a SELECT one of the change feed, ChangeFeedMode the one that says of which
-// changes.
+// ChangeFeedStart is the function that makes a SELECT read the change feed. ChangeFeedMode is the function that selects
+// its mode.
 const (
 	ChangeFeedStart = "cosmos_changefeed_start_time"
 	ChangeFeedMode  = "cosmos_changefeed_mode"
 )
 
-// where parses relations joined by AND. Which rows a statement means cannot depend on what was read.
+// where parses relations joined by AND. References to rows read in the transaction are not permitted in WHERE.
 func (p *parser) where() []Relation {
 	references := p.references
 	p.references = false
@@ -82,7 +82,7 @@ func (p *parser) relation() Relation {
 	return r
 }
 
-// parenthesisedRelation parses (relation), or a relation over a tuple of columns.
+// parenthesisedRelation parses (relation), or a relation on a tuple of columns.
 func (p *parser) parenthesisedRelation() Relation {
 	if second := p.peek(2); second == tComma || second == tClose {
 		r := Relation{Kind: MultiColumn, Columns: p.columnTuple()}
@@ -149,7 +149,7 @@ func (p *parser) comparison() Operator {
 	return op
 }
 
-// inValues parses what follows IN: a marker, or a list of values in parentheses that is not nil.
+// inValues parses the part after IN: a marker, or a non-nil list of values in parentheses.
 func (p *parser) inValues() (Term, []Term) {
 	if p.isMarker() {
 		return p.marker(), nil
@@ -166,7 +166,7 @@ func (p *parser) inValues() (Term, []Term) {
 	return nil, values
 }
 
-// inTuples parses what follows IN after a tuple of columns: a marker, or a list of tuples or of markers.
+// inTuples parses the part after IN for a tuple of columns: a marker, or a list of tuples or of markers.
 func (p *parser) inTuples() (Term, []Term) {
 	if p.isMarker() {
 		return p.marker(), nil

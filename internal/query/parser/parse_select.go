@@ -46,18 +46,18 @@ func (p *parser) selectStatement() Statement {
 	}
 	if !p.is(tEOF) && !p.is(tSemicolon) && len(s.Where) == 0 && s.Limit == nil && s.PerPartitionLimit == nil &&
 		p.is(tIdent) {
-		// SELECT * FROM t JOIN u: Cassandra's parser was still choosing.
+		// SELECT * FROM t JOIN u: Cassandra's parser has not chosen an alternative at this point.
 		p.fail()
 	}
 	return s
 }
 
-// beginsSelectors reports whether the token after JSON or DISTINCT, of kind k, begins a list of selectors, so that the
-// word is not a column itself. after is the distance of the token after that one.
+// beginsSelectors reports whether the token after JSON or DISTINCT, of kind k, starts a list of selectors. Otherwise
+// the word is a column. after is the distance of the token after that token.
 func (p *parser) beginsSelectors(k kind, after int) bool {
 	switch k {
 	case tStar:
-		// json * 2 is a product, JSON * all columns.
+		// json * 2 is a product. JSON * selects all columns.
 		return p.peek(after) == kwFrom
 	case tComma, tDot, kwFrom, tPlus, tSlash, tPercent, tClose:
 		return false
@@ -69,7 +69,7 @@ func (p *parser) beginsSelectors(k kind, after int) bool {
 	return true
 }
 
-// selectors parses * (which is none) or selectors.
+// selectors parses * or a list of selectors. It returns an empty list for *.
 func (p *parser) selectors() []Selector {
 	if p.accept(tStar) {
 		return nil
@@ -87,10 +87,10 @@ func (p *parser) selectors() []Selector {
 	}
 }
 
-// modified parses a selector without operators: something simple and selections of its parts.
+// modified parses a selector without operators: a simple term and selections of its parts.
 func (p *parser) modified() Term { return p.parts(p.simple(true)) }
 
-// parts parses the selections .field, [key] and [from..to] after a selector.
+// parts parses the selections .field, [key], and [from..to] after a selector.
 func (p *parser) parts(t Term) Term {
 	depth := p.depth
 	for (p.is(tDot) || p.is(tOpenBracket)) && p.enter() {
@@ -124,7 +124,7 @@ func (p *parser) elementOrSlice(t Term) Term {
 	return &Slice{Term: t, From: from, To: to}
 }
 
-// columnOrCall parses a column, a function call or one of the built-in forms that look like one.
+// columnOrCall parses a column, a function call, or a built-in form with similar syntax.
 func (p *parser) columnOrCall() Term {
 	k := p.tok.kind
 	if p.peek(1) == tOpen {

@@ -25,7 +25,7 @@ func (p *parser) createTable() Statement {
 	return s
 }
 
-// columnDef parses a column definition; inline tells whether it may say PRIMARY KEY.
+// columnDef parses a column definition. inline reports whether PRIMARY KEY is permitted.
 func (p *parser) columnDef(inline bool) ColumnDef {
 	c := ColumnDef{Name: p.name()}
 	c.Type = p.typeName()

@@ -14,8 +14,8 @@ func (p *parser) term() Term { return p.sum(false) }
 // selection parses a selector, inside a SELECT clause.
 func (p *parser) selection() Term { return p.sum(true) }
 
-// sum parses additions and subtractions. In `x + c` with a column c, outside a SELECT clause, the sum ends before the
-// plus: that is how a list is prepended in UPDATE.
+// sum parses additions and subtractions. Outside a SELECT clause, in `x + c` with a column c the sum ends before the
+// plus sign, because UPDATE uses this form to prepend to a list.
 func (p *parser) sum(selecting bool) Term {
 	if !p.enter() {
 		p.leave()
@@ -57,7 +57,7 @@ func (p *parser) product(selecting bool) Term {
 	return left
 }
 
-// signed parses an optional minus sign and what follows it.
+// signed parses an optional minus sign and the term after it.
 func (p *parser) signed(selecting bool) Term {
 	if !p.accept(tMinus) {
 		if selecting {
@@ -76,7 +76,7 @@ func (p *parser) signed(selecting bool) Term {
 	return &Negate{Term: p.signed(true)}
 }
 
-// simple parses a term without operators; in a SELECT clause it is one without selections of parts.
+// simple parses a term without operators. In a SELECT clause, it does not parse selections of parts.
 func (p *parser) simple(selecting bool) Term {
 	if c := p.constant(); c != nil {
 		return c
@@ -106,7 +106,7 @@ func (p *parser) simple(selecting bool) Term {
 	return p.call(selecting)
 }
 
-// constant parses a constant, or returns nil if there is none.
+// constant parses a constant. It returns nil if the current token does not start one.
 func (p *parser) constant() Term {
 	c := p.constantValue()
 	if c.Kind == 0 {
@@ -116,7 +116,7 @@ func (p *parser) constant() Term {
 	return &kept
 }
 
-// constantValue is constant without an allocation; Kind is 0 if there is none.
+// constantValue is constant without an allocation. Kind is 0 if the current token does not start a constant.
 func (p *parser) constantValue() Constant {
 	var c Constant
 	switch p.tok.kind {
@@ -152,8 +152,8 @@ func (p *parser) constantValue() Constant {
 	return c
 }
 
-// checkFloat refuses a number beyond the range of a double while parsing, as Cassandra does. It also keeps exponents
-// that no decimal can be computed with away from the rest of the database.
+// checkFloat rejects a number outside the range of a double, as Cassandra's parser does. This also protects the
+// database from exponents that decimals cannot represent.
 func (p *parser) checkFloat(s string) {
 	if len(s) < 300 && strings.IndexByte(s, 'e') < 0 && strings.IndexByte(s, 'E') < 0 {
 		return
@@ -164,7 +164,7 @@ func (p *parser) checkFloat(s string) {
 	}
 }
 
-// terms parses a comma-separated list, perhaps empty, up to the closing token.
+// terms parses a comma-separated list, possibly empty, up to the closing token.
 func (p *parser) terms(selecting bool, closing kind) []Term {
 	if p.accept(closing) {
 		return nil
@@ -192,7 +192,7 @@ func (p *parser) call(selecting bool) Term {
 	return f
 }
 
-// braces parses a set, map or user-defined type literal.
+// braces parses a set, map, or user-defined type literal.
 func (p *parser) braces(selecting bool) Term {
 	p.expect(tOpenBrace)
 	if p.accept(tCloseBrace) {
@@ -237,7 +237,7 @@ func (p *parser) userTypeLiteral() Term {
 	return u
 }
 
-// parenthesised parses a type hint, a tuple, or a parenthesised selector.
+// parenthesised parses a type hint, a tuple, or a parenthesized selector.
 func (p *parser) parenthesised(selecting bool) Term {
 	if hint := p.typeHint(selecting); hint != nil {
 		return hint
@@ -254,14 +254,14 @@ func (p *parser) parenthesised(selecting bool) Term {
 	return &TupleLiteral{Elems: elems}
 }
 
-// typeHint parses (type)term, or returns nil and leaves the parser where it was if that is not what stands there.
+// typeHint parses (type)term. If the tokens have a different form, it returns nil and restores the position.
 func (p *parser) typeHint(selecting bool) Term {
 	switch first := p.peek(1); {
 	case first == kwSet, first == tString, first.isNativeType(), first.isTypeName():
 	default:
 		return nil
 	}
-	// Nearly all parentheses hold something else, and two tokens are enough to see that.
+	// Most parentheses contain something else, and two tokens are sufficient to detect that.
 	switch p.peek(2) {
 	case tClose, tLess, tDot:
 	default:
@@ -283,7 +283,7 @@ func (p *parser) typeHint(selecting bool) Term {
 	return &TypeHint{Type: typ, Term: p.simple(selecting)}
 }
 
-// beginsSimple reports whether the current token can begin what simple parses.
+// beginsSimple reports whether the current token can start a term that simple parses.
 func (p *parser) beginsSimple(selecting bool) bool {
 	switch p.tok.kind {
 	case tString, tDollar, tInteger, tFloat, tHex, tUUID, tDuration, tNegNaN, tNegInfinity, kwNaN, kwInfinity, kwTrue,
@@ -294,7 +294,7 @@ func (p *parser) beginsSimple(selecting bool) bool {
 		return selecting
 	}
 	if selecting {
-		// SELECT (k) AS x has an alias; (k)as names a column as.
+		// SELECT (k) AS x has an alias. (k)as refers to the column as.
 		return p.tok.kind.isName() && !p.is(kwAs) || p.tok.kind.isFunctionName() && p.peek(1) == tOpen
 	}
 	next := p.peek(1)

@@ -4,15 +4,15 @@ package parser
 
 import "strings"
 
-// nextIsWord reports whether the token after the current one is a word that is no keyword.
+// nextIsWord reports whether the token after the current one is a word that is not a keyword.
 func (p *parser) nextIsWord(word string) bool {
 	return p.peek(1) == tIdent && strings.EqualFold(p.lex.text[p.ahead[0].begin:p.ahead[0].end], word)
 }
 
-// isWord reports whether the current token is a word that is no keyword.
+// isWord reports whether the current token is a word that is not a keyword.
 func (p *parser) isWord(word string) bool { return p.is(tIdent) && strings.EqualFold(p.text(), word) }
 
-// expectWord moves over a word that is no keyword, or fails.
+// expectWord skips a word that is not a keyword, or fails.
 func (p *parser) expectWord(word string) {
 	if !p.isWord(word) {
 		p.fail()
@@ -21,7 +21,7 @@ func (p *parser) expectWord(word string) {
 	p.advance()
 }
 
-// transaction parses what follows BEGIN.
+// transaction parses the part after BEGIN.
 func (p *parser) transaction() Statement {
 	p.expectWord("transaction")
 	p.references = true
@@ -53,7 +53,7 @@ func (p *parser) let() Let {
 	return l
 }
 
-// transactionSelect parses the SELECT of a transaction: it may be without FROM, of references alone.
+// transactionSelect parses the SELECT of a transaction. Without FROM, it contains only references.
 func (p *parser) transactionSelect(t *Transaction) {
 	saved := *p
 	p.advance()
@@ -66,7 +66,7 @@ func (p *parser) transactionSelect(t *Transaction) {
 	t.Select, _ = p.selectStatement().(*Select)
 }
 
-// step parses IF .. END IF, or the statements up to the next one.
+// step parses IF .. END IF, or the statements up to the next IF.
 func (p *parser) step() (s Step) {
 	if !p.accept(kwIf) {
 		for p.is(kwInsert) || p.is(kwUpdate) || p.is(kwDelete) {
@@ -127,12 +127,12 @@ func (p *parser) compared() (c Comparison) {
 	return c
 }
 
-// isReference reports whether a reference begins at the current token: name.name, which is no function.
+// isReference reports whether a reference starts at the current token: name.name that is not a function call.
 func (p *parser) isReference() bool {
 	return p.references && p.tok.kind.isName() && p.peek(1) == tDot && p.peek(2).isName() && p.peek(3) != tOpen
 }
 
-// tookSign reports whether the current token is a number that took the sign of a subtraction, as in x.a -1.
+// tookSign reports whether the current token is a number that includes the sign of a subtraction, as in x.a -1.
 func (p *parser) tookSign() bool {
 	return p.references && (p.is(tInteger) || p.is(tFloat)) && p.text()[0] == '-'
 }

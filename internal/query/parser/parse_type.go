@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// reservedTypeNames may not name a user-defined type.
+// reservedTypeNames must not be names of user-defined types.
 var reservedTypeNames = [...]string{"byte", "complex", "enum", "date", "interval", "macaddr", "bitstring"}
 
 // typeName parses a type.
@@ -33,7 +33,7 @@ func (p *parser) typeName() *TypeName {
 	return &TypeName{Kind: UserType, User: p.userTypeName()}
 }
 
-// parameterised parses a type with parameters, or returns nil if the current token does not begin one.
+// parameterised parses a type with parameters. It returns nil if the current token does not start one.
 func (p *parser) parameterised() *TypeName {
 	t := &TypeName{}
 	switch p.tok.kind {
@@ -124,7 +124,7 @@ func (p *parser) userTypeName() QualifiedName {
 	return q
 }
 
-// typeList parses comma-separated types, perhaps none, up to the closing parenthesis.
+// typeList parses comma-separated types, possibly none, up to the closing parenthesis.
 func (p *parser) typeList() []*TypeName {
 	if p.accept(tClose) {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Options bounds what is parsed; zero fields take the defaults.
+// Options sets the limits of parsing. Zero fields have the defaults.
 type Options struct {
-	// TextBytesMax bounds the length of a statement; default 16 MiB, at most 1 GiB.
+	// TextBytesMax limits the length of a statement. The default is 16 MiB, the maximum 1 GiB.
 	TextBytesMax int
-	// MarkersMax bounds the number of bind markers; default and at most 65535, what the wire protocol can number.
+	// MarkersMax limits the number of bind markers. The default and maximum is 65535, the limit of the protocol.
 	MarkersMax int
-	// Definitions is how texts call what a property may have one of: definition, the default, or definitions.
+	// Definitions is the word for a repeated property in errors: definition, the default, or definitions.
 	Definitions string
 }
 
@@ -23,8 +23,8 @@ const (
 	defaultTextBytesMax = 16 << 20
 	limitTextBytesMax   = 1 << 30
 	limitMarkersMax     = 65535
-	// depthMax bounds how deep terms, types and relations nest, and how many operators or selections one expression
-	// chains. It protects the stack of every function that walks the tree; real statements stay below ten.
+	// depthMax limits the nesting of terms, types, and relations, and the number of chained operators or selections in
+	// an expression. It protects the stack of all functions that traverse the tree. Real statements stay below ten.
 	depthMax = 200
 )
 
@@ -41,12 +41,12 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Parse parses one statement, which may end with semicolons, under the default bounds. The markers are in order of
-// appearance: markers[m.Index] describes the Marker m. An error is a *dberr.Syntax, or a *dberr.Invalid if a bound was
-// hit.
+// Parse parses one statement, which may end with semicolons, with the default limits. The markers are in order of
+// appearance: markers[m.Index] describes Marker m. An error is a *dberr.Syntax, or a *dberr.Invalid if a limit is
+// exceeded.
 func Parse(text string) (Statement, []BindMarker, error) { return Options{}.Parse(text) }
 
-// Parse parses one statement under the bounds o.
+// Parse parses one statement with the limits o.
 func (o Options) Parse(text string) (Statement, []BindMarker, error) {
 	o = o.withDefaults()
 	if err := checkLength(text, o.TextBytesMax); err != nil {
@@ -64,9 +64,9 @@ func (o Options) Parse(text string) (Statement, []BindMarker, error) {
 	return st, p.markers, nil
 }
 
-// Tokens counts the tokens of a text, those after the first wrong one left out, and stops soon after most. It says what
-// parsing the text would take before that is done.
-func Tokens(text string, most int) (n int) {
+// CountTokens returns the number of tokens in a text up to the first invalid token. It stops soon after most tokens.
+// The result estimates the memory for parsing the text.
+func CountTokens(text string, most int) (n int) {
 	for l := (lexer{text: text}); n <= most; n++ {
 		if k := l.next().kind; k == tEOF || k == tError {
 			break
@@ -112,19 +112,19 @@ func checkLength(text string, limit int) error {
 	return nil
 }
 
-// parser holds the state of one parse. Errors stick: after the first, the current token is tEOF, every accept is false
-// and every list ends, so that the parsing functions need not check.
+// parser holds the state of one parse. Errors are sticky: after the first error, the current token is tEOF, accept
+// always returns false, and every list ends. Parsing functions therefore need not check for errors.
 type parser struct {
 	// definitions is Options.Definitions.
 	definitions string
 	lex         lexer
 	tok         token
-	// ahead holds the tokens after tok that were peeked at, aheadLen of them.
+	// ahead holds the tokens after tok that have been peeked at. aheadLen is their number.
 	ahead    [4]token
 	aheadLen int
 
 	depth int
-	// references is true inside a transaction, where terms may refer to what was read.
+	// references reports whether the parser is in a transaction, in which terms may contain references to rows read.
 	references bool
 	failed     bool
 	failure    failure
@@ -149,7 +149,7 @@ func (p *parser) advance() {
 	}
 }
 
-// peek returns the kind of the n-th token after the current one; 1 <= n <= 4.
+// peek returns the kind of the n-th token after the current one, 1 <= n <= 4.
 func (p *parser) peek(n int) kind {
 	if p.failed {
 		return tEOF
@@ -163,7 +163,7 @@ func (p *parser) peek(n int) kind {
 
 func (p *parser) is(k kind) bool { return p.tok.kind == k }
 
-// accept moves over a token of kind k and reports whether it was there.
+// accept skips a token of kind k and reports whether it was present.
 func (p *parser) accept(k kind) bool {
 	if p.tok.kind != k || k == tEOF {
 		return false
@@ -172,7 +172,7 @@ func (p *parser) accept(k kind) bool {
 	return true
 }
 
-// expect moves over a token of kind k, or fails.
+// expect skips a token of kind k, or fails.
 func (p *parser) expect(k kind) {
 	if p.tok.kind != k {
 		p.mismatch(k)
@@ -191,7 +191,7 @@ func (p *parser) expectEnd() {
 // text returns the current token as written.
 func (p *parser) text() string { return p.lex.text[p.tok.begin:p.tok.end] }
 
-// enter counts a level of nesting and reports whether it is allowed; leave must follow in any case.
+// enter increments the nesting depth and reports whether it is permitted. leave must be called in either case.
 func (p *parser) enter() bool {
 	p.depth++
 	if p.depth > depthMax {
@@ -247,7 +247,7 @@ func (p *parser) statement() Statement {
 	return nil
 }
 
-// ident returns the identifier at the current token, which is a name (kind.isName) or "", and moves over it.
+// ident returns the identifier at the current token, which must be a name (kind.isName) or "", and skips it.
 func (p *parser) ident() Ident {
 	id := p.identOf(p.tok)
 	p.advance()
@@ -266,7 +266,7 @@ func (p *parser) identOf(t token) Ident {
 	return Ident{Name: strings.ToLower(word)}
 }
 
-// name parses an identifier that may be any but a reserved word.
+// name parses an identifier that is not a reserved word.
 func (p *parser) name() Ident {
 	if !p.tok.kind.isName() {
 		p.fail()
@@ -275,7 +275,7 @@ func (p *parser) name() Ident {
 	return p.ident()
 }
 
-// columnName parses the name of a column in a reference, where "" is a name too (of no column).
+// columnName parses the name of a column in a reference, in which "" is also a name (of no column).
 func (p *parser) columnName() Ident {
 	if p.tok.kind == tEmptyQuoted {
 		return p.ident()
@@ -283,7 +283,7 @@ func (p *parser) columnName() Ident {
 	return p.name()
 }
 
-// The names that may not be bind markers, as Cassandra calls them in its refusal.
+// The kinds of names that must not be bind markers, as in Cassandra's errors.
 const (
 	keyspaceName = "keyspace names"
 	tableName    = "table names"
@@ -291,7 +291,7 @@ const (
 	roleName     = "role names"
 )
 
-// bindable parses a name, and refuses a bind marker in a text of its own.
+// bindable parses a name, and rejects a bind marker with a specific text.
 func (p *parser) bindable(what string) Ident {
 	if p.is(tMark) {
 		p.refuse("Bind variables cannot be used for %s", what)
@@ -353,7 +353,7 @@ func (p *parser) stringText() string {
 	return s
 }
 
-// marker parses `?` or `:name`, at whose beginning the current token is.
+// marker parses `?` or `:name`. The current token must be its start.
 func (p *parser) marker() *Marker {
 	m := &Marker{Index: len(p.markers)}
 	if !p.accept(tMark) {

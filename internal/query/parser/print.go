@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// QuoteIdentifier returns name as an identifier in CQL: as it is if it may stand without quotes, else quoted.
+// QuoteIdentifier returns name as a CQL identifier, quoted if required.
 func QuoteIdentifier(name string) string {
 	if isBare(name) {
 		return name
@@ -18,7 +18,7 @@ func QuoteIdentifier(name string) string {
 // QuoteString returns s as a string literal.
 func QuoteString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// isBare reports whether name means itself without quotes: lower-case letters, digits and underscores, not reserved.
+// isBare reports whether name needs no quotes: lower-case letters, digits, and underscores, and not reserved.
 func isBare(name string) bool {
 	if name == "" || classes[name[0]]&classLetter == 0 {
 		return false
@@ -34,7 +34,7 @@ func isBare(name string) bool {
 	return len(name) < keywordLenMin || len(name) > keywordLenMax || lookupKeyword(name, h).isName()
 }
 
-// String prints the identifier as it was written, or quoted where it must be.
+// String prints the identifier as written, or quoted if required.
 func (id Ident) String() string {
 	if id.Quoted {
 		return `"` + strings.ReplaceAll(id.Name, `"`, `""`) + `"`
@@ -75,7 +75,7 @@ func (p *printer) put(parts ...string) {
 	}
 }
 
-// when prints s if yes.
+// when prints s if yes is true.
 func (p *printer) when(yes bool, s string) {
 	if yes {
 		p.put(s)
@@ -201,7 +201,7 @@ func (p *printer) term(t Term) {
 	}
 }
 
-// selector prints the terms that occur in a SELECT clause only.
+// selector prints the terms that occur only in a SELECT clause.
 func (p *printer) selector(t Term) {
 	switch t := t.(type) {
 	case *Column:
@@ -245,8 +245,7 @@ func (p *printer) selector(t Term) {
 	}
 }
 
-// negate prints a minus sign and t, with a space between them where the lexer would take both for a number or a
-// comment.
+// negate prints a minus sign and t. It adds a space if the lexer would otherwise read a number or a comment.
 func (p *printer) negate(t Term) {
 	p.put("-")
 	at := len(p.buf)

@@ -4,7 +4,8 @@ package parser
 
 import "github.com/ilion-db/ilion/internal/model/access"
 
-// role prints the name of a role or user: as a string if case matters, since users may not be quoted identifiers.
+// role prints the name of a role or user. If case matters, it prints a string, because the name of a user must not be a
+// quoted identifier.
 func (p *printer) role(id Ident) {
 	if id.Quoted || !isBare(id.Name) {
 		p.str(id.Name)

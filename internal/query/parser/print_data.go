@@ -126,7 +126,7 @@ func (p *printer) condition(c Condition) {
 	p.comparison(c.Op, c.Value, c.Values)
 }
 
-// part prints a column, an element or a field of it.
+// part prints a column, or an element or field of a column.
 func (p *printer) part(column Ident, key Term, field Ident) {
 	p.ident(column)
 	switch {

@@ -7,7 +7,7 @@ const (
 	ifExists    = "IF EXISTS "
 )
 
-// with prints properties after a word: WITH or AND.
+// with prints properties after the word WITH or AND.
 func (p *printer) with(word string, list []Property) {
 	for _, prop := range list {
 		p.put(" ", word, " ")
@@ -74,7 +74,7 @@ func (s *AlterKeyspace) String() string {
 	})
 }
 
-// dropping prints a DROP statement of what, up to the name.
+// dropping returns a DROP statement up to the name, for a kind of object.
 func dropping(what string, exists bool, name string) string {
 	if exists {
 		what += " IF EXISTS"

@@ -11,7 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// intervals evaluates the clustering restrictions. No intervals and all = true: every row; all = false: none.
+// intervals evaluates the clustering restrictions. If all is true, every row matches. If the list is empty and all is
+// false, no row matches.
 func (w *where) intervals(b *expr.Bindings) (list []command.Slice, all bool, err error) {
 	if len(w.sliced) == 0 {
 		return nil, true, nil
@@ -29,20 +30,20 @@ func (w *where) intervals(b *expr.Bindings) (list []command.Slice, all bool, err
 		prefixes[i] = relation.AppendForms(nil, w.table.Clustering, values)
 	}
 	if last != nil {
-		list, err = last.Under(prefixes, b)
+		list, err = last.EvalSlices(prefixes, b)
 		return list, false, err
 	}
 	for i, p := range prefixes {
 		if len(tuples[i]) == len(w.table.Clustering) {
 			list = append(list, relation.Point(p))
 		} else {
-			list = append(list, relation.RowsOf(p))
+			list = append(list, relation.PrefixInterval(p))
 		}
 	}
 	return relation.Normalize(list), false, nil
 }
 
-// oneRow reports whether the clustering restrictions leave one clustering key at most.
+// oneRow reports whether the clustering restrictions select at most one clustering key.
 func (w *where) oneRow() bool {
 	n := 0
 	for _, r := range w.sliced {
@@ -54,8 +55,8 @@ func (w *where) oneRow() bool {
 	return n == len(w.table.Clustering)
 }
 
-// simple reports whether the clustering restrictions are equalities and at most one slice, each on one column or a
-// written tuple, so that they give one interval.
+// simple reports whether the clustering restrictions consist of equalities and at most one slice, each on one column or
+// a literal tuple. Such restrictions result in one interval.
 func (w *where) simple() bool {
 	for _, r := range w.sliced {
 		switch {
@@ -73,8 +74,8 @@ func (w *where) simple() bool {
 	return len(w.sliced) > 0
 }
 
-// simpleInterval is intervals for what simple reports true: it works in the given buffers and allocates nothing once
-// they are large enough. none is true if no key can be in the interval.
+// simpleInterval returns the interval of restrictions for which simple reports true. It uses the given buffers and
+// allocates nothing if they are large enough. none is true if the interval is empty.
 func (w *where) simpleInterval(start, end []byte, b *expr.Bindings) (s, e []byte, none bool, err error) {
 	start, end = start[:0], end[:0]
 	columns := 0

@@ -12,11 +12,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// capped stands before a scan that must not cost more than Options.MaxCharge. It counts what is examined, as the
-// replica does, so the read stops at the row that is too much, whichever physical partition it is in.
+// capped limits the cost of a scan to Options.MaxCharge. It counts the examined rows like the replica does. The read
+// therefore stops at the row that exceeds the limit, in any physical partition.
 type capped struct {
 	*scan
-	// c is the command, and continued in the physical partition at hand; meter counts there.
+	// c is the command. Its Continued flag applies to the current physical partition. meter counts the cost in that
+	// partition.
 	c     command.Read
 	meter ru.Meter
 }
@@ -33,10 +34,10 @@ func (s *scan) readCapped(ctx context.Context, r Reader) error {
 	if s.page.Charge > s.options.MaxCharge {
 		return ru.Exceeded(s.page.Charge, s.options.MaxCharge)
 	}
-	return s.ended()
+	return s.endCommand()
 }
 
-// check refuses to go on if what was read costs too much, or would with the next row.
+// check returns an error if the cost of the read, including the next row, exceeds the limit.
 func (v *capped) check() error {
 	if u := v.page.Charge + v.meter.Price(&v.c); u > v.options.MaxCharge {
 		v.err = ru.Exceeded(u, v.options.MaxCharge)

@@ -25,18 +25,18 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// The modes of a change feed, as cosmos_changefeed_mode() has them.
+// The modes of a change feed: the values of cosmos_changefeed_mode().
 const (
 	modeLatest = "latest"
 	modeAll    = "all"
 )
 
-// bindChanges binds cosmos_changefeed_start_time() = value, and cosmos_changefeed_mode() = 'all'.
-func (w *where) bindChanges(r *parser.Relation, env *expr.Env) (err error) {
+// bindFeedStart binds cosmos_changefeed_start_time() = value and cosmos_changefeed_mode() = 'all'.
+func (w *where) bindFeedStart(r *parser.Relation, env *expr.Env) (err error) {
 	name := r.Columns[0].Name
-	again := w.changes != nil
+	again := w.feedStart != nil
 	if name == parser.ChangeFeedMode {
-		again = w.mode
+		again = w.hasMode
 	}
 	switch {
 	case r.Op != parser.Equal:
@@ -44,97 +44,99 @@ func (w *where) bindChanges(r *parser.Relation, env *expr.Env) (err error) {
 	case again:
 		return dberr.Invalidf("%s() cannot be restricted by more than one relation", name)
 	case w.table.View != nil:
-		return dberr.Invalidf("%s is a materialized view, which has no change feed: follow that of its base table %s.%s",
+		return dberr.Invalidf("%s is a materialized view, which has no change feed. Read the change feed of its base table %s.%s",
 			w.table, w.table.Keyspace, w.table.View.Base)
 	case w.table.Container == nil && !w.table.Logged():
-		return dberr.Invalidf("Table %s has no change feed: its changes are logged after ALTER TABLE %[1]s WITH cdc = true",
+		return dberr.Invalidf("Table %s has no change feed: enable it with ALTER TABLE %[1]s WITH cdc = true",
 			w.table)
 	case w.table.Container != nil && !w.table.Container.Feed:
-		return dberr.Invalidf("The container %s has no change feed: it was made before feature level 4. One that is made "+
-			"now, and filled from it, has one", w.table)
+		return dberr.Invalidf("The container %s has no change feed: it was created before feature level 4. Create a new "+
+			"container and copy the items to it", w.table)
 	}
 	if name == parser.ChangeFeedMode {
 		return w.bindMode(r.Value)
 	}
-	w.changes, err = expr.Bind(r.Value, expr.Receiver{Name: name + "()", Type: cqltype.Native(cqltype.Timestamp)}, env)
+	w.feedStart, err = expr.Bind(r.Value, expr.Receiver{Name: name + "()", Type: cqltype.Native(cqltype.Timestamp)},
+		env)
 	return err
 }
 
-// bindMode binds the mode: the columns of the result depend on it.
+// bindMode binds the mode, which determines the columns of the result.
 func (w *where) bindMode(value parser.Term) error {
 	mode := ""
 	if c, ok := value.(*parser.Constant); ok && c.Kind == parser.StringConstant {
 		mode = strings.ToLower(c.Text)
 	}
-	w.mode, w.kept = true, mode == modeAll
+	w.hasMode, w.allVersions = true, mode == modeAll
 	switch {
 	case mode != modeAll && mode != modeLatest:
-		return dberr.Invalidf("%s() has to be '%s' or '%s', as a constant", parser.ChangeFeedMode, modeLatest, modeAll)
-	case w.kept && w.table.Container == nil && w.table.Options.Retention() == 0:
-		return dberr.Invalidf("All changes of %s are not kept: it has cdc_retention_seconds = 0", w.table)
-	case w.kept && w.table.Container != nil && w.table.Container.Keep == 0:
-		return dberr.Invalidf("All versions and deletes of %s are not kept: its container needs a change feed policy, "+
-			"which says for how long they are", w.table)
+		return dberr.Invalidf("%s() must be the constant '%s' or '%s'", parser.ChangeFeedMode, modeLatest, modeAll)
+	case w.allVersions && w.table.Container == nil && w.table.Options.Retention() == 0:
+		return dberr.Invalidf("The change feed of %s has no retention: its cdc_retention_seconds is 0", w.table)
+	case w.allVersions && w.table.Container != nil && w.table.Container.Keep == 0:
+		return dberr.Invalidf("The container %s does not retain all versions and deletes: set a change feed policy "+
+			"with a retention period", w.table)
 	}
 	return nil
 }
 
-// notOfChanges is the refusal of what a change feed cannot be asked for.
-func notOfChanges(what string) error {
-	return dberr.Invalidf("A SELECT of the change feed takes the whole partition key, a range of tokens or nothing, and "+
-		"pages: %s cannot be combined with %s()", what, parser.ChangeFeedStart)
+// unsupportedInFeed returns the error for a clause that a change feed does not support.
+func unsupportedInFeed(what string) error {
+	return dberr.Invalidf("A SELECT of the change feed can be restricted only by the whole partition key or by a token range: "+
+		"%s cannot be combined with %s()", what, parser.ChangeFeedStart)
 }
 
-// checkChanges refuses what else a change feed cannot be restricted by.
-func (w *where) checkChanges() error {
+// checkFeed rejects restrictions that a change feed does not support.
+func (w *where) checkFeed() error {
 	switch {
-	case w.changes == nil && w.mode:
-		return dberr.Invalidf("%s() goes with %s(), which says where the change feed begins", parser.ChangeFeedMode,
+	case w.feedStart == nil && w.hasMode:
+		return dberr.Invalidf("%s() requires %s(), the start time of the change feed", parser.ChangeFeedMode,
 			parser.ChangeFeedStart)
-	case w.changes == nil:
+	case w.feedStart == nil:
 	case w.pk.Has(relation.In) || w.pkNeedsFiltering():
-		return notOfChanges("a part of the partition key, or an IN,")
+		return unsupportedInFeed("a part of the partition key, or an IN,")
 	case w.token != nil && !w.pk.Empty():
-		return notOfChanges("the partition key together with its token")
+		return unsupportedInFeed("the partition key together with its token")
 	case !w.clustering.Empty() || !w.others.Empty():
-		return notOfChanges("other columns")
+		return unsupportedInFeed("other columns")
 	}
 	return nil
 }
 
-// checkChanges refuses what the rows of a change feed cannot be made to.
-func (p *Plan) checkChanges(stmt *parser.Select) error {
-	if p.where.changes != nil && (stmt.JSON && p.where.kept || p.distinct || p.aggregated || len(stmt.OrderBy) > 0 ||
+// checkFeed rejects clauses that a change feed does not support.
+func (p *Plan) checkFeed(stmt *parser.Select) error {
+	if p.where.feedStart != nil && (stmt.JSON && p.where.allVersions || p.distinct || p.aggregated ||
+		len(stmt.OrderBy) > 0 ||
 		p.limit != nil || p.partitionLimit != nil) {
-		return notOfChanges("DISTINCT, GROUP BY, ORDER BY, an aggregate, a LIMIT, or JSON of all versions")
+		return unsupportedInFeed("DISTINCT, GROUP BY, ORDER BY, an aggregate, a LIMIT, or JSON of all versions")
 	}
 	return nil
 }
 
-// unpagedMax bounds the changes of an execution that has no pages.
-const unpagedMax = 10_000
+// maxUnpagedChanges limits the changes of an unpaged execution.
+const maxUnpagedChanges = 10_000
 
-// runChanges reads a page of the change feed. Its paging state is never empty: it is where the feed goes on, at once or
-// later.
-func (s *scan) runChanges(ctx context.Context, r Reader) error {
+// runFeed reads a page of the change feed. Its paging state is never empty. It is the position at which the feed can be
+// resumed at any time.
+func (s *scan) runFeed(ctx context.Context, r Reader) error {
 	if s.options.Clock != nil {
-		// What is kept expires by the server's clock. By that of a client it could have expired already, unread.
+		// Retention is based on the server's clock. By the client's clock, an unread change could have expired already.
 		s.options.Now = s.options.Clock().Unix()
 	}
-	at, err := s.changesFrom()
+	at, err := s.feedPosition()
 	if err != nil {
 		return err
 	}
-	f := &feed.Reader{At: at, Max: s.options.PageSize, BytesMax: s.options.PageBytesMax, Late: s.late,
+	f := &feed.Reader{At: at, Max: s.options.PageSize, BytesMax: s.options.PageBytesMax, Late: s.deadlinePassed,
 		Query: command.Read{Table: s.plan.table.ID,
-			Statics: len(s.plan.table.Statics) > 0 && !s.plan.where.kept,
+			Statics: len(s.plan.table.Statics) > 0 && !s.plan.where.allVersions,
 			Now:     s.options.Now, Dropped: s.plan.dropped, Range: token.Full,
 			Level: s.options.Level, Principal: s.options.Claimant, NoWait: s.options.NoWait, Deadline: s.deadline},
 		Read: func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error {
-			return r.Read(ctx, q, &charging{visitor(), s})
+			return r.Read(ctx, q, &chargingVisitor{visitor(), s})
 		}}
 	if f.Query.Level.OneReplica() {
-		f.Query.Level = dberr.LocalQuorum // what is known to be applied has to be seen
+		f.Query.Level = dberr.LocalQuorum // the read must see the changes that are known to be applied
 	}
 	none := false
 	if s.plan.where.keyRange {
@@ -150,7 +152,7 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 	}
 	paged := s.options.PageSize > 0
 	if !paged {
-		f.Max = unpagedMax
+		f.Max = maxUnpagedChanges
 	}
 	var entries []feed.Entry
 	ended := true
@@ -159,24 +161,24 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 	}
 	switch {
 	case errors.Is(err, feed.ErrScope):
-		return dberr.Invalidf("The paging state is that of the change feed of another partition key, or of another range " +
-			"of tokens, and knows nothing of this one. Go on with the statement that it was given for, or a part of its " +
-			"range; or begin without it")
+		return dberr.Invalidf("The paging state belongs to the change feed of a different partition key or token " +
+			"range. Use it with the statement that returned it or with a part of its range, " +
+			"or start without a paging state")
 	case errors.Is(err, feed.ErrUnknown):
-		return &dberr.Overloaded{Message: "The physical partitions of the table are not known to this node yet"}
+		return &dberr.Overloaded{Message: "The physical partitions of the table are not known to this node. Retry the request"}
 	case err != nil:
 		return cmp.Or(s.err, err)
 	case !paged && !ended:
-		return dberr.Invalidf("There are more than %d changes, or more than fit into one result: ask for pages, whose "+
-			"paging state is where the change feed goes on", unpagedMax)
+		return dberr.Invalidf("There are more than %d changes, or more than the maximum result size. Set a page size: the "+
+			"paging state resumes the change feed", maxUnpagedChanges)
 	}
 	if err := s.emitChanges(entries); err != nil {
 		return err
 	}
 	b := f.At.Append(s.page.PagingState[:0])
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if t := s.plan.table; t.SealsPages() { // there may be a key in it
-		if b, err = seal([]byte{sealedVersion}, b, t.Secret); err != nil {
+	if t := s.plan.table; t.SealsPages() { // it may contain a key
+		if b, err = encrypt([]byte{encryptedVersion}, b, t.Secret); err != nil {
 			return err
 		}
 	}
@@ -184,7 +186,7 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 	return nil
 }
 
-// emitChanges makes rows of changes.
+// emitChanges emits the rows of changes.
 func (s *scan) emitChanges(entries []feed.Entry) error {
 	s.options.VisitsMax, s.options.ResultBytesMax = math.MaxInt, math.MaxInt/2
 	s.pageLeft, s.paged = unlimited, false
@@ -192,9 +194,9 @@ func (s *scan) emitChanges(entries []feed.Entry) error {
 		e := &entries[i]
 		var err error
 		switch {
-		case s.plan.where.kept && s.plan.table.Container == nil:
+		case s.plan.where.allVersions && s.plan.table.Container == nil:
 			err = s.emitChange(e)
-		case s.plan.where.kept:
+		case s.plan.where.allVersions:
 			if _, err = s.partition(e.Token, e.Key, nil); err == nil {
 				err = s.emitImages(e)
 			}
@@ -208,27 +210,27 @@ func (s *scan) emitChanges(entries []feed.Entry) error {
 	return nil
 }
 
-// emitImages makes one row of a change: what was done when, the row after it, and the row before.
+// emitImages emits one row for a change: the operation, the time, the row after the change, and the row before it.
 func (s *scan) emitImages(e *feed.Entry) error {
 	s.operation(e, e.Changed().String())
 	before := e.Before()
 	return s.emitBoth(&e.Row, &before, func(image *row.Row) error { return s.fillRow(e.Clustering, image) })
 }
 
-// operation emits what every row of all changes begins with: what was done, and when.
+// operation emits the first columns of every row of a feed of all versions: the operation and its time.
 func (s *scan) operation(e *feed.Entry, name string) {
 	s.page.Cells = appendCell(s.page.Cells, []byte(name))
 	s.page.Cells = appendCell(s.page.Cells, binary.BigEndian.AppendUint64(nil, uint64(e.Stamp/1000)))
 }
 
-// emitBoth ends the row of a change with the selected columns after it and before; fill makes the slots those of an
-// image.
+// emitBoth completes the row of a change with the selected columns after the change and before it. fill sets the slots
+// from an image.
 func (s *scan) emitBoth(after, before *row.Row, fill func(image *row.Row) error) error {
 	for _, image := range []*row.Row{after, before} {
 		if err := fill(image); err != nil {
 			return err
 		}
-		if err := s.show(); err != nil {
+		if err := s.applyMasks(); err != nil {
 			return err
 		}
 		if err := s.emitCells(); err != nil {
@@ -241,9 +243,9 @@ func (s *scan) emitBoth(after, before *row.Row, fill func(image *row.Row) error)
 	return nil
 }
 
-// describeChanges makes the columns of the result those of all versions, if these are asked for: what emitImages emits.
-func (p *Plan) describeChanges() {
-	if !p.where.kept {
+// describeFeed sets the columns of the result if all versions are requested. They match the output of emitImages.
+func (p *Plan) describeFeed() {
+	if !p.where.allVersions {
 		return
 	}
 	column := func(name string, t *cqltype.Type) Column { return Column{p.table.Keyspace, p.table.Name, name, t} }
@@ -261,15 +263,15 @@ func (p *Plan) describeChanges() {
 	p.columns = columns
 }
 
-// changesFrom is where the page begins.
-func (s *scan) changesFrom() (at feed.Token, err error) {
-	table, kept := s.plan.table.ID, s.plan.where.kept
+// feedPosition returns the position at which the page begins.
+func (s *scan) feedPosition() (at feed.Token, err error) {
+	table, kept := s.plan.table.ID, s.plan.where.allVersions
 	if b := s.options.PagingState; len(b) > 0 {
 		if t := s.plan.table; t.SealsPages() {
-			if b[0] != sealedVersion {
+			if b[0] != encryptedVersion {
 				return at, errState
 			}
-			if b, err = unseal(b[1:], t.Secret); err != nil {
+			if b, err = decrypt(b[1:], t.Secret); err != nil {
 				return at, errState
 			}
 		}
@@ -280,66 +282,66 @@ func (s *scan) changesFrom() (at feed.Token, err error) {
 		if err != nil || at.Table != table || at.Kept != kept {
 			return at, errState
 		}
-		return at, s.stillKept(&at)
+		return at, s.checkRetention(&at)
 	}
-	v, state, err := s.plan.where.changes.Eval(&s.bind)
+	v, state, err := s.plan.where.feedStart.Eval(&s.bind)
 	if err != nil {
 		return at, err
 	}
 	if state == expr.Unset || len(v) != 8 {
-		return at, dberr.Invalidf("%s() needs a time: the changes of it and later are read", parser.ChangeFeedStart)
+		return at, dberr.Invalidf("%s() must be a timestamp: changes at this time and later are read", parser.ChangeFeedStart)
 	}
 	since := time.UnixMilli(int64(binary.BigEndian.Uint64(v)))
 	if s.plan.table.Container == nil {
-		return s.tableFrom(since)
+		return s.tableFeedPosition(since)
 	}
 	at = feed.Beginning(table, kept)
 	if since.UnixMicro() > 0 {
 		at = feed.Since(table, kept, since)
 	}
-	s.generation(&at)
-	return at, s.stillKept(&at)
+	s.setGeneration(&at)
+	return at, s.checkRetention(&at)
 }
 
-// stillKept refuses to go on where changes may be missing that were not read.
-func (s *scan) stillKept(at *feed.Token) error {
+// checkRetention returns an error if changes after the position may have been removed before they were read.
+func (s *scan) checkRetention(at *feed.Token) error {
 	var oldest int64
 	switch c := s.plan.table.Container; {
 	case c == nil:
-		return s.tableKept(at)
+		return s.checkTableRetention(at)
 	case at.Kept && at.Generation != c.KeptGeneration:
-		return s.wasOff(c.KeptSince)
+		return s.feedInterrupted(c.KeptSince)
 	case at.Kept:
 		oldest = max(s.options.Now-c.Keep, c.KeptSince)
 	}
 	if at.Kept && at.AsOf < oldest {
-		return tooOld(at.AsOf, oldest)
+		return changesExpired(at.AsOf, oldest)
 	}
 	return nil
 }
 
-// tooOld is the refusal of a feed that would leave something out.
-func tooOld(from, oldest int64) error {
-	return dberr.Invalidf("The change feed of all versions is to begin at %s, and what was changed before %s is not "+
-		"kept any more. Begin with a later time", time.Unix(from, 0).UTC().Format(time.RFC3339),
+// changesExpired returns the error for a feed that would omit changes.
+func changesExpired(from, oldest int64) error {
+	return dberr.Invalidf("The change feed of all versions cannot start at %s: changes before %s are not "+
+		"retained. Specify a later time", time.Unix(from, 0).UTC().Format(time.RFC3339),
 		time.Unix(oldest, 0).UTC().Format(time.RFC3339))
 }
 
-// late tells that the execution has taken its time.
-func (s *scan) late() bool {
+// deadlinePassed reports whether the deadline of the execution has passed.
+func (s *scan) deadlinePassed() bool {
 	return s.options.Clock != nil && s.options.Clock().After(s.options.Deadline)
 }
 
-// charging hears of the charges of a scan's reads.
-type charging struct {
+// chargingVisitor forwards the charges of a feed's reads to the scan.
+type chargingVisitor struct {
 	command.Visitor
 	s *scan
 }
 
 // Charge implements ru.Charged.
-func (c *charging) Charge(u ru.Units) { c.s.Charge(u) }
+func (c *chargingVisitor) Charge(u ru.Units) { c.s.Charge(u) }
 
 // Passed implements command.Walker.
-func (c *charging) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+func (c *chargingVisitor) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	return command.Passed(c.Visitor, t, key, looked)
 }

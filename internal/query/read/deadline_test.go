@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestDeadline proves that whatever reads many parts one after the other ends at the deadline, and that what takes one
-// command, or is done in time, does not.
+// TestDeadline checks that a read of many parts ends at the deadline, unlike a read that takes one command or ends in
+// time.
 func TestDeadline(t *testing.T) {
-	w := newWorld()
+	w := newFixture()
 	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}",
 		"CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))"} {
 		stmt, _, err := parser.Parse(text)
@@ -46,7 +46,7 @@ func TestDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Unix(w.now, 0)
-		now := began // a second passes with each look
+		now := began // a second passes with each call
 		m.reads = 0
 		_, err = w.execute(p, binds{}, Options{VisitsMax: 20, Deadline: began.Add(3 * time.Second),
 			Clock: func() time.Time { now = now.Add(time.Second); return now }})

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package read is SELECT: it binds a statement to a table and turns its relations into an access path, then reads,
-// filters, groups, aggregates, sorts and pages the rows.
+// Package read executes SELECT. It binds a statement to a table and converts its relations into an access path. It then
+// reads, filters, groups, aggregates, sorts, and pages the rows.
 //
-// Guarantees: (Q1) a Plan is immutable and may be executed by many goroutines at once; it belongs to one revision of
-// its table; (Q2) fetching a result page by page gives the rows of one big page, each once, whoever fetches the pages
-// and wherever, as long as nobody writes in between; (Q3) page boundaries are Cassandra's: a page is full at its page
-// size, and more is promised until a page comes back short; (Q4) what one execution holds in memory is bounded by
-// Options, whatever the table holds; (Q5) errors a client sees carry Cassandra's texts, in the order in which Cassandra
-// checks.
+// Guarantees:
 //
-// The package knows expressions only as terms that can be evaluated (package expr), and storage only as a Reader that
-// answers a command.Read. It refuses to know sessions, permissions, topology and the protocol.
+//   - (Q1) A Plan is immutable and may be executed by many goroutines at the same time. It belongs to one revision of
+//     its table.
+//   - (Q2) Reading a result page by page returns the rows of one large page, each exactly once, on whichever node the
+//     pages are read, unless rows are written in between.
+//   - (Q3) Page boundaries are Cassandra's: a page is full at its page size, and a further page is announced until a
+//     page is not full.
+//   - (Q4) Options limits the memory of an execution, whatever the size of the table.
+//   - (Q5) Errors have Cassandra's texts and are checked in Cassandra's order.
 //
-// Start at Prepare and Plan (plan.go). where.go and token.go are the WHERE clause, of restrictions of package relation;
-// keys.go and bounds.go turn it into keys and intervals of clustering keys; selection.go is the SELECT clause;
-// execute.go, scan.go and group.go run it.
+// The package uses expressions only through package expr and storage only through Reader. It does not depend on
+// sessions, permissions, topology, or the protocol.
+//
+// Start reading at Prepare and Plan (plan.go). where.go and token.go bind the WHERE clause as restrictions of package
+// relation. keys.go and bounds.go convert them into keys and clustering intervals. selection.go binds the SELECT
+// clause. execute.go, scan.go, and group.go execute the plan.
 package read

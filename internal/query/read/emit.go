@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// emit appends the row at hand to the page. Memory is asked for before the result grows: a result without pages that
-// becomes too large is refused; a page ends where there is no memory for more.
+// emit appends the current row to the page. It reserves memory before the result grows. An unpaged result that becomes
+// too large is rejected. A page ends when no more memory is available.
 func (s *scan) emit() error {
 	s.page.Rows++
 	s.rowBegin = len(s.page.Cells)
@@ -24,19 +24,19 @@ func (s *scan) emit() error {
 	return s.emitCells()
 }
 
-// makeRoom asks for memory for a result that grows by n bytes.
+// makeRoom reserves memory for n more bytes of the result.
 func (s *scan) makeRoom(n int) error {
 	need := len(s.page.Cells) + n
 	switch {
 	case need-s.rowBegin > s.options.ResultBytesMax:
-		return dberr.Invalidf("A row of the result is larger than %d bytes, the most that a row may have: select fewer or "+
+		return dberr.Invalidf("A row of the result exceeds the maximum size of %d bytes: select fewer or "+
 			"smaller columns", s.options.ResultBytesMax)
 	case !s.paged && need > s.options.ResultBytesMax:
-		return dberr.Invalidf("The result is larger than %d bytes, the most that is sent in one piece: set a page "+
+		return dberr.Invalidf("The result exceeds %d bytes, the maximum size of an unpaged result: set a page "+
 			"size or a LIMIT", s.options.ResultBytesMax)
 	}
 	if more := need - s.page.Held; s.options.Memory != nil && more > memoryStep {
-		if err := s.hold(more, need-s.rowBegin); err != nil {
+		if err := s.reserve(more, need-s.rowBegin); err != nil {
 			return err
 		}
 	}
@@ -47,19 +47,19 @@ func (s *scan) makeRoom(n int) error {
 	return nil
 }
 
-// largeRow is from how many bytes on a row needs memory of its own: without it the row is refused. A page that has no
-// memory for more ends with a smaller row.
+// largeRow is the size from which a row needs its own memory reservation. Without memory, such a row is rejected. A
+// page without memory can still end with a smaller row.
 const largeRow = 256 << 10
 
-// hold takes memory for a result that grows, with a row that has so many bytes until now.
-func (s *scan) hold(more, row int) error {
+// reserve reserves memory for a growing result. row is the current size of the row.
+func (s *scan) reserve(more, row int) error {
 	m := s.options.Memory
 	if s.paged {
-		if s.cramped = !m.Spare(more); s.cramped && row <= largeRow {
+		if s.lowMemory = !m.Spare(more); s.lowMemory && row <= largeRow {
 			return nil
 		}
 	}
-	if s.cramped || !s.paged {
+	if s.lowMemory || !s.paged {
 		if err := m.Take(more); err != nil {
 			return err
 		}
@@ -95,8 +95,8 @@ func (s *scan) emitCells() error {
 	return nil
 }
 
-// grown returns a buffer with room for n more bytes, at most of a size if that is enough. append makes a large buffer
-// larger by a quarter each time, and leaves several times as much garbage as the result has bytes.
+// grown returns a buffer with room for n more bytes. Its capacity does not exceed most unless n requires it. append
+// enlarges a large buffer by only a quarter each time, which leaves several times the size of the result as garbage.
 func grown(b []byte, n, most int) []byte {
 	need := len(b) + n
 	if need <= cap(b) || need < largeRow {
@@ -105,7 +105,7 @@ func grown(b []byte, n, most int) []byte {
 	return append(make([]byte, 0, max(need, min(2*need, most))), b...)
 }
 
-// compute evaluates an output that is more than a column.
+// compute evaluates an output that is not a plain column.
 func (s *scan) compute(o *output) ([]byte, error) {
 	v, state, err := o.term.Eval(&s.bind)
 	if state != expr.Value {
@@ -122,7 +122,7 @@ func appendCell(dst, v []byte) []byte {
 	return append(dst, v...)
 }
 
-// emitJSON appends the row as one JSON object. A name with capitals is in quotes of its own, as an identifier would be.
+// emitJSON appends the row as one JSON object. A name with capital letters is quoted like an identifier.
 func (s *scan) emitJSON() error {
 	out := append(s.json[:0], '{')
 	before := s.bind.Meter.Mark()
@@ -169,10 +169,10 @@ func (s *scan) emitJSON() error {
 	return nil
 }
 
-// growJSON asks for memory for a row in JSON that is about to have so many bytes.
+// growJSON reserves memory for a JSON row of this size.
 func (s *scan) growJSON(size int) error {
 	if size > s.options.ResultBytesMax {
-		return dberr.Invalidf("A row of the result is larger than %d bytes, the most that a row may have: select fewer or "+
+		return dberr.Invalidf("A row of the result exceeds the maximum size of %d bytes: select fewer or "+
 			"smaller columns", s.options.ResultBytesMax)
 	}
 	if err := s.bind.Meter.Step(size / jsonBytes); err != nil {
@@ -181,16 +181,16 @@ func (s *scan) growJSON(size int) error {
 	return s.bind.Meter.Alloc(2 * size)
 }
 
-// jsonBytes is how many bytes of JSON are written in a step of work.
+// jsonBytes is the number of JSON bytes that count as one step of work.
 const jsonBytes = 16
 
-// sortedRow is a row to be sorted: where its cells and its sort key are.
+// sortedRow holds the positions of a row's cells and its sort key.
 type sortedRow struct{ cells, cellsEnd, key, keyEnd int }
 
-// noteSorted notes the sort key of the row that is about to be emitted: the forms of the ordering columns.
+// noteSorted records the sort key of the next row: the key forms of the ordering columns.
 func (s *scan) noteSorted(clustering []byte) error {
 	if len(s.page.Cells)+len(s.sortKeys)+sortedBytes*len(s.sorted) > s.options.SortBytesMax {
-		return dberr.Invalidf("ORDER BY over several partitions holds more than %d bytes; restrict the query",
+		return dberr.Invalidf("ORDER BY over several partitions exceeds %d bytes of memory: restrict the query",
 			s.options.SortBytesMax)
 	}
 	r := sortedRow{cells: len(s.page.Cells), key: len(s.sortKeys)}
@@ -213,10 +213,10 @@ func (s *scan) noteSorted(clustering []byte) error {
 	return s.bind.Meter.Keep(2*(r.keyEnd-r.key) + 2*sortedBytes)
 }
 
-// sortedBytes is the memory of a sortedRow.
+// sortedBytes is the size of a sortedRow in memory.
 const sortedBytes = 32
 
-// sortRows orders the rows of the page, and cuts them off at the limit.
+// sortRows sorts the rows of the page and truncates them at the limit.
 func (s *scan) sortRows() error {
 	for i := range s.sorted {
 		s.sorted[i].cellsEnd = len(s.page.Cells)
@@ -227,7 +227,7 @@ func (s *scan) sortRows() error {
 	m := s.bind.Meter
 	slices.SortFunc(s.sorted, func(a, b sortedRow) int {
 		if m.Step(2) != nil {
-			return 0 // the sort ends soon, and its result counts for nothing
+			return 0 // the meter has an error, so the result is discarded
 		}
 		c := bytes.Compare(s.sortKeys[a.key:a.keyEnd], s.sortKeys[b.key:b.keyEnd])
 		if s.plan.reversed {
@@ -250,7 +250,7 @@ func (s *scan) sortRows() error {
 	return nil
 }
 
-// jsonName is the key of a column in JSON, with the colon.
+// jsonName returns the JSON key of a column, including the colon.
 func jsonName(name string) string {
 	for _, c := range name {
 		if c >= 'A' && c <= 'Z' {

@@ -24,11 +24,11 @@ const (
 	multiplePartitionKeys = "Aggregation query used on multiple partition keys (IN restriction)"
 )
 
-// scans are reused, for their buffers.
+// scans is a pool of scans, which reuse their buffers.
 var scans = sync.Pool{New: func() any { return new(scan) }}
 
-// Execute reads one page into page, which is reset first. b holds the values of the bind markers. Errors are of package
-// dberr, or what the Reader returned.
+// Execute reads one page into page, which it resets first. b holds the values of the bind markers. Errors are from
+// package dberr, or from the Reader.
 func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Options, page *Page) error {
 	page.Reset()
 	if o.Level == dberr.Any {
@@ -37,7 +37,7 @@ func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Option
 	s := scans.Get().(*scan)
 	err := s.begin(ctx, p, b, o.withDefaults(), page)
 	if err == nil && o.Guard.On() && o.Guard.Reads {
-		err = s.guard()
+		err = s.checkGuardrails()
 	}
 	if err == nil {
 		err = s.run(ctx, r)
@@ -51,7 +51,7 @@ func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Option
 	return err
 }
 
-// evaluate begins the evaluation of a plan that evaluates.
+// evaluate sets the limits of the evaluation.
 func (s *scan) evaluate(ctx context.Context) {
 	o := &s.options
 	l := meter.Limits{Pool: o.Evaluation.Pool, Bytes: o.Evaluation.Bytes, Slots: o.Evaluation.Slots,
@@ -66,13 +66,13 @@ func (s *scan) evaluate(ctx context.Context) {
 	s.bind.Meter = &s.meter
 }
 
-// Spender takes the price of evaluating rows from the balance of the partition that they were read from. The Reader of
-// stored tables is one.
+// Spender deducts the price of evaluating rows from the balance of the partition from which they were read. The Reader
+// of stored tables implements it.
 type Spender interface {
 	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
-// spend charges the work beyond the allowance. It is taken from the balance of the partition that was read last.
+// spend charges the work beyond the allowance. The price is deducted from the balance of the partition read last.
 func (s *scan) spend(r Reader) {
 	price := ru.Evaluation(s.meter.Excess())
 	if price <= 0 {
@@ -104,7 +104,7 @@ func (s *scan) begin(ctx context.Context, p *Plan, b *expr.Bindings, o Options, 
 		return err
 	}
 	if p.timeout != nil {
-		if err := s.bound(); err != nil {
+		if err := s.applyTimeout(); err != nil {
 			return err
 		}
 	}
@@ -120,23 +120,23 @@ func (s *scan) begin(ctx context.Context, p *Plan, b *expr.Bindings, o Options, 
 	}
 	switch {
 	case p.aggregated && !p.grouped:
-		s.trim = limit // of the one row; the partition limit was refused
+		s.trim = limit // applies to the single row; a partition limit was rejected
 	case len(p.sort) > 0:
 		s.trim = limit
 	default:
 		s.trim, s.remaining = unlimited, limit
 	}
-	if p.near != nil {
-		if err := s.beginNear(limit); err != nil {
+	if p.ann != nil {
+		if err := s.beginANN(limit); err != nil {
 			return err
 		}
 	} else if o.PageSize > 0 {
 		s.paged = !p.aggregated || p.grouped && !p.distinct
 		if s.paged && (p.aggregated || limit > int64(o.PageSize) || len(o.PagingState) > 0) {
-			s.pageLeft = int64(o.PageSize) // a LIMIT that fits into one page is reached before the page is full
+			s.pageLeft = int64(o.PageSize) // a LIMIT within one page is reached before the page is full
 		}
 	}
-	if len(o.PagingState) > 0 && p.where.changes == nil && p.near == nil {
+	if len(o.PagingState) > 0 && p.where.feedStart == nil && p.ann == nil {
 		if s.from, err = readState(o.PagingState, p.table); err != nil {
 			return err
 		}
@@ -167,14 +167,14 @@ func grow(v [][]byte, n int) [][]byte {
 	return v
 }
 
-// run reads until the page is full or there is nothing left.
+// run reads until the page is full or no rows are left.
 func (s *scan) run(ctx context.Context, r Reader) error {
 	w := &s.plan.where
-	if o := s.plan.origin; o != nil {
-		r = originReader{r, o}
+	if o := s.plan.baseTimes; o != nil {
+		r = baseTimesReader{r, o}
 	}
-	if w.changes != nil {
-		return s.runChanges(ctx, r)
+	if w.feedStart != nil {
+		return s.runFeed(ctx, r)
 	}
 	if w.keyRange {
 		return s.runRange(ctx, r)
@@ -194,7 +194,7 @@ func (s *scan) run(ctx context.Context, r Reader) error {
 	return s.runKeys(ctx, r, keys)
 }
 
-// singleKey evaluates a partition key that is given by equalities alone, without allocating.
+// singleKey evaluates a partition key that consists of equalities only, without allocating.
 func (s *scan) singleKey() ([]partitionKey, bool, error) {
 	w := &s.plan.where
 	if w.token != nil {
@@ -221,7 +221,7 @@ func (s *scan) singleKey() ([]partitionKey, bool, error) {
 	return s.oneKey[:], true, nil
 }
 
-// bounds evaluates what the commands of all partitions share. none is true if no row can match.
+// bounds evaluates the parts that the commands of all partitions share. none is true if no row can match.
 func (s *scan) bounds() (none bool, err error) {
 	p, w := s.plan, &s.plan.where
 	s.cmd = command.Read{
@@ -255,7 +255,7 @@ func (s *scan) bounds() (none bool, err error) {
 	return false, nil
 }
 
-// lookup evaluates what is looked up in the index.
+// lookup evaluates the index lookup.
 func (s *scan) lookup() error {
 	w := &s.plan.where
 	if len(w.terms) > 0 {
@@ -283,7 +283,7 @@ func (s *scan) lookup() error {
 	return nil
 }
 
-// runRange reads the partitions of a range of tokens.
+// runRange reads the partitions of a token range.
 func (s *scan) runRange(ctx context.Context, r Reader) error {
 	none, err := s.bounds()
 	if none || err != nil {
@@ -293,11 +293,11 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 		return s.finish(false, err)
 	}
 	s.cmd.Slices = s.slices
-	if s.plan.near != nil {
-		return s.runNear(ctx, r)
+	if s.plan.ann != nil {
+		return s.runANN(ctx, r)
 	}
 	if s.resumed {
-		s.rangeBehind(&s.from)
+		s.resumeRange(&s.from)
 	}
 	for {
 		if err := s.read(ctx, r); err != nil {
@@ -306,26 +306,26 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 		if s.full || s.done || !s.paused {
 			return s.finish(s.full, nil)
 		}
-		if s.paged && !s.group.open && s.looked >= s.options.PageVisitsMax {
+		if s.paged && !s.group.open && s.visitedOnPage >= s.options.PageVisitsMax {
 			return s.finish(true, nil)
 		}
-		s.rangeBehind(&s.at)
+		s.resumeRange(&s.at)
 		s.cmd.Continued = true
 	}
 }
 
-// rangeBehind makes the command go on after a position.
-func (s *scan) rangeBehind(at *position) {
+// resumeRange makes the command resume after a position.
+func (s *scan) resumeRange(at *position) {
 	s.afterKey = keyIn(s.afterKey, at.key) // nil would be the beginning
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
 	s.cmd.AfterKey, s.cmd.AfterToken, s.cmd.AfterClustering = s.afterKey, at.token, s.afterClustering
 	s.cmd.AfterPartition = at.afterPartition
 	if !at.afterPartition {
-		s.enter(at)
+		s.reenterPartition(at)
 	}
 }
 
-// runKeys reads the given partitions one after the other.
+// runKeys reads the given partitions sequentially.
 func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error {
 	none, err := s.bounds()
 	if none || err != nil {
@@ -335,7 +335,7 @@ func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error
 	if s.resumed {
 		first = slices.IndexFunc(keys, func(k partitionKey) bool { return bytes.Equal(k.bytes, s.from.key) })
 		if first < 0 {
-			return errState // it was made for other keys
+			return errState // the paging state belongs to different keys
 		}
 		if s.from.afterPartition {
 			first++
@@ -345,7 +345,7 @@ func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error
 		s.cmd.Key, s.cmd.Token, s.cmd.Slices = keys[i].bytes, keys[i].token, s.slices
 		more := true
 		if s.resumed && bytes.Equal(keys[i].bytes, s.from.key) {
-			more = s.keyBehind(&s.from)
+			more = s.resumeKey(&s.from)
 		}
 		if err := s.runKey(ctx, r, more); err != nil {
 			return err
@@ -358,7 +358,7 @@ func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error
 	return s.finish(false, nil)
 }
 
-// runKey reads one partition; more is false if it is known that nothing of it is left.
+// runKey reads one partition. more is false if it has no rows left.
 func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 	for more {
 		if err := s.read(ctx, r); err != nil {
@@ -367,23 +367,23 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 		if s.full || s.done || !s.paused {
 			return nil
 		}
-		more = !s.at.afterPartition && s.keyBehind(&s.at)
+		more = !s.at.afterPartition && s.resumeKey(&s.at)
 		s.cmd.Continued = true
 	}
-	s.cmd.Continued = false // of the next partition
+	s.cmd.Continued = false // for the next partition
 	return s.endPartition()
 }
 
-// keyBehind makes the command go on after a row of its partition; false if there can be none.
-func (s *scan) keyBehind(at *position) bool {
+// resumeKey makes the command resume after a row of its partition. It returns false if no rows can be left.
+func (s *scan) resumeKey(at *position) bool {
 	s.afterClustering = append(s.afterClustering[:0], at.clustering...)
-	s.cmd.Slices = relation.Behind(s.slices, s.afterClustering, s.plan.reversed)
-	s.enter(at)
+	s.cmd.Slices = relation.After(s.slices, s.afterClustering, s.plan.reversed)
+	s.reenterPartition(at)
 	return len(s.cmd.Slices) > 0
 }
 
-// enter goes back into the partition of a position.
-func (s *scan) enter(at *position) {
+// reenterPartition restores the state of the partition at a position.
+func (s *scan) reenterPartition(at *position) {
 	if !s.open {
 		s.key = keyIn(s.key, at.key)
 		s.token, s.leftInPartition = at.token, at.inPartition
@@ -391,9 +391,9 @@ func (s *scan) enter(at *position) {
 	s.open, s.rowsSeen, s.continuing = true, true, true
 }
 
-// bound gives the execution the time of USING TIMEOUT, from the beginning of the request on. It replaces the time that
-// the options give, in both directions; a single command still ends in the time of a read.
-func (s *scan) bound() error {
+// applyTimeout sets the deadline of USING TIMEOUT, counted from the start of the request. It replaces the deadline in
+// the options, even if it is later. A single command is still limited by the read timeout.
+func (s *scan) applyTimeout() error {
 	timeout, err := expr.EvalTimeout(s.plan.timeout, &s.bind)
 	if err != nil || timeout == 0 {
 		return err
@@ -409,28 +409,28 @@ func (s *scan) read(ctx context.Context, r Reader) error {
 		return &dberr.ReadTimeout{Level: s.options.Level, BlockFor: 1}
 	}
 	s.paused, s.visits = false, 0
-	s.cmd.Limit = s.usable()
+	s.cmd.Limit = s.commandLimit()
 	if s.options.MaxCharge > 0 {
 		return s.readCapped(ctx, r)
 	}
 	if err := r.Read(ctx, &s.cmd, s); err != nil {
 		return cmp.Or(s.err, err)
 	}
-	return s.ended()
+	return s.endCommand()
 }
 
-// ended ends the partition at hand, unless a command has ended within it.
-func (s *scan) ended() error {
+// endCommand ends the current partition unless the command paused within it.
+func (s *scan) endCommand() error {
 	if s.full || s.done || s.paused {
 		return nil
 	}
 	return s.endPartition()
 }
 
-// usable is the number of rows that can be used at most, 0 = not known.
-func (s *scan) usable() int {
+// commandLimit returns the maximum number of rows that can be used, or 0 if it is not known.
+func (s *scan) commandLimit() int {
 	p := s.plan
-	if p.aggregated || p.distinct || p.near != nil || len(s.partitionFilters)+len(s.rowFilters) > 0 ||
+	if p.aggregated || p.distinct || p.ann != nil || len(s.partitionFilters)+len(s.rowFilters) > 0 ||
 		s.cmd.Index != nil {
 		return 0
 	}
@@ -448,7 +448,7 @@ func (s *scan) usable() int {
 	return int(n)
 }
 
-// finish ends the page; more promises another one.
+// finish ends the page. more reports whether a further page exists.
 func (s *scan) finish(more bool, err error) error {
 	if err != nil {
 		return err
@@ -461,8 +461,8 @@ func (s *scan) finish(more bool, err error) error {
 		if err := s.sortRows(); err != nil {
 			return err
 		}
-	} else if s.plan.near != nil {
-		return s.emitNearest()
+	} else if s.plan.ann != nil {
+		return s.emitANN()
 	}
 	if more {
 		s.page.PagingState, err = appendState(s.page.PagingState[:0], s.plan.table, &s.at)

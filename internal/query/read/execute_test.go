@@ -14,10 +14,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// small is a world with a table of a few partitions.
-func small(t *testing.T) *world {
+// small returns a fixture with a table of a few partitions.
+func small(t *testing.T) *fixture {
 	t.Helper()
-	w := newWorld()
+	w := newFixture()
 	lines := []string{
 		"CREATE KEYSPACE ks WITH replication = {}",
 		"CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))",
@@ -37,7 +37,7 @@ func small(t *testing.T) *world {
 	return w
 }
 
-func (w *world) must(t *testing.T, text string) *Plan {
+func (w *fixture) must(t *testing.T, text string) *Plan {
 	t.Helper()
 	p, err := w.prepare(text)
 	if err != nil {
@@ -46,7 +46,7 @@ func (w *world) must(t *testing.T, text string) *Plan {
 	return p
 }
 
-// TestRefusedExecutions holds what only an execution can refuse.
+// TestRefusedExecutions checks the errors that only an execution can detect.
 func TestRefusedExecutions(t *testing.T) {
 	w := small(t)
 	if err := w.set(mustParse(t, "CREATE TABLE p (a int, b int, PRIMARY KEY ((a, b)))"), 0, binds{}); err != nil {
@@ -69,17 +69,17 @@ func TestRefusedExecutions(t *testing.T) {
 		{
 			"sort", "SELECT * FROM t WHERE k IN (1, 2) ORDER BY c",
 			Options{Level: dberr.One, SortBytesMax: 10},
-			"ORDER BY over several partitions holds more than 10 bytes; restrict the query",
+			"ORDER BY over several partitions exceeds 10 bytes of memory: restrict the query",
 		},
 		{
 			"whole", "SELECT * FROM t",
 			Options{Level: dberr.One, ResultBytesMax: 200},
-			"The result is larger than 200 bytes, the most that is sent in one piece: set a page size or a LIMIT",
+			"The result exceeds 200 bytes, the maximum size of an unpaged result: set a page size or a LIMIT",
 		},
 		{
 			"whole groups", "SELECT JSON k, count(*) FROM t GROUP BY k",
 			Options{Level: dberr.One, ResultBytesMax: 50},
-			"The result is larger than 50 bytes, the most that is sent in one piece: set a page size or a LIMIT",
+			"The result exceeds 50 bytes, the maximum size of an unpaged result: set a page size or a LIMIT",
 		},
 		{"state", "SELECT * FROM t", Options{Level: dberr.One, PageSize: 1, PagingState: []byte("garbage, much of it")},
 			"Invalid value for the paging state"},
@@ -98,10 +98,10 @@ func TestRefusedExecutions(t *testing.T) {
 	}
 }
 
-// TestShort proves which executions are known to be short beforehand.
-func TestShort(t *testing.T) {
+// TestIsShort checks which executions are known in advance to be short.
+func TestIsShort(t *testing.T) {
 	w := small(t)
-	for query, want := range map[string][2]bool{ // with pages of 10 rows, and without paging
+	for query, want := range map[string][2]bool{ // with pages of 10 rows, and unpaged
 		"SELECT * FROM t WHERE k = 1":                                  {true, false},
 		"SELECT * FROM t WHERE k = 1 AND c = 2":                        {true, true},
 		"SELECT count(*) FROM t WHERE k = 1 AND c = 2":                 {true, true},
@@ -115,17 +115,17 @@ func TestShort(t *testing.T) {
 		"SELECT * FROM t WHERE token(k) = 1 AND c = 2 ALLOW FILTERING": {false, false},
 	} {
 		p := w.must(t, query)
-		if got := [2]bool{p.Short(10, 100), p.Short(-1, 100)}; got != want {
+		if got := [2]bool{p.IsShort(10, 100), p.IsShort(-1, 100)}; got != want {
 			t.Errorf("%s: short with and without pages %v, want %v", query, got, want)
 		}
-		if p.Short(101, 100) != want[1] {
+		if p.IsShort(101, 100) != want[1] {
 			t.Errorf("%s: pages of more rows than allowed are taken for short", query)
 		}
 	}
 }
 
-// TestLimitWithinAPage proves that a client that pages is never refused for the size of the result, even if its LIMIT
-// fits into one page.
+// TestLimitWithinAPage checks that a paged query is never rejected because of its size, even if its LIMIT fits into one
+// page.
 func TestLimitWithinAPage(t *testing.T) {
 	w := small(t)
 	p := w.must(t, "SELECT * FROM t LIMIT 10")
@@ -146,7 +146,7 @@ func TestLimitWithinAPage(t *testing.T) {
 	}
 }
 
-// scarce is memory for one step of all results.
+// scarce is a Memory with memory for a single step of all results.
 type scarce struct{ left int }
 
 func (s *scarce) Take(int) error { return &dberr.Overloaded{} }
@@ -158,8 +158,8 @@ func (s *scarce) Spare(n int) bool {
 	return s.left >= 0
 }
 
-// TestPagesWithoutMemory proves that a client that pages gets all rows, however little memory there is for a page, and
-// that pages are as large as they may be where there is enough.
+// TestPagesWithoutMemory checks that a paged query returns all rows even if little memory is available for a page, and
+// that pages have their full size otherwise.
 func TestPagesWithoutMemory(t *testing.T) {
 	w := small(t)
 	lines := []string{"CREATE TABLE l (k int, c int, v text, PRIMARY KEY (k, c))"}
@@ -193,7 +193,7 @@ func TestPagesWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestStateOfOtherKeys proves that a page cannot go on with other partitions than it began with.
+// TestStateOfOtherKeys checks that a paging state cannot be used with different partitions.
 func TestStateOfOtherKeys(t *testing.T) {
 	w := small(t)
 	page, err := w.executeAt(w.must(t, "SELECT * FROM t WHERE k = 1"), Options{Level: dberr.One, PageSize: 2})
@@ -207,7 +207,7 @@ func TestStateOfOtherKeys(t *testing.T) {
 	}
 }
 
-// TestPlansAreShared proves Q1 for the race detector: one plan executed by many at once gives each the same.
+// TestPlansAreShared checks Q1 with the race detector: concurrent executions of one plan return the same result.
 func TestPlansAreShared(t *testing.T) {
 	w := small(t)
 	p := w.must(t, "SELECT k, sum(v), c + 1 FROM t WHERE v >= 0 GROUP BY k ALLOW FILTERING")

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// Explain prints the plan, one line per part that is there:
+// Explain prints the plan. Each part that exists is printed on its own line:
 //
 //	table ks.t
 //	partitions all | token(k) > 5 | k = 1 | k IN (1, 2), in the order of their values
@@ -18,7 +18,7 @@ import (
 //	index t_v_idx                        where rows are found; they are checked by the filter again
 //	filter v = 10 AND w > 2              what every row read is checked against
 //	static rows                          partitions without rows show their static columns
-//	distinct | fold | group by 1 column of the clustering key
+//	distinct | aggregate | group by 1 column of the clustering key
 //	reversed
 //	sort by a, after reading
 //	limit 10, 2 per partition
@@ -50,13 +50,13 @@ func (p *Plan) Explain() string {
 	case p.grouped:
 		line("group by", p.groupList())
 	case p.aggregated:
-		line("fold")
+		line("aggregate")
 	}
 	if p.distinct {
 		line("distinct")
 	}
-	if p.near != nil {
-		line("order by", p.near.String())
+	if p.ann != nil {
+		line("order by", p.ann.String())
 	}
 	if p.reversed {
 		line("reversed")
@@ -86,8 +86,8 @@ func (p *Plan) Explain() string {
 	return b.String()
 }
 
-// Words says what an execution reads, how, and what it does with it, in one line.
-func (p *Plan) Words() string {
+// Summary describes in one line what an execution reads and how it processes the rows.
+func (p *Plan) Summary() string {
 	w := &p.where
 	parts := []string{p.accessText()}
 	if len(w.filtered) > 0 {
@@ -99,16 +99,16 @@ func (p *Plan) Words() string {
 	case p.grouped:
 		parts = append(parts, "grouped by "+p.groupList())
 	case p.aggregated:
-		parts = append(parts, "folded into one row")
+		parts = append(parts, "aggregated into one row")
 	}
 	if p.distinct {
 		parts = append(parts, "one row for each partition")
 	}
-	if p.near != nil {
-		parts = append(parts, "ordered by "+p.near.String())
+	if p.ann != nil {
+		parts = append(parts, "ordered by "+p.ann.String())
 	}
 	if p.reversed {
-		parts = append(parts, "backwards")
+		parts = append(parts, "in reverse order")
 	}
 	if len(p.sort) > 0 {
 		var names []string
@@ -126,7 +126,7 @@ func (p *Plan) Words() string {
 	return strings.Join(parts, "; ")
 }
 
-// accessText says where rows are looked for.
+// accessText describes the access path.
 func (p *Plan) accessText() string {
 	w := &p.where
 	table := p.table.String()
@@ -155,7 +155,7 @@ func (p *Plan) accessText() string {
 	return "a slice of one partition of " + table + ": " + join(w.partitionsText(), rows)
 }
 
-// Index is the name of the index that rows are found by, empty if none is.
+// Index returns the names of the indexes that are read, or an empty string if no index is read.
 func (p *Plan) Index() string {
 	if p.where.index == nil {
 		return ""
@@ -163,9 +163,10 @@ func (p *Plan) Index() string {
 	return p.where.indexNames()
 }
 
-// Wanted is how many rows a page gives at most, 0 if there is no bound or they are not those that are read.
-func (p *Plan) Wanted(b *expr.Bindings, pageSize int) (int64, error) {
-	if p.aggregated || p.distinct || p.near != nil || len(p.sort) > 0 {
+// MaxRows returns the maximum number of rows of a page. It returns 0 if there is no limit, or if the rows returned
+// differ from the rows read.
+func (p *Plan) MaxRows(b *expr.Bindings, pageSize int) (int64, error) {
+	if p.aggregated || p.distinct || p.ann != nil || len(p.sort) > 0 {
 		return 0, nil
 	}
 	n, err := evalLimit(p.limit, b)
@@ -186,7 +187,7 @@ func columnList(p *Plan, n int) string {
 	return strings.Join(names, ", ")
 }
 
-// groupList names what tells the groups of a partition apart.
+// groupList returns the columns that define the groups within a partition.
 func (p *Plan) groupList() string {
 	list := columnList(p, p.groupPrefix)
 	switch {

@@ -24,20 +24,20 @@ const (
 	filterEntry
 )
 
-// filter is one check of a row, with its values evaluated.
+// filter is one condition on a row, with evaluated values.
 type filter struct {
 	op   filterOp
 	slot int
 	typ  *cqltype.Type
-	// value is what is compared with; key is for filterEntry and values for filterIn.
+	// value is the operand. key is set for filterEntry, and values for filterIn.
 	value, key []byte
 	values     [][]byte
-	// analysis is what an index does to texts before it compares them.
+	// analysis is the index analysis applied to texts before the comparison.
 	analysis schema.Analysis
 }
 
-// filters evaluates the restrictions that rows are checked against: those on partition key and static columns, and
-// those on clustering and regular ones. slots gives the slot of a column.
+// filters evaluates the filters: first those on partition key and static columns, then those on clustering and regular
+// columns. slots maps columns to slots.
 func (w *where) filters(b *expr.Bindings, slots map[*schema.Column]int) (partition, rows []filter, err error) {
 	for _, r := range w.filtered {
 		list, err := w.newFilters(r, b, slots)
@@ -64,7 +64,7 @@ func (w *where) newFilters(r *relation.Restriction, b *expr.Bindings, slots map[
 		f := newFilter(filterIn, r.First(), slots)
 		if k := r.First().Kind; k == schema.Regular || k == schema.Static {
 			var err error
-			f.values, err = r.Choices(b)
+			f.values, err = r.InValues(b)
 			return []filter{f}, err
 		}
 		tuples, err := r.Tuples(b)
@@ -177,7 +177,7 @@ func (w *where) containsFilters(r *relation.Restriction, b *expr.Bindings, slots
 
 func isText(t *cqltype.Type) bool { return t.Kind == cqltype.Text || t.Kind == cqltype.Ascii }
 
-// evalFilter evaluates what a row is checked against; noun is for the text.
+// evalFilter evaluates the operand of a filter. noun is used in errors.
 func evalFilter(t expr.Term, b *expr.Bindings, noun string, c *schema.Column) ([]byte, error) {
 	v, state, err := t.Eval(b)
 	switch {
@@ -191,7 +191,7 @@ func evalFilter(t expr.Term, b *expr.Bindings, noun string, c *schema.Column) ([
 	return v, nil
 }
 
-// matches reports whether a value passes. Null passes nothing.
+// matches reports whether a value satisfies the filter. Null never does.
 func (f *filter) matches(v []byte) bool {
 	if v == nil {
 		return false
@@ -248,7 +248,7 @@ func (f *filter) contains(v []byte) bool {
 	return false
 }
 
-// matchesAnalyzed is matches for texts that are compared as an index compares them.
+// matchesAnalyzed is matches for texts that are compared after index analysis.
 func (f *filter) matchesAnalyzed(v []byte) bool {
 	equal := func(text []byte) bool { return expr.AnalyzedEqual(f.analysis, text, f.value) }
 	switch {
@@ -270,10 +270,10 @@ func (f *filter) matchesAnalyzed(v []byte) bool {
 	return false
 }
 
-// filterBytes is how many bytes of a value are looked at in a step of work.
+// filterBytes is the number of value bytes that count as one step of work.
 const filterBytes = 8
 
-// passes reports whether the row at hand passes filters.
+// passes reports whether the current row satisfies all filters.
 func (s *scan) passes(filters []filter) (bool, error) {
 	for i := range filters {
 		f := &filters[i]

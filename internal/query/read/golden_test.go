@@ -13,12 +13,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestGolden shows plans and results as text. Commands: scene (statements, one per line, that make a schema and rows),
-// explain, select (with page=n all its pages, one after the other) and prepare (markers, and which of them are the
-// partition key).
+// TestGolden prints plans and results. The commands are scene (statements, one per line, that create a schema and
+// rows), explain, select (with page=n all pages in sequence), and prepare (the markers and the markers of the partition
+// key).
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata/golden", func(t *testing.T, path string) {
-		w := newWorld()
+		w := newFixture()
 		if err := w.set(mustParse(t, "CREATE KEYSPACE ks WITH replication = {}"), 0, binds{}); err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +82,8 @@ func prepareText(p *Plan) string {
 	return b.String()
 }
 
-// show runs a plan, page by page.
-func (w *world) show(p *Plan, size int) string {
+// show executes a plan page by page.
+func (w *fixture) show(p *Plan, size int) string {
 	var b strings.Builder
 	var state []byte
 	for {

@@ -11,26 +11,26 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// group is the rows that are being folded into one: all of the result, or with GROUP BY those with the same prefix of
-// the clustering key in one partition.
+// group holds the rows that are aggregated into one row: all rows of the result, or with GROUP BY the rows with the
+// same clustering prefix in one partition.
 type group struct {
 	open   bool
 	prefix []byte
-	// probe is the prefix of the row at hand where a function is a part of it.
+	// probe is the prefix of the current row if the prefix includes a function value.
 	probe        []byte
 	accumulators []*expr.Accumulator
 	results      [][]byte
-	// first holds the slots of the group's first row, which columns outside aggregates show; it points into buf.
+	// first holds the slots of the group's first row for columns outside aggregates. It points into buf.
 	first [][]byte
 	buf   []byte
-	// head and last are the clustering keys of the first and the last row; alone says that the partition of the last
-	// one has no further rows.
+	// head and last are the clustering keys of the first and the last row. alone reports whether the last row is the
+	// only row of its partition.
 	head, last []byte
 	alone      bool
 }
 
-// released is the group's memory without its contents.
-func (g *group) released() group {
+// reset returns an empty group with the same buffers.
+func (g *group) reset() group {
 	clear(g.accumulators)
 	clear(g.results)
 	clear(g.first)
@@ -47,9 +47,9 @@ func (s *scan) beginGroups() {
 	g.first = grow(g.first, len(s.values))
 }
 
-// fold takes a row into its group. If it is the first of another group, the group before it ends; if that fills the
-// page, the row is left for the next one.
-func (s *scan) fold(clustering []byte, alone bool) (command.Step, error) {
+// aggregate adds a row to its group. If the row starts a new group, the previous group ends. If that fills the page,
+// the row is left for the next page.
+func (s *scan) aggregate(clustering []byte, alone bool) (command.Step, error) {
 	g := &s.group
 	if s.plan.grouped && g.open {
 		prefix, err := s.prefix(clustering)
@@ -76,8 +76,8 @@ func (s *scan) fold(clustering []byte, alone bool) (command.Step, error) {
 	return command.More, nil
 }
 
-// prefix is the part of a clustering key that names the group, and after it the value of the function that does. It is
-// called with the row's values in the bindings, and what it returns holds until the next call.
+// prefix returns the clustering prefix of the group, followed by the value of the grouping function if there is one.
+// The row's values must be in the bindings. The result is valid until the next call.
 func (s *scan) prefix(clustering []byte) ([]byte, error) {
 	rest := clustering
 	for _, c := range s.plan.table.Clustering[:s.plan.groupPrefix] {
@@ -116,7 +116,7 @@ func (s *scan) openGroup(clustering []byte) error {
 	return nil
 }
 
-// closeGroup emits and counts the group at hand. With no group it emits the aggregates of no rows.
+// closeGroup emits and counts the current group. Without a group it emits the aggregates of an empty set.
 func (s *scan) closeGroup() (command.Step, error) {
 	g := &s.group
 	for i, a := range g.accumulators {
@@ -139,5 +139,5 @@ func (s *scan) closeGroup() (command.Step, error) {
 	if err != nil || !s.plan.grouped {
 		return command.Stop, err
 	}
-	return s.counted(g.last, g.alone), nil
+	return s.countRow(g.last, g.alone), nil
 }

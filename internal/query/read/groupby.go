@@ -13,8 +13,8 @@ import (
 
 const groupOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
 
-// bindGroups checks GROUP BY: its columns follow the primary key, which may be left out only where one value is asked
-// for.
+// bindGroups checks GROUP BY. Its columns must follow the order of the primary key. A key column may be omitted only if
+// it is restricted to one value.
 func (p *Plan) bindGroups(stmt *parser.Select, env *expr.Env) error {
 	p.grouped = len(stmt.GroupBy) > 0
 	p.aggregated = p.grouped || len(p.sel.aggregates) > 0
@@ -57,7 +57,8 @@ func (p *Plan) bindGroups(stmt *parser.Select, env *expr.Env) error {
 	return nil
 }
 
-// groupColumn finds the column of a term of GROUP BY, and binds the term if it is a function, which must be the last.
+// groupColumn returns the column of a GROUP BY term. If the term is a function, it binds the function, which must be
+// the last term.
 func (p *Plan) groupColumn(t parser.Term, env *expr.Env) (*schema.Column, error) {
 	names := expr.ColumnsIn(t)
 	switch t.(type) {

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// still answers every command with the same rows, and costs nothing itself.
+// still is a reader that returns the same rows for every command at no cost.
 type still struct {
 	clusterings [][]byte
 	row         row.Row
@@ -30,9 +30,9 @@ func (s *still) Read(_ context.Context, r *command.Read, v command.Visitor) erro
 	return err
 }
 
-// hotWorld is a table with five columns, a prepared SELECT on it, and rows enough.
+// hotWorld returns a prepared SELECT on a table with five columns, and a reader with enough rows.
 func hotWorld(tb testing.TB, query string, rows int) (*Plan, *still) {
-	w := newWorld()
+	w := newFixture()
 	for _, text := range []string{
 		"CREATE KEYSPACE ks WITH replication = {}",
 		"CREATE TABLE ks.t (k bigint, c bigint, v1 text, v2 text, v3 text, v4 text, v5 text, PRIMARY KEY (k, c))",
@@ -73,8 +73,8 @@ var hotQueries = []struct{ name, text string }{
 	{"reversed", "SELECT * FROM t WHERE k = ? AND c >= ? ORDER BY c DESC LIMIT 10"},
 }
 
-// TestHotPathDoesNotAllocate proves that prepared reads of a row and of a slice allocate nothing once their buffers
-// have grown; the paging state of a full page included.
+// TestHotPathDoesNotAllocate checks that prepared reads of a row and of a slice allocate no memory after their buffers
+// have grown, including the paging state of a full page.
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	if raced {
 		t.Skip("pools forget under the race detector")
@@ -102,7 +102,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkExecute measures what this package adds to a read: CPU per execution, and per row of a page of a thousand.
+// BenchmarkExecute measures the cost of this package for a read: CPU time per execution, and per row of a page of a
+// thousand rows.
 func BenchmarkExecute(b *testing.B) {
 	for _, q := range []struct {
 		name, text string

@@ -14,15 +14,15 @@ func (w *where) hasIndex(set *relation.Set) bool { return slices.ContainsFunc(se
 
 func (w *where) hasIndexFor(r *relation.Restriction) bool { return w.supporting(r) != nil }
 
-// supporting finds an index that answers a restriction, the first by name.
+// supporting returns the first index by name that serves a restriction.
 func (w *where) supporting(r *relation.Restriction) *schema.Index {
 	if i := w.legacy(r); i != nil {
 		return i
 	}
-	return w.attached(r)
+	return w.saiIndex(r)
 }
 
-// legacy finds an index that answers a restriction and is not storage-attached, the first by name.
+// legacy returns the first index by name that serves a restriction and is not storage-attached.
 func (w *where) legacy(r *relation.Restriction) *schema.Index {
 	for _, i := range w.table.SortedIndexes() {
 		for _, c := range r.Columns {
@@ -48,7 +48,8 @@ func supports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
 	return false
 }
 
-// chooseIndex picks the index to read through: of a regular column before that of a static one, of those before keys.
+// chooseIndex chooses the index to read. An index on a regular column is preferred over one on a clustering column,
+// then a static column, then a partition key column.
 func (w *where) chooseIndex() {
 	if w.chooseTerms(); len(w.terms) > 0 {
 		w.index = w.terms[0].index
@@ -72,7 +73,7 @@ func (w *where) chooseIndex() {
 		}
 	}
 	if best == nil {
-		return // the index is on a column whose value is known anyhow
+		return // the index is on a column whose value is already fixed
 	}
 	switch w.index.Target {
 	case schema.IndexValues:
@@ -91,7 +92,7 @@ func (w *where) chooseIndex() {
 				continue
 			}
 			if best.Value.Tuple != nil {
-				w.index = nil // a scan answers it as well
+				w.index = nil // a scan returns the same result
 				return
 			}
 			w.lookup = best.Value.Terms[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// keyBytesMax is the longest partition key, and the longest value that an index can be asked for.
+// keyBytesMax is the maximum length of a partition key and of an index lookup value.
 const keyBytesMax = 65535
 
 // appendPartitionKey appends the serialized form of a partition key.
@@ -40,15 +40,15 @@ func keyTooLong(n int) error {
 	return dberr.Invalidf("Key length of %d is longer than maximum of %d", n, keyBytesMax)
 }
 
-// partitionKey is a partition to be read.
+// partitionKey is a partition to read.
 type partitionKey struct {
 	bytes []byte
 	token token.Token
-	// order is the key form of the components, by which partitions of an IN are sorted.
+	// order is the key form of the components. It sorts the partitions of an IN.
 	order []byte
 }
 
-// keys evaluates the restrictions on the partition key: the keys in the order of their values, each once.
+// keys evaluates the restrictions on the partition key. It returns the distinct keys in the order of their values.
 func (w *where) keys(b *expr.Bindings) ([]partitionKey, error) {
 	tuples, err := relation.Product(w.pk.List, b)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// maskedSlot is a slot whose values are masked for those who may not see them: null without a mask.
+// maskedSlot is a slot whose values are masked for clients without permission. Without a mask the value becomes null.
 type maskedSlot struct {
 	slot int
 	mask *expr.Mask
 }
 
-// bindMasks finds the slots to be masked, once all have been given out.
+// bindMasks finds the slots to mask, after all slots have been allocated.
 func (p *Plan) bindMasks(env *expr.Env) {
 	for i, v := range p.sel.slots {
 		switch {
@@ -24,21 +24,21 @@ func (p *Plan) bindMasks(env *expr.Env) {
 		case v.part == cellValue:
 			p.masks = append(p.masks, maskedSlot{i, expr.MaskOf(v.column, env)})
 		case v.part == cellWriteTimesByKey, v.part == cellTTLsByKey:
-			// which keys have a time says which there are
+			// The keys with a timestamp reveal which keys exist.
 			p.masks = append(p.masks, maskedSlot{slot: i})
 		}
 	}
 }
 
-// MaskedOutput reports whether a column of the result shows, or is made from, a column that has a mask.
+// MaskedOutput reports whether a column of the result shows, or is computed from, a masked column.
 func (p *Plan) MaskedOutput(i int) bool { return p.sel.outputs[i].masked }
 
-// RestrictedMasks are the names of the masked columns that rows are chosen by, in the order of the table: who chooses
-// by them finds out what they hold, whatever the result shows.
+// RestrictedMasks returns the names of the masked columns that restrict rows, in table order. A client that can
+// restrict rows by a column can find out its values even if the result does not show them.
 func (p *Plan) RestrictedMasks() (names []string) {
 	w := &p.where
 	for c := range p.table.Columns() {
-		if c.Mask != nil && (w.restricts(c) || p.near != nil && p.near.column == c ||
+		if c.Mask != nil && (w.restricts(c) || p.ann != nil && p.ann.column == c ||
 			w.token != nil && c.Kind == schema.PartitionKey) {
 			names = append(names, c.Name)
 		}
@@ -46,7 +46,7 @@ func (p *Plan) RestrictedMasks() (names []string) {
 	return names
 }
 
-// restricts reports whether a column has a restriction.
+// restricts reports whether a column is restricted.
 func (w *where) restricts(c *schema.Column) bool {
 	for _, set := range []*relation.Set{&w.pk, &w.clustering, &w.others} {
 		if slices.ContainsFunc(set.List, func(r *relation.Restriction) bool { return slices.Contains(r.Columns, c) }) {
@@ -56,23 +56,24 @@ func (w *where) restricts(c *schema.Column) bool {
 	return false
 }
 
-// show makes the row at hand what the client sees of it: functions and aggregates see no more than that.
-func (s *scan) show() error {
+// applyMasks makes the masked values of the current row visible to functions and aggregates instead of the stored
+// values.
+func (s *scan) applyMasks() error {
 	s.bind.Row = s.values
 	if s.options.Clear || len(s.plan.masks) == 0 {
 		return nil
 	}
-	s.shown = append(s.shown[:0], s.values...)
+	s.maskedValues = append(s.maskedValues[:0], s.values...)
 	for _, m := range s.plan.masks {
 		if m.mask == nil {
-			s.shown[m.slot] = nil
+			s.maskedValues[m.slot] = nil
 			continue
 		}
 		var err error
-		if s.shown[m.slot], err = m.mask.Apply(s.values[m.slot], s.bind.Meter); err != nil {
+		if s.maskedValues[m.slot], err = m.mask.Apply(s.values[m.slot], s.bind.Meter); err != nil {
 			return err
 		}
 	}
-	s.bind.Row = s.shown
+	s.bind.Row = s.maskedValues
 	return nil
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// memory is a table in memory: what a command.Read means, in the plainest way.
+// memory is a table in memory: the simplest implementation of command.Read.
 type memory struct {
 	table      *schema.Table
 	partitions []*memoryPartition
-	reads      int // commands
+	reads      int // number of commands
 }
 
 type memoryPartition struct {
@@ -68,7 +68,7 @@ func merge(old, operand []byte) ([]byte, error) {
 	return row.Merge(nil, old, operand)
 }
 
-// Read implements Reader. An index visits every row: its entries are hints.
+// Read implements Reader. An index lookup visits every row, because index entries are hints.
 func (m *memory) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	m.reads++
 	for _, p := range m.partitions {
@@ -88,7 +88,7 @@ func (m *memory) Read(ctx context.Context, r *command.Read, v command.Visitor) e
 		}
 		step, err := m.visit(p, r, v, resumed)
 		if err != nil {
-			return fmt.Errorf("read: %w", err) // as a store would
+			return fmt.Errorf("read: %w", err) // like a store
 		}
 		if step == command.Stop {
 			return nil
@@ -146,7 +146,7 @@ func (m *memory) visit(p *memoryPartition, r *command.Read, v command.Visitor, r
 	for i := range rows {
 		scratch = append(scratch[:0], rows[i].clustering...)
 		step, err := v.Row(scratch, &rows[i].row)
-		for j := range scratch { // what was passed is valid only during the call
+		for j := range scratch { // arguments are valid only during the call
 			scratch[j] = 0xee
 		}
 		if step != command.More || err != nil {

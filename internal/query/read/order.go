@@ -19,13 +19,13 @@ type ordering struct {
 	descending bool
 }
 
-// orderingColumns finds the columns of ORDER BY. As in Cassandra, a column that is named again keeps its first place
-// and takes the last direction.
+// orderingColumns returns the columns of ORDER BY. As in Cassandra, a repeated column keeps its first position and
+// takes the last direction.
 func orderingColumns(stmt *parser.Select, table *schema.Table) ([]ordering, error) {
 	var out []ordering
 	for _, o := range stmt.OrderBy {
 		if o.ANN != nil {
-			return nil, nil // see near
+			return nil, nil // see bindANN
 		}
 		c, err := expr.FindColumn(table, o.Column)
 		if err != nil {
@@ -48,7 +48,7 @@ func (p *Plan) bindDistinct(stmt *parser.Select) error {
 	if stmt.PerPartitionLimit != nil {
 		return dberr.Invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 	}
-	// A logical partition of a compact table without clustering columns is one row, whose columns count as static.
+	// A logical partition of a compact table without clustering columns is one row. Its columns count as static.
 	flat := p.table.CompactStorage && len(p.table.Clustering) == 0
 	p.distinct = !flat
 	if !flat && !p.where.wholePartitions() {
@@ -75,7 +75,8 @@ func notDistinct(c *schema.Column) error {
 	return dberr.Invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", c.Name)
 }
 
-// bindOrder checks ORDER BY: clustering columns in their order or, all of them, in the opposite one.
+// bindOrder checks ORDER BY. It must name clustering columns in key order, in the declared direction or all in the
+// opposite direction.
 func (p *Plan) bindOrder(by []ordering, plainText bool) error {
 	if len(by) == 0 {
 		return nil
@@ -107,7 +108,7 @@ func (p *Plan) bindOrder(by []ordering, plainText bool) error {
 		reversed = append(reversed, o.descending != c.Desc)
 		if p.where.pk.Has(relation.In) {
 			if p.distinct {
-				return notDistinct(c) // rows are sorted by what was selected
+				return notDistinct(c) // rows are sorted by selected columns
 			}
 			p.sort = append(p.sort, c.Position)
 		}
@@ -121,7 +122,7 @@ func (p *Plan) bindOrder(by []ordering, plainText bool) error {
 	return nil
 }
 
-// bindLimits binds LIMIT, PER PARTITION LIMIT and USING TIMEOUT.
+// bindLimits binds LIMIT, PER PARTITION LIMIT, and USING TIMEOUT.
 func (p *Plan) bindLimits(stmt *parser.Select, env *expr.Env) error {
 	bind := func(t parser.Term, name string) (expr.Term, error) {
 		if t == nil {
@@ -146,7 +147,7 @@ func (p *Plan) bindLimits(stmt *parser.Select, env *expr.Env) error {
 	return err
 }
 
-// unlimited is the limit of a query without one.
+// unlimited is the limit of a query without LIMIT.
 const unlimited = 1<<63 - 1
 
 func evalLimit(t expr.Term, b *expr.Bindings) (int64, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 )
 
-// Reader answers read commands: the coordinator for stored tables, the catalog for computed ones. It calls the visitor
-// on the caller's goroutine and keeps neither the command nor the visitor.
+// Reader executes read commands: the coordinator for stored tables, the catalog for virtual tables. It calls the
+// visitor on the caller's goroutine and retains neither the command nor the visitor.
 type Reader interface {
 	Read(ctx context.Context, r *command.Read, v command.Visitor) error
 }
@@ -28,70 +28,75 @@ type Column struct {
 	Type                  *cqltype.Type
 }
 
-// Memory is shared by all results that are being read.
+// Memory is the memory budget shared by all results that are being read.
 type Memory interface {
-	// Take takes bytes for a result that is not cut into pages, unless it returns an error for the client.
+	// Take reserves bytes for an unpaged result. It returns an error for the client if the memory is exhausted.
 	Take(bytes int) error
-	// Spare takes bytes for a page, or reports that there are none to spare: then the page ends.
+	// Spare reserves bytes for a page. It returns false if the memory is exhausted; the page must then end.
 	Spare(bytes int) bool
-	// Give returns bytes.
+	// Give releases bytes.
 	Give(bytes int)
 }
 
-// Evaluation says what the evaluation of expressions may take; see package meter.
+// Evaluation limits the evaluation of expressions. See package meter.
 type Evaluation struct {
 	Pool  *meter.Pool
 	Bytes int64
 	Slots *fairshare.Slots
-	// Who is the claimant of a slot.
+	// Who is the principal that occupies a slot.
 	Who fairshare.Principal
-	// Deadline ends the evaluation; without one Options.Deadline does.
+	// Deadline ends the evaluation. If it is zero, Options.Deadline applies.
 	Deadline time.Time
 }
 
-// memoryStep is by how many bytes a result grows before it asks for more memory.
+// memoryStep is the number of bytes by which a result grows before it reserves more memory.
 const memoryStep = 64 << 10
 
-// Options say how one execution is to be done. Level has to be set: the zero value is ANY, which is for writes only.
+// Options configures one execution. Level must be set: the zero value is ANY, which is valid for writes only.
 type Options struct {
 	Level dberr.Consistency
-	// PageSize is the number of rows (of groups, with GROUP BY) per page; zero or less: no paging.
+	// PageSize is the number of rows per page, or of groups with GROUP BY. If it is not positive, the result is not
+	// paged.
 	PageSize int
-	// PagingState is where to go on, as a Page of the same statement had it; empty: from the beginning.
+	// PagingState is the position at which to resume, from a Page of the same statement. If it is empty, the read
+	// starts at the beginning.
 	PagingState []byte
-	// Now is the second since the epoch at which expiry is judged.
+	// Now is the time in Unix seconds at which expiry is evaluated.
 	Now int64
-	// PageBytesMax bounds the cells of a page: a page that has them ends early. 0 = 8 MiB. Without paging it is
-	// ignored.
+	// PageBytesMax limits the cells of a page: a page that reaches the limit ends early. The default is 8 MiB. It does
+	// not apply to unpaged results.
 	PageBytesMax int
-	// ResultBytesMax bounds the cells of a result that is not cut into pages: a larger one is refused. 0 = 255 MiB.
+	// ResultBytesMax limits the cells of an unpaged result: a larger result is rejected. The default is 255 MiB.
 	ResultBytesMax int
-	// Memory is asked before a result grows by further 64 KiB; nil: there is enough. What it gave is in Page.Held.
+	// Memory is used before a result grows by another 64 KiB. If it is nil, memory is not limited. Page.Held is the
+	// reserved memory.
 	Memory Memory
-	// SortBytesMax bounds what is held for ORDER BY over several partitions. 0 = 64 MiB.
+	// SortBytesMax limits the memory of ORDER BY over several partitions. The default is 64 MiB.
 	SortBytesMax int
-	// VisitsMax bounds the rows that one command visits before another one goes on after it, so that no storage
-	// iterator lives long. 0 = 10000.
+	// VisitsMax limits the rows that one command visits before a new command resumes after them, so that storage
+	// iterators are short-lived. The default is 10000.
 	VisitsMax int
-	// PageVisitsMax bounds the keys that one page of a range of partitions looks at, rows and partitions with nothing
-	// in them: a page that has looked at so many ends early, perhaps without a row. 0 = 500000.
+	// PageVisitsMax limits the keys that one page of a range read visits, including rows and partitions without live
+	// data. A page that reaches the limit ends early, possibly without rows. The default is 500000.
 	PageVisitsMax int
-	// Deadline ends what takes more than one command, whatever is still to be read: aggregates over a whole table,
-	// results without pages, many keys. Clock is asked what time it is; nil: nothing ends it.
+	// Deadline ends an execution that requires several commands: aggregates over a whole table, unpaged results, and
+	// many keys. Clock returns the current time. If it is nil, there is no deadline.
 	Deadline time.Time
 	Clock    func() time.Time
-	// Building reports whether an index is still being built, in which case it is not used; nil: none is.
+	// Building reports whether an index is being built. Such an index is not used. If it is nil, all indexes are
+	// complete.
 	Building func(*schema.Index) bool
-	// Guard has the guardrails that hold for the client and takes their warnings; nil: none.
+	// Guard holds the guardrails of the client and collects their warnings. It may be nil.
 	Guard *guardrail.Check
-	// MaxCharge ends what costs more, with ru.Exceeded; 0: nothing does.
+	// MaxCharge limits the cost: an execution that exceeds it ends with ru.Exceeded. If it is 0, the cost is not
+	// limited.
 	MaxCharge ru.Units
-	// Evaluation bounds the evaluation of expressions.
+	// Evaluation limits the evaluation of expressions.
 	Evaluation Evaluation
-	// Claimant is who asks, if that matters, and NoWait whether it cannot wait; see command.Read.
+	// Claimant identifies the client for fair sharing. NoWait reports whether the read must not wait. See command.Read.
 	Claimant fairshare.Principal
 	NoWait   bool
-	// Clear shows masked columns as they are: the client may see them, or masks are switched off.
+	// Clear disables masking: the client has permission, or masking is off.
 	Clear bool
 }
 
@@ -114,24 +119,24 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Page is what an execution gives. The caller may reuse one: Cells and PagingState keep their capacity.
+// Page is the result of an execution. The caller may reuse it: Cells and PagingState keep their capacity.
 type Page struct {
-	// Cells holds the values of all rows, row by row, in the order of Plan.Columns: a 32-bit big-endian length (-1 =
-	// null) and that many bytes each.
+	// Cells holds the values of all rows, row by row, in the order of Plan.Columns. Each value is a 32-bit big-endian
+	// length (-1 for null) followed by that number of bytes.
 	Cells []byte
 	Rows  int
-	// PagingState asks for the next page; it is empty on the last one.
+	// PagingState requests the next page. It is empty on the last page.
 	PagingState []byte
 	Warnings    []string
-	// Held is what was taken from Options.Memory, in bytes; the caller gives it back, also after an error.
+	// Held is the memory reserved from Options.Memory, in bytes. The caller must release it, even after an error.
 	Held int
-	// Partitions is the number of logical partitions that were touched, Visited the number of rows that were looked at.
+	// Partitions is the number of logical partitions that were read. Visited is the number of rows that were visited.
 	Partitions, Visited int
-	// Charge is what reading has cost.
+	// Charge is the cost of the read.
 	Charge ru.Units
 }
 
-// Reset empties the page and keeps its memory.
+// Reset empties the page and keeps its buffers.
 func (p *Page) Reset() {
 	*p = Page{Cells: p.Cells[:0], PagingState: p.PagingState[:0]}
 }

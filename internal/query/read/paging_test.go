@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// drawTable makes a table (k; a, b, c) with clustering columns in drawn orders, a static column and rows, some
-// partitions with static columns only.
-func drawTable(t *rapid.T) *world {
-	w := newWorld()
+// drawTable creates a table (k; a, b, c) with clustering columns in random directions, a static column, and rows. Some
+// partitions have only static columns.
+func drawTable(t *rapid.T) *fixture {
+	w := newFixture()
 	order := func(c string) string { return c + " " + rapid.SampledFrom([]string{"ASC", "DESC"}).Draw(t, c) }
 	w.run(t, "CREATE KEYSPACE ks WITH replication = {}")
 	w.keyspace = "ks"
@@ -32,14 +32,14 @@ func drawTable(t *rapid.T) *world {
 	for range rapid.IntRange(0, 3).Draw(t, "statics") {
 		w.run(t, fmt.Sprintf("INSERT INTO t (k, s) VALUES (%d, 1)", rapid.IntRange(0, 5).Draw(t, "static")))
 	}
-	for range rapid.IntRange(0, 20).Draw(t, "deleted") { // nothing but tombstones
+	for range rapid.IntRange(0, 20).Draw(t, "deleted") { // only tombstones
 		w.memory(w.schema.Table("ks", "t")).partition(binary.BigEndian.AppendUint32(nil,
 			uint32(rapid.IntRange(6, 99).Draw(t, "gone"))))
 	}
 	return w
 }
 
-func (w *world) run(t *rapid.T, text string) {
+func (w *fixture) run(t *rapid.T, text string) {
 	stmt, _, err := parser.Parse(text)
 	if err == nil {
 		err = w.set(stmt, 0, binds{})
@@ -49,8 +49,8 @@ func (w *world) run(t *rapid.T, text string) {
 	}
 }
 
-// all fetches every page of a query and returns its rows.
-func (w *world) all(t *rapid.T, text string, size, visits, bytes int) []string {
+// all fetches every page of a query and returns the rows.
+func (w *fixture) all(t *rapid.T, text string, size, visits, bytes int) []string {
 	p, err := w.prepare(text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -108,9 +108,9 @@ var pagedQueries = []string{
 	"SELECT JSON k, a, v FROM t",
 }
 
-// TestPagesGiveTheWhole proves Q2: whatever the page size, the bound on bytes, and the rows that one command may visit,
-// the pages together are the result read at once, and only a short page is the last.
-func TestPagesGiveTheWhole(t *testing.T) {
+// TestPagesFormTheWholeResult checks Q2: for any page size, byte limit, and visit limit, the pages together are the
+// unpaged result, and only a short page is the last one.
+func TestPagesFormTheWholeResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawTable(t)
 		query := rapid.SampledFrom(pagedQueries).Draw(t, "query")
@@ -140,11 +140,11 @@ func TestPagesGiveTheWhole(t *testing.T) {
 	})
 }
 
-// TestPageOverNothing proves that a page over very many partitions with nothing in them ends after a bounded number of
-// keys, without a row, and says where to go on; and that a count of the same table, which has no pages, goes on with
-// another command after as many.
-func TestPageOverNothing(t *testing.T) {
-	w := newWorld()
+// TestPageOverEmptyPartitions checks that a page over very many empty partitions ends after a limited number of keys,
+// without rows but with a paging state. An unpaged count of the same table continues with a new command after the same
+// number of keys.
+func TestPageOverEmptyPartitions(t *testing.T) {
+	w := newFixture()
 	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)"} {
 		stmt, _, err := parser.Parse(text)
@@ -191,7 +191,7 @@ func TestPageOverNothing(t *testing.T) {
 	}
 }
 
-// drawn is a WHERE clause on the clustering columns, and what it means.
+// drawn is a WHERE clause on the clustering columns, and its meaning.
 type drawn struct {
 	text    string
 	matches func(a, b, c int) bool
@@ -237,7 +237,7 @@ func drawRelation(t *rapid.T, first int) (out drawn, next int, ends bool) {
 			})
 		}}, first + width, false
 	}
-	// Tuples from both sides, of different widths.
+	// Tuples from both sides, with different lengths.
 	bound := func(op string) drawn {
 		width := rapid.IntRange(1, 3-first).Draw(t, "width")
 		v := rapid.SliceOfN(rapid.IntRange(0, 3), width, width).Draw(t, "bound")
@@ -259,8 +259,9 @@ func commas(v []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// TestIntervalsMeanTheirRelations proves that the intervals made of clustering relations hold exactly the rows that
-// meet them, in every mix of clustering orders: a query with relations gives what all rows, filtered one by one, give.
+// TestIntervalsMeanTheirRelations checks that the intervals of clustering relations contain exactly the matching rows,
+// in all combinations of clustering directions: a query with relations returns the same rows as filtering all rows
+// individually.
 func TestIntervalsMeanTheirRelations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawTable(t)
@@ -279,7 +280,7 @@ func TestIntervalsMeanTheirRelations(t *testing.T) {
 		for _, line := range w.all(t, text, -1, 0, 0) {
 			var a, b, c int
 			if n, _ := fmt.Sscanf(line, "%d | %d | %d", &a, &b, &c); n < 3 {
-				continue // static columns only
+				continue // only static columns
 			}
 			if !slices.ContainsFunc(relations, func(r drawn) bool { return !r.matches(a, b, c) }) {
 				want = append(want, line)

@@ -25,47 +25,48 @@ type Plan struct {
 	sel      selection
 	where    where
 	distinct bool
-	// aggregated is true if rows are folded together: there are aggregates or a GROUP BY. grouped is true with GROUP
-	// BY, and groupPrefix is the number of clustering columns that tell groups of a partition apart.
+	// aggregated reports whether rows are aggregated: there are aggregates or a GROUP BY. grouped reports whether there
+	// is a GROUP BY. groupPrefix is the number of clustering columns that define the groups of a partition.
 	aggregated, grouped bool
 	groupPrefix         int
-	// groupBy is a function of the clustering column after the prefix, whose value tells groups apart, too; nil if
-	// there is none. groupText is the function as written.
+	// groupBy is a function of the clustering column after the prefix whose value also defines the groups, or nil.
+	// groupText is the function as written.
 	groupBy   expr.Term
 	groupText string
 	reversed  bool
-	// near is what the result is nearest to, nil without ANN OF.
-	near *near
-	// walks says that rows can be looked at in the order of their nearness: they are stored, and neither in the key nor
-	// static.
-	walks bool
-	// sort lists the clustering positions to order by after the read, for ORDER BY over several partitions.
+	// ann is the ANN OF clause, or nil.
+	ann *annOrder
+	// walksANN reports whether rows can be read in vector index order: the column is stored and is neither a key column
+	// nor static.
+	walksANN bool
+	// sort lists the clustering positions by which rows are sorted after the read, for ORDER BY over several
+	// partitions.
 	sort []int
 
 	limit, partitionLimit expr.Term
-	// timeout is that of USING TIMEOUT, nil if there is none.
+	// timeout is the value of USING TIMEOUT, or nil.
 	timeout expr.Term
 	// limitText and partitionLimitText are the limits as written, for Explain.
 	limitText, partitionLimitText string
-	// dropped are the ids of dropped columns, ascending.
+	// dropped holds the dropped columns by ascending ID.
 	dropped []cqltype.Dropped
 
-	// filterSlots are the slots of the columns that rows are checked by.
+	// filterSlots maps the columns of filters to slots.
 	filterSlots map[*schema.Column]int
-	// oneRow is true if the whole primary key is given by equalities.
+	// oneRow reports whether the whole primary key is restricted by equalities.
 	oneRow bool
-	// simple is true if the clustering restrictions give one interval without allocating. statics asks commands for
-	// static cells; staticRows is true if a partition with nothing but static cells shows as a row.
+	// simple reports whether the clustering restrictions result in one interval without allocating. statics requests
+	// static cells. staticRows reports whether a partition with only static cells is returned as a row.
 	simple, statics, staticRows bool
 	jsonNames                   []string
-	// masks are the slots that are masked for those who may not see them.
+	// masks lists the slots that are masked for clients without permission.
 	masks []maskedSlot
-	// origin is the base table of a view whose columns' times are selected; else nil.
-	origin *origin
-	// computes says that functions are called, user-defined or not.
+	// baseTimes is set if times of a view's columns are selected. Otherwise it is nil.
+	baseTimes *baseTimes
+	// computes reports whether functions are called, user-defined or built-in.
 	computes bool
-	// evaluates says that an execution does more with rows than to pass columns on: functions, aggregates, filters,
-	// masks, JSON, sorting.
+	// evaluates reports whether an execution evaluates expressions: functions, aggregates, filters, masks, JSON, or
+	// sorting.
 	evaluates bool
 }
 
@@ -75,7 +76,7 @@ func Prepare(rel *compat.Release, stmt *parser.Select, ks *schema.Keyspace, tabl
 	return Bind(stmt, expr.NewEnv(rel, ks, table, markers))
 }
 
-// Bind binds a SELECT in an environment that other statements of a transaction may share.
+// Bind binds a SELECT in an environment that it may share with other statements of a transaction.
 func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	table := env.Table
 	p := &Plan{keyspace: env.Keyspace, table: table, distinct: stmt.Distinct, dropped: table.Hidden()}
@@ -83,10 +84,10 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 		return nil, err
 	}
 	var err error
-	if p.near, err = p.bindNear(stmt, env); err != nil {
+	if p.ann, err = p.bindANN(stmt, env); err != nil {
 		return nil, err
 	}
-	w, err := bindWhere(stmt, table, env, p.sel.onlyStatics(), p.near != nil)
+	w, err := bindWhere(stmt, table, env, p.sel.onlyStatics(), p.ann != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +105,8 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.bindOrder(ordering, env.Release.PlainOrderText); err != nil {
 		return nil, err
 	}
-	if p.near != nil {
-		err = p.checkNear(stmt)
+	if p.ann != nil {
+		err = p.checkANN(stmt)
 	} else {
 		err = p.where.checkFiltering(stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual)
 	}
@@ -115,7 +116,7 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	if err := p.bindLimits(stmt, env); err != nil {
 		return nil, err
 	}
-	if err := p.checkChanges(stmt); err != nil {
+	if err := p.checkFeed(stmt); err != nil {
 		return nil, err
 	}
 	p.prepare(env)
@@ -126,10 +127,10 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 // HasTimeout reports whether the statement has USING TIMEOUT.
 func (p *Plan) HasTimeout() bool { return p.timeout != nil }
 
-// Keyspace is the keyspace of the table.
+// Keyspace returns the keyspace of the table.
 func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
 
-// Table is the table at the revision the plan was made for.
+// Table returns the table revision that the plan is bound to.
 func (p *Plan) Table() *schema.Table { return p.table }
 
 // Columns describes the columns of the result.
@@ -138,40 +139,40 @@ func (p *Plan) Columns() []Column { return p.columns }
 // Variables describes the bind markers.
 func (p *Plan) Variables() []expr.Variable { return p.variables }
 
-// PKIndexes are the markers that give the components of the partition key, in their order; nil if not all are bound.
+// PKIndexes returns the markers of the partition key components, in key order, or nil unless all components are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// Short reports whether an execution with pages of that many rows looks at no more than about rowsMax rows of one
-// logical partition, so that it takes microseconds: it reads one row, or a page that is neither filtered nor folded.
-func (p *Plan) Short(pageSize, rowsMax int) bool {
+// IsShort reports whether an execution with this page size reads at most about rowsMax rows of one logical partition.
+// Such an execution takes microseconds. It reads one row, or a page that is neither filtered nor aggregated.
+func (p *Plan) IsShort(pageSize, rowsMax int) bool {
 	w := &p.where
-	if p.computes || p.near != nil || p.origin != nil || w.changes != nil || w.keyRange || w.index != nil ||
+	if p.computes || p.ann != nil || p.baseTimes != nil || w.feedStart != nil || w.keyRange || w.index != nil ||
 		w.token != nil || w.pk.Has(relation.In) {
 		return false
 	}
 	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0
 }
 
-// OneRow reports whether a result has at most one row: the whole primary key is given, or all rows are folded into one.
+// OneRow reports whether a result has at most one row: the whole primary key is restricted, or all rows are aggregated.
 func (p *Plan) OneRow() bool { return p.oneRow || p.aggregated && !p.grouped }
 
-// Indexed reports whether rows are found through an index.
+// Indexed reports whether an index is used.
 func (p *Plan) Indexed() bool { return p.where.index != nil }
 
-// Key is the partition key that is read, which must be one.
+// Key returns the partition key to read. It returns an error unless there is exactly one.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
-	if p.where.changes != nil {
-		return nil, dberr.Invalidf("A SELECT within a transaction reads rows, and not the change feed")
+	if p.where.feedStart != nil {
+		return nil, dberr.Invalidf("A SELECT in a transaction cannot read the change feed")
 	}
-	if p.near != nil {
-		return nil, dberr.Invalidf("A SELECT within a transaction cannot order by ANN")
+	if p.ann != nil {
+		return nil, dberr.Invalidf("A SELECT in a transaction cannot order by ANN")
 	}
 	if p.where.keyRange || p.where.token != nil {
-		return nil, dberr.Invalidf("A SELECT within a transaction must give the whole partition key")
+		return nil, dberr.Invalidf("A SELECT in a transaction must specify the whole partition key")
 	}
 	keys, err := p.where.keys(b)
 	if err == nil && len(keys) != 1 {
-		err = dberr.Invalidf("A statement within a transaction must name one partition key, not %d", len(keys))
+		err = dberr.Invalidf("A statement in a transaction must specify one partition key, not %d", len(keys))
 	}
 	if err != nil {
 		return nil, err
@@ -179,10 +180,10 @@ func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	return keys[0].bytes, nil
 }
 
-// Keys returns the partition keys that are read; ok is false if the statement does not name them.
+// Keys returns the partition keys to read. ok is false if the statement does not specify them.
 func (p *Plan) Keys(b *expr.Bindings) (list [][]byte, ok bool, err error) {
 	w := &p.where
-	if w.changes != nil || p.near != nil || w.keyRange || w.index != nil || w.token != nil {
+	if w.feedStart != nil || p.ann != nil || w.keyRange || w.index != nil || w.token != nil {
 		return nil, false, nil
 	}
 	keys, err := w.keys(b)
@@ -192,23 +193,23 @@ func (p *Plan) Keys(b *expr.Bindings) (list [][]byte, ok bool, err error) {
 	return list, err == nil, err
 }
 
-// Scans reports whether an execution walks along the ring instead of looking partition keys up.
+// Scans reports whether an execution scans a token range or an index instead of reading partition keys.
 func (p *Plan) Scans() bool { return p.where.keyRange || p.where.index != nil || p.where.token != nil }
 
-// Evaluates reports whether an execution evaluates expressions, and so is bounded by Options.Evaluation.
+// Evaluates reports whether an execution evaluates expressions and is limited by Options.Evaluation.
 func (p *Plan) Evaluates() bool { return p.evaluates }
 
-// FansOut reports whether an execution asks all physical partitions, or those of a range of tokens.
+// FansOut reports whether an execution reads all physical partitions, or the partitions of a token range.
 func (p *Plan) FansOut() bool { return p.where.keyRange }
 
-// Filters reports whether an execution may look at rows that it does not return.
+// Filters reports whether an execution may read rows that it does not return.
 func (p *Plan) Filters() bool { return len(p.where.filtered) > 0 }
 
-// prepare works out what executions need to know.
+// prepare computes the data that executions require.
 func (p *Plan) prepare(env *expr.Env) {
 	p.computes = env.Computes()
 	p.evaluates = p.computes || p.table.Masked() || p.aggregated || p.sel.json || len(p.where.filtered) > 0 ||
-		len(p.sort) > 0 || p.near != nil ||
+		len(p.sort) > 0 || p.ann != nil ||
 		slices.ContainsFunc(p.sel.outputs, func(o output) bool { return o.slot < 0 || o.masked })
 	p.filterSlots = map[*schema.Column]int{}
 	for _, r := range p.where.filtered {
@@ -216,12 +217,12 @@ func (p *Plan) prepare(env *expr.Env) {
 			p.filterSlots[c] = p.sel.slotOf(slot{c, cellValue})
 		}
 	}
-	if p.near != nil {
-		p.walks = !p.table.Virtual
-		p.near.slot = p.sel.slotOf(slot{p.near.column, cellValue})
+	if p.ann != nil {
+		p.walksANN = !p.table.Virtual
+		p.ann.slot = p.sel.slotOf(slot{p.ann.column, cellValue})
 	}
 	p.bindMasks(env)
-	p.bindOrigin()
+	p.bindBaseTimes()
 	p.sel.sortSlots()
 	p.simple = p.where.simple()
 	p.oneRow = p.where.oneRow()
@@ -232,7 +233,7 @@ func (p *Plan) prepare(env *expr.Env) {
 	}
 }
 
-// describe fills what PREPARED shows: columns, markers and which of them are the partition key.
+// describe sets the metadata of PREPARE: columns, markers, and the markers of the partition key.
 func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
 	if stmt.JSON {
 		p.columns = []Column{{p.table.Keyspace, p.table.Name, "[json]", cqltype.Native(cqltype.Text)}}
@@ -241,7 +242,7 @@ func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
 			p.columns = append(p.columns, Column{p.table.Keyspace, p.table.Name, o.name, o.typ})
 		}
 	}
-	p.describeChanges()
+	p.describeFeed()
 	p.variables = env.Variables()
 	p.pkIndexes = relation.PartitionMarkers(stmt.Where, p.table)
 }

@@ -4,5 +4,5 @@
 
 package read
 
-// raced is true under the race detector, which makes pools forget.
+// raced is true under the race detector, which makes pools drop items.
 const raced = true

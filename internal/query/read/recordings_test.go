@@ -113,8 +113,8 @@ func wireName(t *cqltype.Type) string {
 	return t.String()
 }
 
-// TestRecordings replays the SELECTs of the conformance recordings, where the scene can be set with what a world
-// understands. It needs the recordings: ILION_RECORDINGS names their folder.
+// TestRecordings replays the SELECTs of the conformance recordings whose test data the fixture supports.
+// ILION_RECORDINGS is the folder of the recordings.
 func TestRecordings(t *testing.T) {
 	dir := os.Getenv("ILION_RECORDINGS")
 	if dir == "" {
@@ -140,7 +140,7 @@ func TestRecordings(t *testing.T) {
 			if len(rec.Needs) > 0 {
 				continue
 			}
-			r := &replay{t: t, w: newWorld(), rec: &rec, prepared: map[int]*Plan{}, texts: map[int]string{},
+			r := &replay{t: t, w: newFixture(), rec: &rec, prepared: map[int]*Plan{}, texts: map[int]string{},
 				states: map[int][]byte{}}
 			n, bad, stopped := r.run()
 			compared += n
@@ -156,7 +156,7 @@ func TestRecordings(t *testing.T) {
 
 type replay struct {
 	t        *testing.T
-	w        *world
+	w        *fixture
 	rec      *recorded
 	prepared map[int]*Plan
 	texts    map[int]string
@@ -226,7 +226,7 @@ func (r *replay) run() (compared, failed int, stopped bool) {
 	return compared, failed, false
 }
 
-// signatures sorts the signatures in an error, whose order in Cassandra is that of a hash.
+// signatures sorts the signatures in an error. In Cassandra they are in hash order.
 func signatures(s string) string {
 	for _, head := range []string{"known type signatures: ", "following signatures: "} {
 		if _, list, ok := strings.Cut(s, head); ok {
@@ -418,7 +418,7 @@ func recordedColumns(e *recordedExpect) string {
 	return strings.Join(cols, ", ") + "\n"
 }
 
-// decode takes a page apart: each cell in hex, or null.
+// decode splits a page into cells: hex strings or null.
 func decode(p *Page, columns int) [][]string {
 	var out [][]string
 	cells := p.Cells

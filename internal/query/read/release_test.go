@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// TestTimes proves that the write times of a column of several cells are a list of those of its elements, and of a
-// user-defined type one for each field, null for those that are not there; and that times to live are what is left.
+// TestTimes checks that the write times of a multi-cell column are a list with one time per element. A user-defined
+// type has one time per field, and null for missing fields. TTLs are remaining times.
 func TestTimes(t *testing.T) {
 	list := cqltype.ListOf(cqltype.Native(cqltype.Int))
 	kind := cqltype.UDTOf("k", "u", []string{"a", "b", "c"}, []*cqltype.Type{list, list, list})

@@ -17,16 +17,16 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// scan is one execution of a plan: the visitor of its commands and all that it needs memory for. Scans are pooled.
+// scan is one execution of a plan: the visitor of its commands and its buffers. Scans are pooled.
 type scan struct {
 	plan    *Plan
 	options Options
 	page    *Page
 	bind    expr.Bindings
-	// deadline is that of USING TIMEOUT, zero if there is none.
+	// deadline is the deadline of USING TIMEOUT, or zero.
 	deadline time.Time
 
-	// What the commands are made of.
+	// The parts of the commands.
 	cmd                          command.Read
 	index                        command.IndexLookup
 	terms                        []command.IndexTerm
@@ -38,55 +38,56 @@ type scan struct {
 	afterKey, afterClustering    []byte
 	remaining, pageLeft          int64
 	partitionLimit, trim         int64
-	// paged is false if the result comes in one piece: the client does not page, or the result is one row.
+	// paged reports whether the result is paged. It is false if the client does not page, or if the result is one row.
 	paged, resumed                 bool
-	cramped                        bool // there is no memory for a larger page
+	lowMemory                      bool // no memory is left for a larger page
 	from                           position
-	visits, looked                 int // of the command, of the page
-	commands                       int // that were sent
-	room, rowBegin                 int // how many bytes the page may have without asking; where the row at hand begins
+	visits, visitedOnPage          int // rows visited by the command, and on the page
+	commands                       int // number of commands sent
+	room, rowBegin                 int // size up to which memory is reserved; start of the current row
 	meter                          meter.Meter
 	full, done, paused, continuing bool
-	// err is what went wrong in the visitor: the client is to see it as it is, whatever the reader makes of it.
+	// err is the error of the visitor. The client receives it unchanged, even if the reader returns a different error.
 	err error
-	// at is where to go on if the page is full or the read has paused; it points into atClustering and key.
+	// at is the position at which to resume if the page is full or the read has paused. It points into atClustering and
+	// key.
 	at           position
 	atClustering []byte
 
-	// The partition at hand.
+	// The current partition.
 	open, rowsSeen, staticLive bool
 	key                        []byte
 	token                      token.Token
 	leftInPartition            int64
 
-	// values are the slots of the row at hand; they point into what was passed to the visitor, key and these buffers.
+	// values holds the slots of the current row. They point into the visitor's arguments, key, and the buffers below.
 	values [][]byte
-	// shown is the row at hand with its masks.
-	shown                            [][]byte
+	// maskedValues holds the current row after masking.
+	maskedValues                     [][]byte
 	staticBuf, clusteringBuf, rowBuf []byte
 	json                             []byte
 
 	group group
 
-	// Rows to be sorted.
+	// The rows to sort.
 	sorted   []sortedRow
 	sortKeys []byte
 
-	nearest nearest
+	ann annResult
 }
 
-// keptMax bounds the memory that a pooled scan keeps.
-const keptMax = 1 << 20
+// pooledBytesMax limits the memory that a pooled scan retains.
+const pooledBytesMax = 1 << 20
 
-// release forgets what must not be kept between executions.
+// release clears the data that must not be retained between executions.
 func (s *scan) release() {
 	if cap(s.staticBuf)+cap(s.rowBuf)+cap(s.clusteringBuf)+cap(s.json)+cap(s.sortKeys)+cap(s.group.buf)+
-		32*cap(s.sorted) > keptMax {
+		32*cap(s.sorted) > pooledBytesMax {
 		*s = scan{}
 		return
 	}
 	clear(s.values)
-	clear(s.shown)
+	clear(s.maskedValues)
 	clear(s.components)
 	clear(s.slices)
 	clear(s.terms)
@@ -96,10 +97,10 @@ func (s *scan) release() {
 		components: s.components[:0],
 		afterKey:   s.afterKey[:0], afterClustering: s.afterClustering[:0], atClustering: s.atClustering[:0],
 		key:    s.key[:0],
-		values: s.values[:0], shown: s.shown[:0],
+		values: s.values[:0], maskedValues: s.maskedValues[:0],
 		staticBuf: s.staticBuf[:0], clusteringBuf: s.clusteringBuf[:0], rowBuf: s.rowBuf[:0],
-		json: s.json[:0], group: s.group.released(), sorted: s.sorted[:0], sortKeys: s.sortKeys[:0],
-		nearest: nearest{target: s.nearest.target[:0], room: s.nearest.room[:0]},
+		json: s.json[:0], group: s.group.reset(), sorted: s.sorted[:0], sortKeys: s.sortKeys[:0],
+		ann: annResult{target: s.ann.target[:0], buf: s.ann.buf[:0]},
 	}
 }
 
@@ -124,7 +125,7 @@ func (s *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
 // Charge implements ru.Charged.
 func (s *scan) Charge(u ru.Units) {
 	s.page.Charge += u
-	s.nearest.previous = math.MaxFloat32 // the next physical partition begins anew
+	s.ann.previous = math.MaxFloat32 // the walk of the next physical partition starts again
 }
 
 func (s *scan) partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
@@ -152,11 +153,11 @@ func (s *scan) partition(tok token.Token, key []byte, static *row.Row) (command.
 		return command.More, nil
 	}
 	s.rowsSeen = true
-	step, err := s.take(nil, true)
+	step, err := s.useRow(nil, true)
 	return s.visited(step, nil, true), err
 }
 
-// rowSteps is the work that a row which was read allows for.
+// rowSteps is the number of steps allowed per row read.
 const rowSteps = 200
 
 func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
@@ -170,8 +171,8 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, err
 	}
 	step := command.More
-	if s.nearest.search != nil {
-		if step = s.nearStep(); step == command.Enough {
+	if s.ann.search != nil {
+		if step = s.annStep(); step == command.Enough {
 			return step, nil
 		}
 	}
@@ -180,7 +181,7 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.Stop, err
 	}
 	if ok {
-		if step, err = s.take(clustering, false); err != nil {
+		if step, err = s.useRow(clustering, false); err != nil {
 			return command.Stop, err
 		}
 	}
@@ -189,8 +190,8 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 
 // Passed implements command.Walker.
 func (s *scan) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
-	if s.nearest.search != nil {
-		return command.More, nil // entries that were looked at: it does not pause
+	if s.ann.search != nil {
+		return command.More, nil // an index walk does not pause
 	}
 	step, err := s.passed(tok, key, looked)
 	if err != nil {
@@ -199,9 +200,9 @@ func (s *scan) Passed(tok token.Token, key []byte, looked int) (command.Step, er
 	return step, err
 }
 
-// passed pauses the read at the end of a partition with nothing in it once the command has looked at enough.
+// passed pauses the read at the end of a partition without live data if the command has visited enough keys.
 func (s *scan) passed(tok token.Token, key []byte, looked int) (command.Step, error) {
-	s.looked += looked
+	s.visitedOnPage += looked
 	if s.visits += looked; s.visits < s.options.VisitsMax {
 		return command.More, nil
 	}
@@ -214,11 +215,11 @@ func (s *scan) passed(tok token.Token, key []byte, looked int) (command.Step, er
 	return command.Stop, nil
 }
 
-// visited pauses the read when a command has visited enough.
+// visited pauses the read if the command has visited enough keys.
 func (s *scan) visited(step command.Step, clustering []byte, afterPartition bool) command.Step {
 	s.visits++
-	s.looked++
-	if s.visits < s.options.VisitsMax || step == command.Stop || s.nearest.search != nil {
+	s.visitedOnPage++
+	if s.visits < s.options.VisitsMax || step == command.Stop || s.ann.search != nil {
 		return step
 	}
 	s.paused = true
@@ -226,7 +227,7 @@ func (s *scan) visited(step command.Step, clustering []byte, afterPartition bool
 	return command.Stop
 }
 
-// mark sets the place to go on from.
+// mark sets the position at which to resume.
 func (s *scan) mark(clustering []byte, afterPartition bool) {
 	s.atClustering = append(s.atClustering[:0], clustering...)
 	s.at = position{
@@ -235,16 +236,16 @@ func (s *scan) mark(clustering []byte, afterPartition bool) {
 	}
 }
 
-// take uses a row that has passed the filters. alone says that the partition has no further ones.
-func (s *scan) take(clustering []byte, alone bool) (command.Step, error) {
-	if err := s.show(); err != nil {
+// useRow processes a row that satisfies the filters. alone reports whether the partition has no further rows.
+func (s *scan) useRow(clustering []byte, alone bool) (command.Step, error) {
+	if err := s.applyMasks(); err != nil {
 		return command.Stop, err
 	}
 	if s.plan.aggregated {
-		return s.fold(clustering, alone)
+		return s.aggregate(clustering, alone)
 	}
-	if s.plan.near != nil {
-		return command.More, s.offer()
+	if s.plan.ann != nil {
+		return command.More, s.offerANN()
 	}
 	if len(s.plan.sort) > 0 {
 		if err := s.noteSorted(clustering); err != nil {
@@ -254,11 +255,11 @@ func (s *scan) take(clustering []byte, alone bool) (command.Step, error) {
 	if err := s.emit(); err != nil {
 		return command.Stop, err
 	}
-	return s.counted(clustering, alone), nil
+	return s.countRow(clustering, alone), nil
 }
 
-// counted counts a row, or a group, of the result. clustering is the last row in it.
-func (s *scan) counted(clustering []byte, alone bool) command.Step {
+// countRow counts a row or a group of the result. clustering is its last row.
+func (s *scan) countRow(clustering []byte, alone bool) command.Step {
 	s.pageLeft--
 	if s.remaining != unlimited {
 		s.remaining--
@@ -270,7 +271,7 @@ func (s *scan) counted(clustering []byte, alone bool) command.Step {
 	switch {
 	case s.remaining == 0:
 		s.done = true
-	case s.pageLeft == 0 || s.paged && (s.cramped || len(s.page.Cells) >= s.options.PageBytesMax):
+	case s.pageLeft == 0 || s.paged && (s.lowMemory || len(s.page.Cells) >= s.options.PageBytesMax):
 		s.full = true
 		s.mark(clustering, over)
 	case over:
@@ -281,8 +282,8 @@ func (s *scan) counted(clustering []byte, alone bool) command.Step {
 	return command.Stop
 }
 
-// endPartition ends the partition at hand, if any: one that has nothing but static columns shows as a row, and groups
-// end.
+// endPartition ends the current partition, if there is one. A partition with only static columns is returned as a row,
+// and its group ends.
 func (s *scan) endPartition() error {
 	if !s.open {
 		return nil
@@ -290,7 +291,7 @@ func (s *scan) endPartition() error {
 	s.open, s.continuing = false, false
 	if !s.rowsSeen && s.staticLive && s.plan.staticRows {
 		s.fillNoRow()
-		if _, err := s.take(nil, true); err != nil || s.full || s.done {
+		if _, err := s.useRow(nil, true); err != nil || s.full || s.done {
 			return err
 		}
 	}
@@ -301,7 +302,7 @@ func (s *scan) endPartition() error {
 	return nil
 }
 
-// fillPartition fills the slots of the partition key and of static columns.
+// fillPartition sets the slots of the partition key and the static columns.
 func (s *scan) fillPartition(static *row.Row) error {
 	sel := &s.plan.sel
 	if len(sel.keys) == 1 {
@@ -323,7 +324,7 @@ func (s *scan) fillPartition(static *row.Row) error {
 		return nil
 	}
 	if s.staticBuf = s.staticBuf[:0]; s.staticBuf == nil {
-		s.staticBuf = []byte{} // a part of it that is empty must not be nil, which is null
+		s.staticBuf = []byte{} // an empty value must not be nil, which means null
 	}
 	var cells []row.Cell
 	if static != nil {
@@ -333,7 +334,7 @@ func (s *scan) fillPartition(static *row.Row) error {
 	if s.staticBuf, err = s.fillCells(sel.statics, cells, s.staticBuf); err != nil {
 		return err
 	}
-	// The cells are the caller's, and the partition outlives the call.
+	// The cells belong to the caller, but the partition outlives the call.
 	for i := range sel.statics {
 		if c := &sel.statics[i]; !c.multiCell && c.part == cellValue && s.values[c.slot] != nil {
 			n := len(s.staticBuf)
@@ -344,7 +345,7 @@ func (s *scan) fillPartition(static *row.Row) error {
 	return nil
 }
 
-// fillRow fills the slots of clustering and regular columns.
+// fillRow sets the slots of clustering and regular columns.
 func (s *scan) fillRow(clustering []byte, r *row.Row) error {
 	sel := &s.plan.sel
 	if len(sel.clusterings) > 0 {
@@ -375,7 +376,7 @@ func (s *scan) fillRow(clustering []byte, r *row.Row) error {
 	return err
 }
 
-// fillCells merges the wanted slots with the cells of a row; both ascend by column.
+// fillCells merges the slots with the cells of a row. Both are sorted by column.
 func (s *scan) fillCells(wanted []cellSlot, cells []row.Cell, buf []byte) ([]byte, error) {
 	next := 0
 	for i := range wanted {
@@ -407,13 +408,13 @@ func (s *scan) fillCells(wanted []cellSlot, cells []row.Cell, buf []byte) ([]byt
 	return buf, nil
 }
 
-// appendSlot appends the value of a column that may have several cells, or the write time or remaining time to live of
-// any; nothing for null.
+// appendSlot appends the value of a multi-cell column, or the write time or remaining TTL of any column. It appends
+// nothing for null.
 func (s *scan) appendSlot(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
 	switch w.part {
 	case cellWriteTime, cellMaxWriteTime:
 		if w.multiCell && w.part == cellWriteTime {
-			return buf, nil // as Cassandra: only a single cell has one
+			return buf, nil // as in Cassandra, only a single-cell column has a write time
 		}
 		newest := cells[0].Timestamp
 		for i := range cells {

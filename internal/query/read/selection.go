@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// cellPart says what of a cell a slot holds.
+// cellPart selects the part of a cell that a slot holds.
 type cellPart uint8
 
 const (
@@ -26,12 +26,12 @@ const (
 	// The times of all cells, as lists.
 	cellWriteTimes
 	cellTTLs
-	// The times of all cells by key or field, as expr.TimesOf has them.
+	// The times of all cells by key or field, as defined by expr.TimesOf.
 	cellWriteTimesByKey
 	cellTTLsByKey
 )
 
-// slot is a value that is taken from each row: of a column, or when it was written.
+// slot is a value read from each row: the value of a column, its write time, or its TTL.
 type slot struct {
 	column *schema.Column
 	part   cellPart
@@ -41,22 +41,23 @@ type slot struct {
 type output struct {
 	name string
 	typ  *cqltype.Type
-	// slot is where the value stands if the selector is a column and nothing more, else -1; term computes it then.
+	// slot is the slot of the value if the selector is a plain column. Otherwise it is -1, and term computes the value.
 	slot int
 	term expr.Term
-	// masked says that a masked column is shown, or a part of what is.
+	// masked reports whether the value is derived from a masked column.
 	masked bool
 }
 
-// selection is a SELECT clause. While it is bound it is the expr.Scope of its selectors.
+// selection is a SELECT clause. During binding it is the expr.Scope of its selectors.
 type selection struct {
 	release *compat.Release
 	table   *schema.Table
 	outputs []output
 	slots   []slot
-	// indexes finds slots while they are given out.
+	// indexes finds slots during binding.
 	indexes map[slot]int
-	// selected are the columns that selectors refer to, once for each slot; wildcard is true for SELECT *.
+	// selected holds the columns that selectors refer to, once for each slot. wildcard reports whether the clause is
+	// SELECT *.
 	selected   []*schema.Column
 	wildcard   bool
 	aggregates []*expr.Aggregate
@@ -64,13 +65,13 @@ type selection struct {
 	// masked is set when a masked column is used.
 	masked bool
 
-	// The slots by where their values come from. keys and clusterings are by position, -1 = not needed; clusterings is
-	// cut after the last one needed. statics and regulars ascend by column id.
+	// The slots by source. keys and clusterings are indexed by position, and -1 means unused. clusterings ends with the
+	// last used column. statics and regulars are sorted by column ID.
 	keys, clusterings []int
 	statics, regulars []cellSlot
 }
 
-// cellSlot is a slot that is filled from the cells of a row.
+// cellSlot is a slot filled from the cells of a row.
 type cellSlot struct {
 	id        uint32
 	slot      int
@@ -123,7 +124,7 @@ func (s *selection) CellMetas(kind parser.CellMetaKind, name parser.Ident) (m ex
 	return expr.CellMetas{Slot: s.use(slot{c, part}), Type: typ, Column: c.Type}, nil
 }
 
-// cellMeta finds the column of writetime, maxwritetime or ttl, and what they are of one cell.
+// cellMeta resolves the column of writetime, maxwritetime, or ttl, and the type for a single cell.
 func (s *selection) cellMeta(kind parser.CellMetaKind, name parser.Ident) (c *schema.Column, part cellPart,
 	typ *cqltype.Type, err error) {
 	if c, err = expr.FindColumn(s.table, name); err != nil {
@@ -142,7 +143,7 @@ func (s *selection) cellMeta(kind parser.CellMetaKind, name parser.Ident) (c *sc
 	return c, cellWriteTime, cqltype.Native(cqltype.Bigint), nil
 }
 
-// metaName is the name of writetime, maxwritetime or ttl in texts.
+// metaName returns the name of writetime, maxwritetime, or ttl for errors.
 func (s *selection) metaName(kind parser.CellMetaKind) string {
 	name := map[parser.CellMetaKind]string{parser.TTL: "ttl", parser.MaxWriteTime: "maxWriteTime",
 		parser.WriteTime: "writeTime"}[kind]
@@ -152,7 +153,7 @@ func (s *selection) metaName(kind parser.CellMetaKind) string {
 	return strings.ToLower(name)
 }
 
-// use gives the slot of a selected column.
+// use returns the slot of a selected column.
 func (s *selection) use(v slot) int {
 	s.masked = s.masked || v.part == cellValue && v.column.Mask != nil
 	n := len(s.slots)
@@ -175,7 +176,7 @@ func (s *selection) slotOf(v slot) int {
 	return len(s.slots) - 1
 }
 
-// onlyStatics reports whether static columns are selected and, but for the partition key, nothing else.
+// onlyStatics reports whether only static columns and partition key columns are selected, including a static column.
 func (s *selection) onlyStatics() bool {
 	any := false
 	for _, c := range s.selected {
@@ -221,7 +222,7 @@ func (p *Plan) bindSelection(stmt *parser.Select, env *expr.Env) error {
 	return nil
 }
 
-// sortSlots sorts the slots by where their values come from, once all have been given out.
+// sortSlots groups the slots by source, after all slots have been allocated.
 func (s *selection) sortSlots() {
 	s.indexes = nil
 	s.keys = make([]int, len(s.table.PartitionKey))

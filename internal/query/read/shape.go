@@ -9,18 +9,18 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// Shape is what kind of read a plan is, whatever the values are.
+// Shape describes a kind of read, independent of the values.
 type Shape struct {
-	// Text is the WHERE clause without values, and what else there is; empty for a read of everything.
+	// Text is the WHERE clause without values. It is empty for a read of the whole table.
 	Text string
-	// Index is the index that is read, empty for none; Equal are the columns that are compared with one value.
+	// Index is the index that is read, or empty. Equal lists the columns compared for equality.
 	Index string
 	Equal []string
-	// Keyed is true if it names its logical partitions, and filters their rows.
+	// Keyed reports whether the read specifies its logical partitions and filters their rows.
 	Keyed bool
 }
 
-// Shape says what kind of read the plan is.
+// Shape returns the kind of read of the plan.
 func (p *Plan) Shape() Shape {
 	w := &p.where
 	var out Shape
@@ -48,7 +48,7 @@ func (p *Plan) Shape() Shape {
 	return out
 }
 
-// shapeOf is a restriction without its values.
+// shapeOf returns a restriction without its values.
 func shapeOf(r *relation.Restriction) string {
 	names := make([]string, len(r.Columns))
 	for i, c := range r.Columns {

@@ -13,28 +13,28 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// position is a place in a result: after a row of a partition, or after all of the partition.
+// position is a position in a result: after a row of a partition, or after the partition.
 type position struct {
 	key        []byte
 	token      token.Token
 	clustering []byte
-	// afterPartition is true if nothing of the partition is left.
+	// afterPartition reports whether no rows of the partition are left.
 	afterPartition bool
-	// remaining is what LIMIT leaves; inPartition what PER PARTITION LIMIT leaves of this partition. unlimited if there
-	// is none.
+	// remaining is the number of rows left by LIMIT. inPartition is the number of rows left by PER PARTITION LIMIT in
+	// this partition. Without a limit they are unlimited.
 	remaining, inPartition int64
 }
 
-// The paging state: a version byte, a flag byte, the table id, then as uvarints the remainders plus one (0 =
-// unlimited), then the key and the clustering key with their lengths, and a CRC-32C of all that, so that neither a
-// damaged state nor that of another table is mistaken for one of ours. Clients hold it as opaque bytes, maybe for days,
-// so that an old version stays readable.
+// The paging state consists of a version byte, a flag byte, and the table ID. Then follow the remaining limits plus one
+// as uvarints (0 means unlimited), the key and the clustering key with their lengths, and a CRC-32C. The checksum
+// detects damaged states and states of a different table. Clients treat the state as opaque and may hold it for days,
+// so old versions must remain readable.
 //
-// Where key columns are masked, a state is sealed: the version of sealed ones, and all the above as seal does it.
-// A client neither reads the keys in it, nor finds out where they stand by making states of its own.
+// If key columns are masked, the state is encrypted: a different version byte is followed by the ciphertext of the
+// above. A client can neither read the keys in the state nor locate keys with forged states.
 const (
 	stateVersion        = 1
-	sealedVersion       = 2
+	encryptedVersion    = 2
 	stateAfterPartition = 1
 )
 
@@ -45,7 +45,7 @@ func appendState(dst []byte, t *schema.Table, p *position) ([]byte, error) {
 	if !t.SealsPages() {
 		return appendPlain(dst, t.ID, p), nil
 	}
-	return seal(append(dst, sealedVersion), appendPlain(nil, t.ID, p), t.Secret)
+	return encrypt(append(dst, encryptedVersion), appendPlain(nil, t.ID, p), t.Secret)
 }
 
 func appendPlain(dst []byte, table uint32, p *position) []byte {
@@ -73,15 +73,15 @@ func writeRemainder(w *codec.Writer, n int64) {
 
 var errState = dberr.Protocolf("Invalid value for the paging state")
 
-// readState decodes a paging state; the position may point into it, and is without its token.
+// readState decodes a paging state. The position may point into b. Its token is not set.
 func readState(b []byte, t *schema.Table) (p position, err error) {
 	if !t.SealsPages() {
 		return readPlain(b, t.ID)
 	}
-	if len(b) == 0 || b[0] != sealedVersion {
+	if len(b) == 0 || b[0] != encryptedVersion {
 		return p, errState
 	}
-	if b, err = unseal(b[1:], t.Secret); err != nil {
+	if b, err = decrypt(b[1:], t.Secret); err != nil {
 		return p, errState
 	}
 	return readPlain(b, t.ID)

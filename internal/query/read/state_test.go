@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestStateRefusesDamage proves that a state survives its encoding, and that no single damaged byte, no cut and no
-// other table is accepted.
+// TestStateRefusesDamage checks that a paging state survives encoding. A damaged byte, a truncation, or a different
+// table is rejected.
 func TestStateRefusesDamage(t *testing.T) {
 	for _, p := range []position{
 		{key: []byte("key"), clustering: []byte{1, 2}, remaining: unlimited, inPartition: 7},
@@ -40,7 +40,7 @@ func TestStateRefusesDamage(t *testing.T) {
 	}
 }
 
-// FuzzState proves that nothing a client sends as a paging state makes more than an error of it.
+// FuzzState checks that arbitrary bytes as a paging state only cause an error.
 func FuzzState(f *testing.F) {
 	f.Add(appendPlain(nil, 1, &position{key: []byte("k"), clustering: []byte{3}, remaining: 5, inPartition: unlimited}))
 	f.Add([]byte{stateVersion})
@@ -53,7 +53,7 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// The bytes of a paging state are with clients: they stay.
+// TestStateBytes checks the encoding of paging states, which clients hold across upgrades.
 func TestStateBytes(t *testing.T) {
 	p := position{key: []byte("key"), clustering: []byte{}, afterPartition: true, remaining: 300,
 		inPartition: unlimited}

@@ -15,12 +15,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// The change feed of CQL tables with cdc = true.
+// This file implements the change feed of CQL tables with cdc = true.
 
-// tableFrom is where the feed of a table begins that is asked for from a time on. The first second of all times is the
-// oldest that there is.
-func (s *scan) tableFrom(since time.Time) (at feed.Token, err error) {
-	t, kept := s.plan.table, s.plan.where.kept
+// tableFeedPosition returns the start position of a table's feed for a start time. The Unix epoch selects the oldest
+// available change.
+func (s *scan) tableFeedPosition(since time.Time) (at feed.Token, err error) {
+	t, kept := s.plan.table, s.plan.where.allVersions
 	oldest := t.Feed.Since
 	if kept {
 		oldest = max(oldest, t.Feed.KeptSince, s.options.Now-t.Options.Retention())
@@ -29,56 +29,58 @@ func (s *scan) tableFrom(since time.Time) (at feed.Token, err error) {
 	case since.UnixMicro() <= 0:
 		since = time.Unix(oldest, 0)
 	case kept && since.Unix() < oldest:
-		return at, tooOld(since.Unix(), oldest)
+		return at, changesExpired(since.Unix(), oldest)
 	case since.Unix() < oldest:
 		since = time.Unix(oldest, 0)
 	}
 	at = feed.Since(t.ID, kept, since)
-	s.generation(&at)
+	s.setGeneration(&at)
 	if at.Generation == 0 {
-		at.AsOf = max(at.AsOf, t.Feed.Since+1, t.Feed.KeptSince+1) // see tableKept
+		at.AsOf = max(at.AsOf, t.Feed.Since+1, t.Feed.KeptSince+1) // see checkTableRetention
 	}
 	return at, nil
 }
 
-// generation makes a new token one of the present generation of the feed, which begins above all earlier changes.
-func (s *scan) generation(at *feed.Token) {
+// setGeneration assigns the current generation of the feed to a new token. The generation begins after all earlier
+// changes.
+func (s *scan) setGeneration(at *feed.Token) {
 	at.Generation = s.plan.table.FeedGeneration(at.Kept)
 	at.Above(s.plan.table.FeedAbove(at.Kept))
 }
 
-// tableKept refuses to go on where changes that were not read were not logged, or may have expired. A feed that an
-// older build has turned on has no generation: then a token that has read everything up to the second in which the log
-// was begun may have missed what came before in that second.
-func (s *scan) tableKept(at *feed.Token) error {
+// checkTableRetention returns an error if changes after the position may not have been logged, or may have expired. A
+// feed enabled by an older build has no generation. A token that has read everything up to the second in which its
+// logging began may have missed earlier changes in that second.
+func (s *scan) checkTableRetention(at *feed.Token) error {
 	f := s.plan.table.Feed
 	first := at.Generation == 0
 	switch {
 	case at.Generation != s.plan.table.FeedGeneration(at.Kept) && at.Kept:
-		return s.wasOff(max(f.Since, f.KeptSince))
+		return s.feedInterrupted(max(f.Since, f.KeptSince))
 	case at.Generation != s.plan.table.FeedGeneration(at.Kept), first && at.AsOf <= f.Since:
-		return s.wasOff(f.Since)
+		return s.feedInterrupted(f.Since)
 	}
 	oldest := s.options.Now - s.plan.table.Options.Retention() - command.ChangeGrace
 	if at.Kept && (first && at.AsOf <= f.KeptSince || at.AsOf < max(oldest, f.KeptSince)) {
-		return tooOld(at.AsOf, max(oldest, f.KeptSince))
+		return changesExpired(at.AsOf, max(oldest, f.KeptSince))
 	}
 	return nil
 }
 
-// wasOff is the refusal of a token that was given before the feed was turned on at a second.
-func (s *scan) wasOff(began int64) error {
+// feedInterrupted returns the error for a token that is older than the start of the feed, a time in Unix seconds.
+func (s *scan) feedInterrupted(began int64) error {
 	at := time.Unix(began, 0).UTC().Format(time.RFC3339)
-	return dberr.Invalidf("The change feed of %s was off, or is new, since this paging state was given: what was "+
-		"changed before %s may be missing. Begin without it", s.plan.table, at)
+	return dberr.Invalidf("The change feed of %s was disabled or recreated after this paging state was returned: changes "+
+		"before %s may be missing. Start without a paging state", s.plan.table, at)
 }
 
-// isStatic reports whether an entry with a clustering key is of the static row.
+// isStatic reports whether an entry with this clustering key is the static row.
 func (s *scan) isStatic(clustering []byte) bool {
 	return len(clustering) == 0 && len(s.plan.table.Clustering) > 0
 }
 
-// emitLatest makes a row of a row that has changed, as it is. The static row comes as in partitions that have no other.
+// emitLatest emits the current state of a changed row. A static row is returned like the row of a partition that has
+// only static columns.
 func (s *scan) emitLatest(e *feed.Entry) error {
 	if s.plan.table.Container == nil && s.isStatic(e.Clustering) {
 		if _, err := s.partition(e.Token, e.Key, &e.Row); err != nil {
@@ -87,7 +89,7 @@ func (s *scan) emitLatest(e *feed.Entry) error {
 		s.rowsSeen = true
 		s.page.Visited++
 		s.fillNoRow()
-		_, err := s.take(nil, false)
+		_, err := s.useRow(nil, false)
 		return err
 	}
 	if _, err := s.partition(e.Token, e.Key, e.Static); err != nil {
@@ -97,7 +99,7 @@ func (s *scan) emitLatest(e *feed.Entry) error {
 	return err
 }
 
-// fillNoRow makes the slots of a row null.
+// fillNoRow sets the slots of a row to null.
 func (s *scan) fillNoRow() {
 	for _, i := range s.plan.sel.clusterings {
 		if i >= 0 {
@@ -109,7 +111,7 @@ func (s *scan) fillNoRow() {
 	}
 }
 
-// emitChange makes rows of a change: one, or one for each range that it has deleted.
+// emitChange emits one row for a change, or one row for each deleted range.
 func (s *scan) emitChange(e *feed.Entry) error {
 	if e.Changed() != command.RangesDeleted {
 		after, before, err := e.Images()
@@ -118,7 +120,7 @@ func (s *scan) emitChange(e *feed.Entry) error {
 		}
 		operation := e.Changed().String()
 		if !after.Exists() && !before.Exists() {
-			operation += "_too_large" // the images were not kept
+			operation += "_too_large" // the images were too large to be logged
 		}
 		return s.emitVersion(e, operation, nil, nil, &after, &before)
 	}
@@ -134,7 +136,7 @@ func (s *scan) emitChange(e *feed.Entry) error {
 	}
 	for i := range h.Ranges {
 		r := &h.Ranges[i]
-		var text []byte // null where it would say what a mask hides
+		var text []byte // null if it would reveal masked values
 		if s.options.Clear || !slices.ContainsFunc(s.plan.table.Clustering, masked) {
 			text = []byte(relation.RangeText(s.plan.table, r.Start, r.End))
 		}
@@ -147,8 +149,8 @@ func (s *scan) emitChange(e *feed.Entry) error {
 
 func masked(c *schema.Column) bool { return c.Mask != nil }
 
-// emitVersion makes the row of a change: what was done when, what was deleted, and the row after it and before. Without
-// images no row is meant.
+// emitVersion emits the row of a change: the operation and its time, the deleted range, and the row after and before
+// the change. Without images the slots of the row are null.
 func (s *scan) emitVersion(e *feed.Entry, operation string, deleted, timestamp []byte, after, before *row.Row) error {
 	key, err := e.RowKey()
 	if err != nil {
@@ -162,7 +164,7 @@ func (s *scan) emitVersion(e *feed.Entry, operation string, deleted, timestamp [
 		if static {
 			of = image
 		}
-		s.rowsSeen = true // nothing is emitted for the partition before
+		s.rowsSeen = true // no static row is emitted for the previous partition
 		if _, err := s.partition(e.Token, e.Key, of); err != nil {
 			return err
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// appendTimes appends the write times, or the remaining times to live, of all cells of a column as a list: in the order
-// of its elements, or one for each field of a user-defined type.
+// appendTimes appends the write times or remaining TTLs of all cells of a column as a list: in element order, or one
+// per field of a user-defined type.
 func (s *scan) appendTimes(buf []byte, w *cellSlot, cells []row.Cell) []byte {
 	times := make([][]byte, len(cells))
 	if w.typ.Kind == cqltype.UDT {
@@ -33,7 +33,7 @@ func (s *scan) appendTimes(buf []byte, w *cellSlot, cells []row.Cell) []byte {
 	return buf
 }
 
-// timeOf is the write time of a cell, or what is left of its time to live, nil if it has none.
+// timeOf returns the write time or the remaining TTL of a cell, or nil if it has no TTL.
 func (s *scan) timeOf(c *row.Cell, ttl bool) []byte {
 	switch {
 	case !ttl:
@@ -44,8 +44,8 @@ func (s *scan) timeOf(c *row.Cell, ttl bool) []byte {
 	return nil
 }
 
-// appendTimesByKey appends the write times, or the remaining times to live, of all cells of a column in the form of
-// expr.TimesOf: by the keys of a map or set, or as the fields of a user-defined type.
+// appendTimesByKey appends the write times or remaining TTLs of all cells of a column in the form of expr.TimesOf: by
+// the keys of a map or set, or as the fields of a user-defined type.
 func (s *scan) appendTimesByKey(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
 	ttl := w.part == cellTTLsByKey
 	if w.typ.Kind == cqltype.UDT {
@@ -71,7 +71,7 @@ func (s *scan) appendTimesByKey(buf []byte, w *cellSlot, cells []row.Cell) ([]by
 	return buf, nil
 }
 
-// fieldOf is the field of a user-defined type that a cell holds, -1 for none that it has.
+// fieldOf returns the index of the field that a cell holds, or -1 if the type has no such field.
 func fieldOf(t *cqltype.Type, path []byte) int {
 	for i := range t.Elems {
 		if bytes.Equal(row.FieldPath(i), path) {

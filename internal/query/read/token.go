@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// tokenRestriction is a restriction on the token of the partition key; nil bounds are open.
+// tokenRestriction is a restriction on the token of the partition key. A nil bound is open.
 type tokenRestriction struct {
 	equal     bool
 	low, high *tokenBound
@@ -50,7 +50,7 @@ func (t *tokenRestriction) merge(o *tokenRestriction, table *schema.Table) (*tok
 	return out, nil
 }
 
-// pkNames lists the columns of the partition key.
+// pkNames returns the names of the partition key columns.
 func pkNames(table *schema.Table) string {
 	names := make([]string, len(table.PartitionKey))
 	for i, c := range table.PartitionKey {
@@ -122,8 +122,8 @@ func checkTokenColumns(columns []*schema.Column, table *schema.Table) error {
 	return dberr.Invalidf("The token function arguments must be in the partition key order: %s", pkNames(table))
 }
 
-// tokens evaluates the restriction on the token; none is true if no token can meet it. As in Cassandra the minimum
-// token as an end means that there is no end.
+// tokens evaluates the token restriction. none is true if no token matches. As in Cassandra, the minimum token as a
+// bound means that the range is open.
 func (w *where) tokens(b *expr.Bindings) (r token.Range, none bool, err error) {
 	if w.token == nil {
 		return token.Full, false, nil

@@ -15,58 +15,56 @@ import (
 const requiresFiltering = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. " +
 	"If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING"
 
-// where is a WHERE clause: the access path and what is left to be filtered.
+// where is a WHERE clause: the access path and the remaining filters.
 type where struct {
 	table *schema.Table
-	// pk, clustering and others are the restrictions by the kind of their columns; token is the one on the token, nil
-	// if there is none.
+	// pk, clustering, and others hold the restrictions by kind of column. token is the token restriction, or nil.
 	pk, clustering, others relation.Set
 	token                  *tokenRestriction
-	// changes is where the change feed begins that is asked for instead of rows, nil if none is.
-	changes expr.Term
-	// mode says that cosmos_changefeed_mode() was there, kept that it asks for all versions.
-	mode, kept bool
-	// near says that rows are ordered by how near their vectors are.
-	near bool
+	// feedStart is the start time of the change feed, or nil if rows are read.
+	feedStart expr.Term
+	// hasMode reports whether cosmos_changefeed_mode() is given. allVersions reports whether it requests all versions.
+	hasMode, allVersions bool
+	// ann reports whether rows are ordered by ANN.
+	ann bool
 
-	// keyRange is true if partitions are found by scanning a range of tokens (through an index or not), not by their
-	// keys.
+	// keyRange reports whether partitions are found by scanning a token range, through an index or not, instead of by
+	// their keys.
 	keyRange bool
-	// indexed is true if the rules for queries through an index hold; index and lookup say which one is read, and for
-	// what. It may be nil all the same.
+	// indexed reports whether the rules for index queries apply. index and lookup are the index and its lookup value.
+	// index may be nil even if indexed is true.
 	indexed bool
 	index   *schema.Index
 	lookup  expr.Term
-	// lookupEntry is the value of a lookup among the entries of a map; lookup is then the key.
+	// lookupEntry is the value of a map entry lookup. lookup is the key in this case.
 	lookupEntry expr.Term
-	// terms are what is looked up instead in storage-attached indexes; index is then that of the first.
-	terms []term
-	// checked are the sets of restrictions that rows are checked against, as Cassandra sees it.
+	// terms holds the lookups in storage-attached indexes. If it is not empty, index is the index of the first term.
+	terms []saiTerm
+	// checked holds the sets of restrictions that Cassandra counts as filters.
 	checked []*relation.Set
 
-	// sliced are the clustering restrictions that become intervals of clustering keys, in order; the last may be a
-	// slice.
+	// sliced holds the clustering restrictions that become clustering intervals, in order. The last one may be a slice.
 	sliced []*relation.Restriction
-	// filtered are the restrictions that rows are checked against, in Cassandra's order.
+	// filtered holds the restrictions that rows are filtered by, in Cassandra's order.
 	filtered []*relation.Restriction
-	// filteredColumns counts restricted columns as Cassandra counts expressions.
+	// filteredColumns is the number of filter expressions as Cassandra counts them.
 	filteredColumns int
 }
 
-// bindWhere binds and checks a WHERE clause. onlyStatics says that nothing but static (and partition key) columns is
-// selected, near that the result is ordered by nearness.
+// bindWhere binds and checks a WHERE clause. onlyStatics reports whether only static and partition key columns are
+// selected. near reports whether the result is ordered by ANN.
 func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStatics, near bool) (*where, error) {
-	w := &where{table: table, near: near}
+	w := &where{table: table, ann: near}
 	allowed := stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual
 	for i := range stmt.Where {
 		if err := w.add(&stmt.Where[i], env, allowed); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.checkChanges(); err != nil {
+	if err := w.checkFeed(); err != nil {
 		return nil, err
 	}
-	if err := w.refuseNear(); err != nil {
+	if err := w.rejectANNColumns(); err != nil {
 		return nil, err
 	}
 	indexed := near || w.hasIndex(&w.clustering) || w.hasIndex(&w.pk) || w.hasIndex(&w.others)
@@ -101,7 +99,7 @@ func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) erro
 		return dberr.Invalidf("Unsupported restriction: %s", relation.Text(r))
 	}
 	if r.Kind == parser.ChangeFeedRelation {
-		return w.bindChanges(r, env)
+		return w.bindFeedStart(r, env)
 	}
 	if r.Kind == parser.TokenRelation {
 		t, err := bindToken(r, env)
@@ -122,7 +120,7 @@ func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) erro
 	case schema.PartitionKey:
 		return w.pk.Add(bound)
 	case schema.Clustering:
-		if !allowFiltering && w.attached(bound) == nil {
+		if !allowFiltering && w.saiIndex(bound) == nil {
 			return w.clustering.AddClustering(bound)
 		}
 		return w.clustering.Add(bound)
@@ -130,7 +128,7 @@ func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) erro
 	return w.others.Add(bound)
 }
 
-// pkNeedsFiltering reports whether restrictions on the partition key do not give its value.
+// pkNeedsFiltering reports whether the restrictions on the partition key do not specify its value.
 func (w *where) pkNeedsFiltering() bool {
 	return !w.pk.Empty() && (w.pk.Size() < len(w.table.PartitionKey) || w.pk.Has(relation.Slice) ||
 		w.pk.Has(relation.Contains))
@@ -139,7 +137,8 @@ func (w *where) pkNeedsFiltering() bool {
 // pkEmpty reports whether neither the partition key nor its token is restricted.
 func (w *where) pkEmpty() bool { return w.pk.Empty() && w.token == nil }
 
-// onToken reports whether the token restriction bounds a scan. If the key is given too, it only filters the keys.
+// onToken reports whether the token restriction limits a scan. If the key is also specified, the token only filters the
+// keys.
 func (w *where) onToken() bool { return w.token != nil && (w.pk.Empty() || w.pkNeedsFiltering()) }
 
 func (w *where) restrictPartitionKey(indexed, allowFiltering bool) error {
@@ -190,7 +189,7 @@ func (w *where) restrictClustering(indexed, allowFiltering bool) error {
 	return nil
 }
 
-// splitClustering finds the restrictions that become intervals and returns the others.
+// splitClustering selects the restrictions that become intervals and returns the others.
 func (w *where) splitClustering() (filtered []*relation.Restriction) {
 	position, open := 0, true
 	for _, r := range w.clustering.List {
@@ -229,19 +228,19 @@ func (w *where) filter(set *relation.Set, list []*relation.Restriction) {
 	w.filteredColumns += set.Size()
 }
 
-// checkFiltering refuses what would filter without having been allowed to.
+// checkFiltering returns an error if the query filters rows without ALLOW FILTERING.
 func (w *where) checkFiltering(allowed bool) error {
-	if allowed || !w.keyRange && !w.indexed || w.allAttached() {
+	if allowed || !w.keyRange && !w.indexed || w.allSAI() {
 		return nil
 	}
 	if w.filteredColumns > 1 || w.filteredColumns == 0 && !w.clustering.Empty() || w.filteredColumns != 0 &&
-		(w.multipleContains() || w.indexed && !w.near && !slices.ContainsFunc(w.filtered, w.hasIndexFor)) {
+		(w.multipleContains() || w.indexed && !w.ann && !slices.ContainsFunc(w.filtered, w.hasIndexFor)) {
 		return dberr.Invalidf(requiresFiltering)
 	}
 	return nil
 }
 
-// fixed reports whether a column has one value in all rows that are read.
+// fixed reports whether a column has the same value in all rows that are read.
 func (w *where) fixed(c *schema.Column) bool {
 	set := &w.clustering
 	if c.Kind == schema.PartitionKey {
@@ -251,10 +250,10 @@ func (w *where) fixed(c *schema.Column) bool {
 	return r != nil && r.Kind == relation.Equal
 }
 
-// wholePartitions reports whether partitions are read without choosing among their rows, so that one without rows still
-// shows its static columns.
+// wholePartitions reports whether partitions are read without restricting their rows. A partition without rows then
+// returns its static columns.
 func (w *where) wholePartitions() bool {
-	if !w.clustering.Empty() || w.near {
+	if !w.clustering.Empty() || w.ann {
 		return false
 	}
 	for _, r := range w.others.List {
@@ -265,7 +264,7 @@ func (w *where) wholePartitions() bool {
 	return true
 }
 
-// multipleContains reports whether collections have to contain more than one thing.
+// multipleContains reports whether there are several conditions on the contents of collections.
 func (w *where) multipleContains() bool {
 	n := 0
 	for _, r := range w.others.List {

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package relation is what the WHERE clauses of all statements share: relations are bound to restrictions of columns,
-// and restrictions are evaluated to values, keys and intervals of clustering keys.
+// Package relation implements the parts of WHERE clauses that all statements share. It binds relations to restrictions
+// of columns and evaluates restrictions to values, keys, and clustering intervals.
 //
-// Guarantees: (RE1) a Restriction is immutable once its Set is complete and may be evaluated by many goroutines at
-// once; (RE2) whatever restrictions say of clustering columns is a union of half-open intervals of bytes, returned
-// disjoint and ascending; (RE3) no statement amounts to more than 65,536 combinations of IN values; (RE4) refusals
-// carry Cassandra's texts, whatever the statement.
+// Guarantees:
 //
-// It refuses to know which restrictions a statement may have, in what order it complains, and how rows are found: that
-// is of packages read and write. Start at Bind and Set.Add; value.go and interval.go evaluate.
+//   - (RE1) A Restriction is immutable once its Set is complete, and may be evaluated by many goroutines at the same
+//     time.
+//   - (RE2) Restrictions on clustering columns evaluate to a union of half-open byte intervals, returned disjoint and
+//     in ascending order.
+//   - (RE3) No statement results in more than 65,536 combinations of IN values.
+//   - (RE4) Errors have Cassandra's texts in all statements.
+//
+// Packages read and write decide which restrictions a statement supports, in which order errors are checked, and how
+// rows are found. Start reading at Bind and Set.Add. value.go and interval.go evaluate restrictions.
 package relation

@@ -12,34 +12,39 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// Intervals of clustering keys. Because a clustering key is a concatenation of order-preserving forms, whatever a WHERE
-// clause says of the clustering columns is a union of half-open intervals of bytes. A nil End is open.
+// This file computes intervals of clustering keys. A clustering key is a concatenation of order-preserving forms.
+// Restrictions on clustering columns are therefore a union of half-open byte intervals. A nil End means that the
+// interval is open.
 
-// after returns the smallest key after all that have the prefix, nil if there is none. It does not change the prefix.
-func after(prefix []byte) []byte {
+// afterPrefix returns the smallest key greater than all keys with the prefix, or nil if there is no such key. It does
+// not modify the prefix.
+func afterPrefix(prefix []byte) []byte {
 	return cqltype.AfterPrefix(bytes.Clone(prefix))
 }
 
-// RowsOf is the interval of all keys with a prefix.
-func RowsOf(prefix []byte) command.Slice { return command.Slice{Start: prefix, End: after(prefix)} }
+// PrefixInterval returns the interval of all keys with a prefix.
+func PrefixInterval(prefix []byte) command.Slice {
+	return command.Slice{Start: prefix, End: afterPrefix(prefix)}
+}
 
-// Point is the interval of one whole clustering key.
+// Point returns the interval that contains a single complete clustering key.
 func Point(key []byte) command.Slice {
 	return command.Slice{Start: key, End: append(key[:len(key):len(key)], 0)}
 }
 
-// beyond gives the intervals of the keys below prefix whose columns, compared as a tuple of values, lie above the given
-// ones (or below them), or are equal if inclusive. Where columns are in different orders these are several intervals:
-// one for each column, with equal values before it.
-func beyond(prefix []byte, columns []*schema.Column, values [][]byte, above, inclusive bool) []command.Slice {
+// tupleIntervals returns the intervals of keys with the given prefix whose next columns, compared as a tuple, are
+// greater than values if above is true, or less otherwise. If inclusive is true, equal keys are included. If the
+// columns have different directions, there are several intervals: one for each column, with equal values in the columns
+// before it.
+func tupleIntervals(prefix []byte, columns []*schema.Column, values [][]byte, above, inclusive bool) []command.Slice {
 	var out []command.Slice
 	equal := prefix
 	for i, v := range values {
 		c := columns[i]
-		whole := RowsOf(equal)
+		whole := PrefixInterval(equal)
 		equal = c.Type.AppendKey(equal[:len(equal):len(equal)], v, c.Desc)
 		if above != c.Desc {
-			whole.Start = after(equal)
+			whole.Start = afterPrefix(equal)
 			if whole.Start == nil {
 				continue
 			}
@@ -49,12 +54,12 @@ func beyond(prefix []byte, columns []*schema.Column, values [][]byte, above, inc
 		out = append(out, whole)
 	}
 	if inclusive {
-		out = append(out, RowsOf(equal))
+		out = append(out, PrefixInterval(equal))
 	}
 	return Normalize(out)
 }
 
-// Normalize sorts intervals and joins those that touch; empty ones vanish.
+// Normalize sorts intervals, merges adjacent intervals, and removes empty ones.
 func Normalize(list []command.Slice) []command.Slice {
 	list = slices.DeleteFunc(list, func(s command.Slice) bool { return emptyInterval(s) })
 	slices.SortFunc(list, func(a, b command.Slice) int { return bytes.Compare(a.Start, b.Start) })
@@ -75,7 +80,7 @@ func emptyInterval(s command.Slice) bool {
 	return s.End != nil && bytes.Compare(s.Start, s.End) >= 0
 }
 
-// intersect gives what two Normalized lists have in common.
+// intersect returns the intersection of two normalized lists.
 func intersect(a, b []command.Slice) []command.Slice {
 	var out []command.Slice
 	for i, j := 0, 0; i < len(a) && j < len(b); {
@@ -99,8 +104,8 @@ func intersect(a, b []command.Slice) []command.Slice {
 	return out
 }
 
-// Behind cuts off what has been read: intervals as they are strictly after a key, or before it when reading in reverse.
-func Behind(list []command.Slice, key []byte, reversed bool) []command.Slice {
+// After removes the part that has been read: it returns the intervals after a key, or before the key in a reverse read.
+func After(list []command.Slice, key []byte, reversed bool) []command.Slice {
 	if len(list) == 0 {
 		list = []command.Slice{{}}
 	}
@@ -119,8 +124,8 @@ func AppendForms(dst []byte, columns []*schema.Column, values [][]byte) []byte {
 	return dst
 }
 
-// Under evaluates a slice under each of the prefixes.
-func (r *Restriction) Under(prefixes [][]byte, b *expr.Bindings) ([]command.Slice, error) {
+// EvalSlices evaluates a slice for each of the prefixes.
+func (r *Restriction) EvalSlices(prefixes [][]byte, b *expr.Bindings) ([]command.Slice, error) {
 	low, err := r.Low.eval(r.Columns, b)
 	if err != nil {
 		return nil, err
@@ -131,19 +136,19 @@ func (r *Restriction) Under(prefixes [][]byte, b *expr.Bindings) ([]command.Slic
 	}
 	var out []command.Slice
 	for _, p := range prefixes {
-		list := []command.Slice{RowsOf(p)}
+		list := []command.Slice{PrefixInterval(p)}
 		if r.Low != nil {
-			list = intersect(list, beyond(p, r.Columns, low, true, r.Low.Inclusive))
+			list = intersect(list, tupleIntervals(p, r.Columns, low, true, r.Low.Inclusive))
 		}
 		if r.High != nil {
-			list = intersect(list, beyond(p, r.Columns, high, false, r.High.Inclusive))
+			list = intersect(list, tupleIntervals(p, r.Columns, high, false, r.High.Inclusive))
 		}
 		out = append(out, list...)
 	}
 	return Normalize(out), nil
 }
 
-// eval evaluates an end of a slice; nil where there is none.
+// eval evaluates a bound of a slice. It returns nil for a missing bound.
 func (b *Bound) eval(columns []*schema.Column, at *expr.Bindings) ([][]byte, error) {
 	if b == nil {
 		return nil, nil

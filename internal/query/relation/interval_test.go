@@ -18,7 +18,7 @@ func contains(list []command.Slice, key []byte) bool {
 	})
 }
 
-// TestIntervalArithmetic holds Normalize, intersect and Behind to sets of keys of one byte.
+// TestIntervalArithmetic compares Normalize, intersect, and After with sets of one-byte keys.
 func TestIntervalArithmetic(t *testing.T) {
 	draw := func(t *rapid.T, name string) []command.Slice {
 		var list []command.Slice
@@ -39,7 +39,7 @@ func TestIntervalArithmetic(t *testing.T) {
 		at := byte(rapid.IntRange(0, 20).Draw(t, "at"))
 		var forward, back []command.Slice
 		if len(na) > 0 {
-			forward, back = Behind(na, []byte{at}, false), Behind(na, []byte{at}, true)
+			forward, back = After(na, []byte{at}, false), After(na, []byte{at}, true)
 		}
 		for k := byte(0); k < 22; k++ {
 			if has(na, k) != has(a, k) {

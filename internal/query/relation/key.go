@@ -7,8 +7,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// PartitionMarkers finds the markers that are the partition key of a WHERE clause, in the order of its columns; nil if
-// not all of them are markers. Of several for one column the last counts.
+// PartitionMarkers returns the markers of the partition key components in a WHERE clause, in key order. It returns nil
+// unless all components are markers. If a component has several markers, the last one is returned.
 func PartitionMarkers(relations []parser.Relation, table *schema.Table) []uint16 {
 	indexes := make([]uint16, len(table.PartitionKey))
 	found := make(map[int]bool, len(indexes))

@@ -11,12 +11,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// RangeText says in CQL which rows of a logical partition an interval of clustering keys has: relations that go behind
-// WHERE. An open end is nil, or empty for the first row. It is empty for all rows. Where columns that are in different
-// orders are compared together CQL has no words for it: a comment says that the order of the table is meant.
+// RangeText returns CQL relations for an interval of clustering keys in a logical partition. An open start is nil or
+// empty, and an open end is nil. The result is empty if the interval contains all rows. CQL cannot express a comparison
+// of columns with different directions. In this case a comment states that the order of the table applies.
 func RangeText(t *schema.Table, start, end []byte) string {
-	low, lowBehind, lowKnown := edge(t, start, false)
-	high, highBehind, highKnown := edge(t, end, true)
+	low, lowBehind, lowKnown := decodeBound(t, start, false)
+	high, highBehind, highKnown := decodeBound(t, end, true)
 	if !lowKnown || !highKnown {
 		return fmt.Sprintf("/* clustering keys from 0x%x, before 0x%x */", start, end)
 	}
@@ -26,7 +26,7 @@ func RangeText(t *schema.Table, start, end []byte) string {
 	}
 	var parts []string
 	for i := range equal {
-		parts = append(parts, compared(t, i, low[i:i+1], "=", false))
+		parts = append(parts, comparisonText(t, i, low[i:i+1], "=", false))
 	}
 	tuples := len(low)-equal > 1 || len(high)-equal > 1
 	if len(low) > equal {
@@ -34,21 +34,22 @@ func RangeText(t *schema.Table, start, end []byte) string {
 		if lowBehind {
 			op = ">"
 		}
-		parts = append(parts, compared(t, equal, low[equal:], op, tuples))
+		parts = append(parts, comparisonText(t, equal, low[equal:], op, tuples))
 	}
 	if len(high) > equal {
 		op := "<"
 		if highBehind {
 			op = "<="
 		}
-		parts = append(parts, compared(t, equal, high[equal:], op, tuples))
+		parts = append(parts, comparisonText(t, equal, high[equal:], op, tuples))
 	}
 	return strings.Join(parts, " AND ")
 }
 
-// edge takes an end of an interval apart: the values of the first columns, and whether it stands behind the keys that
-// have them, not before. Of integers both may be true; then it is what reads best for the end that it is.
-func edge(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known bool) {
+// decodeBound decodes a bound of an interval. It returns the values of the first columns, and whether the bound is
+// after the keys with these values instead of before them. For integers both readings may be possible. Then it returns
+// the more readable one for this end of the interval.
+func decodeBound(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known bool) {
 	if len(key) == 0 {
 		return nil, false, true
 	}
@@ -58,7 +59,7 @@ func edge(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known
 	}
 	if before := bytes.Clone(key); before[len(before)-1] > 0 {
 		before[len(before)-1]--
-		for range edgeTries {
+		for range maxBoundTries {
 			if values, ok := columnsOf(t, before); ok {
 				return values, true, true
 			}
@@ -68,20 +69,20 @@ func edge(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known
 	return exact, false, ok
 }
 
-// KeyBytes is how many bytes the values have that a clustering key, or an end of an interval of them, is made of.
+// KeyBytes returns the total length of the values in a clustering key or in a bound of an interval.
 func KeyBytes(t *schema.Table, key []byte, end bool) (n int) {
-	values, _, _ := edge(t, key, end)
+	values, _, _ := decodeBound(t, key, end)
 	for _, v := range values {
 		n += len(v)
 	}
 	return n
 }
 
-// edgeTries is how many bytes 0xff at the end of a key form its successor may have lost: those of the greatest value of
-// a UUID, or of what ends a text in descending order.
-const edgeTries = 40
+// maxBoundTries is the maximum number of trailing 0xff bytes that the successor of a key form may have lost. The
+// greatest UUID and the end of a text in descending order have such bytes.
+const maxBoundTries = 40
 
-// columnsOf reads the values of the first columns of a clustering key; ok is false if it is not made of whole forms.
+// columnsOf decodes the values of the first columns of a clustering key. ok is false if the key ends within a value.
 func columnsOf(t *schema.Table, key []byte) (values [][]byte, ok bool) {
 	for _, c := range t.Clustering {
 		if len(key) == 0 {
@@ -96,8 +97,8 @@ func columnsOf(t *schema.Table, key []byte) (values [][]byte, ok bool) {
 	return values, len(key) == 0
 }
 
-// compared compares columns from one on, by the order of the table.
-func compared(t *schema.Table, from int, values [][]byte, op string, tuple bool) string {
+// comparisonText returns the comparison of consecutive columns in table order, starting at column from.
+func comparisonText(t *schema.Table, from int, values [][]byte, op string, tuple bool) string {
 	desc, mixed := t.Clustering[from].Desc, false
 	var names, literals []string
 	for i, v := range values {

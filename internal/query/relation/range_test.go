@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// TestRangeText proves that an interval of clustering keys is said in relations that have the same rows, for columns of
-// fixed and other lengths, in both orders.
+// TestRangeText checks that the relations for an interval of clustering keys select the same rows, for columns of fixed
+// and variable length, in both directions.
 func TestRangeText(t *testing.T) {
 	table := func(columns ...*schema.Column) *schema.Table { return &schema.Table{Clustering: columns} }
 	column := func(name string, kind cqltype.Kind, desc bool) *schema.Column {
@@ -52,9 +52,10 @@ func TestRangeText(t *testing.T) {
 		{ids, [][]byte{all}, nil, true, true, `u = ffffffff-ffff-ffff-ffff-ffffffffffff`},
 	} {
 		prefix := AppendForms(nil, tc.t.Clustering, tc.prefix)
-		list := []command.Slice{RowsOf(prefix)}
+		list := []command.Slice{PrefixInterval(prefix)}
 		if tc.values != nil {
-			list = intersect(list, beyond(prefix, tc.t.Clustering[len(tc.prefix):], tc.values, tc.above, tc.included))
+			list = intersect(list, tupleIntervals(prefix, tc.t.Clustering[len(tc.prefix):], tc.values, tc.above,
+				tc.included))
 		}
 		if len(list) != 1 {
 			t.Fatalf("%s is %d intervals", tc.want, len(list))

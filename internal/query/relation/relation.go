@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Bind binds a relation on one or several columns to the restriction that it is. Errors are *dberr.Invalid.
+// Bind binds a relation on one or several columns to a restriction. Errors are *dberr.Invalid.
 func Bind(r *parser.Relation, env *expr.Env) (*Restriction, error) {
 	b := binder{env}
 	if r.Kind == parser.MultiColumn {
@@ -116,7 +116,7 @@ func (b binder) singleIn(out *Restriction, r *parser.Relation, receiver expr.Rec
 	return nil
 }
 
-// checkColumn refuses operators that the column's type does not have.
+// checkColumn rejects operators that the column's type does not support.
 func checkColumn(r *parser.Relation, c *schema.Column, rel *compat.Release) error {
 	key := c.Kind == schema.PartitionKey || c.Kind == schema.Clustering
 	switch {
@@ -243,7 +243,7 @@ func (b binder) tupleColumns(r *parser.Relation) ([]*schema.Column, error) {
 	return columns, nil
 }
 
-// tupleReceiver receives a whole tuple of columns: it is named (a,b).
+// tupleReceiver returns the receiver of a tuple of columns. Its name has the form (a,b).
 func tupleReceiver(columns []*schema.Column) expr.Receiver {
 	names := make([]string, len(columns))
 	types := make([]*cqltype.Type, len(columns))
@@ -274,17 +274,17 @@ func (b binder) tuple(t parser.Term, columns []*schema.Column) (Operand, error) 
 	return out, nil
 }
 
-// IsSlice reports whether an operator is one of <, <=, > and >=.
+// IsSlice reports whether an operator is one of <, <=, >, and >=.
 func IsSlice(op parser.Operator) bool {
 	return op == parser.Less || op == parser.LessEqual || op == parser.Greater || op == parser.GreaterEqual
 }
 
-// Unsupported refuses a relation whose operator nothing has.
+// Unsupported returns the error for a relation with an operator that no column supports.
 func Unsupported(r *parser.Relation) error {
 	return dberr.Invalidf("Unsupported \"%s\" relation: %s", r.Op, Text(r))
 }
 
-// Text prints a relation as Cassandra does.
+// Text returns a relation in Cassandra's format.
 func Text(r *parser.Relation) string {
 	var b strings.Builder
 	names := make([]string, len(r.Columns))
@@ -304,11 +304,11 @@ func Text(r *parser.Relation) string {
 			b.WriteString("[" + expr.Text(r.Key) + "]")
 		}
 	}
-	return b.String() + " " + Rest(r)
+	return b.String() + " " + OperatorText(r)
 }
 
-// Rest prints the operator of a relation and what stands behind it.
-func Rest(r *parser.Relation) string {
+// OperatorText returns the operator and the right side of a relation.
+func OperatorText(r *parser.Relation) string {
 	var b strings.Builder
 	b.WriteString(r.Op.String())
 	switch {

@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Kind is the form of a restriction.
+// Kind is the kind of a restriction.
 type Kind uint8
 
-// The forms: one value, any of several, an interval, and what a collection contains.
+// The kinds: one value, one of several values, an interval, and the contents of a collection.
 const (
 	Equal Kind = iota
 	In
@@ -23,24 +23,25 @@ const (
 	Contains
 )
 
-// Restriction is what the WHERE clause says of a column, or of several that stand together in a tuple. Relations on the
-// same columns are merged into one.
+// Restriction is a restriction of one column, or of several columns compared as a tuple. Relations on the same columns
+// are merged.
 type Restriction struct {
 	Columns []*schema.Column
 	Kind    Kind
-	// Multi is true if a tuple was written.
+	// Multi reports whether the relation was written as a tuple.
 	Multi bool
 
 	Value  Operand   // Equal
 	values []Operand // In with a list
 	list   expr.Term // In with a marker
-	// Low and High are the bounds of a Slice, in the order of values (not of clustering); nil = none.
+	// Low and High are the bounds of a Slice in value order, which may differ from clustering order. A missing bound is
+	// nil.
 	Low, High *Bound
-	// Elements, Keys and Entries are what the collection Contains.
+	// Elements, Keys, and Entries are the required contents of a collection, for Contains.
 	Elements, Keys []expr.Term
 	Entries        []Entry
 
-	// Text is the relation, or the relations, as written.
+	// Text is the relation, or the merged relations, as written.
 	Text string
 }
 
@@ -50,7 +51,7 @@ type Operand struct {
 	Tuple expr.Term
 }
 
-// Bound is an end of a slice. Its operand may be for fewer columns than its restriction has.
+// Bound is a bound of a slice. Its operand may cover fewer columns than its restriction.
 type Bound struct {
 	Operand
 	Inclusive bool
@@ -60,15 +61,15 @@ type Bound struct {
 // Entry is m[key] = value.
 type Entry struct{ Key, Value expr.Term }
 
-// EqualTo restricts one column to the value of a term.
+// EqualTo returns the restriction of a column to the value of a term.
 func EqualTo(c *schema.Column, value expr.Term) *Restriction {
 	return &Restriction{Columns: []*schema.Column{c}, Value: Operand{Terms: []expr.Term{value}}}
 }
 
-// First is the first column that is restricted.
+// First returns the first restricted column.
 func (r *Restriction) First() *schema.Column { return r.Columns[0] }
 
-// Last is the last column that is restricted.
+// Last returns the last restricted column.
 func (r *Restriction) Last() *schema.Column { return r.Columns[len(r.Columns)-1] }
 
 func (r *Restriction) setBound(op parser.Operator, v Operand) {
@@ -80,7 +81,7 @@ func (r *Restriction) setBound(op parser.Operator, v Operand) {
 	}
 }
 
-// simplifyIn makes IN with one value the equality it is.
+// simplifyIn converts an IN with one value into an equality.
 func (r *Restriction) simplifyIn() {
 	r.Kind = In
 	if len(r.values) == 1 {
@@ -88,7 +89,7 @@ func (r *Restriction) simplifyIn() {
 	}
 }
 
-// merge adds a further restriction on (some of) the same columns, in place of both.
+// merge returns the combination of two restrictions on common columns.
 func (r *Restriction) merge(o *Restriction) (*Restriction, error) {
 	switch r.Kind {
 	case Equal:
@@ -145,7 +146,7 @@ func (r *Restriction) mergeContains(o *Restriction) (*Restriction, error) {
 	return &out, nil
 }
 
-// inCommon names the columns that two restrictions share.
+// inCommon returns the names of the columns that two restrictions share.
 func inCommon(r, o *Restriction) string {
 	var names []string
 	for _, c := range r.Columns {

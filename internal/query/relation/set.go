@@ -10,13 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Set is the restrictions on columns of one kind; the zero value is empty.
+// Set holds the restrictions on columns of one kind. The zero value is empty.
 type Set struct {
-	// List is in the order of the columns: by position, then by name; each restriction once.
+	// List contains each restriction once, sorted by column position, then by name.
 	List []*Restriction
 }
 
-// Of returns the restriction that a column is part of, nil if there is none.
+// Of returns the restriction of a column, or nil.
 func (s *Set) Of(c *schema.Column) *Restriction {
 	for _, r := range s.List {
 		if slices.Contains(r.Columns, c) {
@@ -53,7 +53,7 @@ func (s *Set) Add(r *Restriction) error {
 	return nil
 }
 
-// AddClustering is Add for clustering columns: nothing may be restricted after a slice.
+// AddClustering is Add for clustering columns. It rejects restrictions after a slice.
 func (s *Set) AddClustering(r *Restriction) error {
 	before := s.List
 	if err := s.Add(r); err != nil {
@@ -81,10 +81,10 @@ func (s *Set) AddClustering(r *Restriction) error {
 	return nil
 }
 
-// Empty reports whether nothing is restricted.
+// Empty reports whether the set has no restrictions.
 func (s *Set) Empty() bool { return len(s.List) == 0 }
 
-// Size is the number of restricted columns.
+// Size returns the number of restricted columns.
 func (s *Set) Size() int {
 	n := 0
 	for _, r := range s.List {
@@ -93,7 +93,7 @@ func (s *Set) Size() int {
 	return n
 }
 
-// Has reports whether there is a restriction of a form.
+// Has reports whether the set has a restriction of a kind.
 func (s *Set) Has(k Kind) bool {
 	return slices.ContainsFunc(s.List, func(r *Restriction) bool { return r.Kind == k })
 }

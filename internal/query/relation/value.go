@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// combinationsMax bounds how many keys or intervals the IN relations of a statement may amount to.
+// combinationsMax limits the number of keys or intervals that result from the IN relations of a statement.
 const combinationsMax = 1 << 16
 
-// EvalKey evaluates a value that a key column is compared with: it may be neither null nor unset.
+// EvalKey evaluates a value that is compared with a key column. The value must be neither null nor unset.
 func EvalKey(t expr.Term, c *schema.Column, b *expr.Bindings) ([]byte, error) {
 	v, state, err := t.Eval(b)
 	switch {
@@ -66,7 +66,7 @@ func appendComponents(dst [][]byte, whole []byte, t *cqltype.Type, columns []*sc
 	return dst, nil
 }
 
-// Tuples evaluates an equality or an IN: the tuples of values that the columns may have, each len(r.Columns) long.
+// Tuples evaluates an equality or an IN. It returns the permitted tuples of values, each with len(r.Columns) values.
 func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 	if r.Kind == Equal {
 		v, err := r.Value.Eval(nil, r.Columns, b)
@@ -108,9 +108,8 @@ func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 	return out, nil
 }
 
-// Choices evaluates the IN of a column that rows are checked by: what it may be. Null and unset values in a list are
-// passed over, as no row has them.
-func (r *Restriction) Choices(b *expr.Bindings) ([][]byte, error) {
+// InValues evaluates an IN used as a filter. It ignores null and unset values in a list, because no row has them.
+func (r *Restriction) InValues(b *expr.Bindings) ([][]byte, error) {
 	var out [][]byte
 	if r.list == nil {
 		for i := range r.values {
@@ -131,8 +130,8 @@ func (r *Restriction) Choices(b *expr.Bindings) ([][]byte, error) {
 	return out, err
 }
 
-// Count is how many combinations of values equalities and INs give; slices among them count for nothing.
-func Count(list []*Restriction, b *expr.Bindings) (int, error) {
+// CountCombinations returns the number of combinations of values that equalities and INs result in. Slices are ignored.
+func CountCombinations(list []*Restriction, b *expr.Bindings) (int, error) {
 	n := 1
 	for _, r := range list {
 		if r.Kind != In {
@@ -142,7 +141,7 @@ func Count(list []*Restriction, b *expr.Bindings) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := Combinations(n, len(tuples)); err != nil {
+		if err := CheckCombinations(n, len(tuples)); err != nil {
 			return 0, err
 		}
 		n *= len(tuples)
@@ -150,8 +149,8 @@ func Count(list []*Restriction, b *expr.Bindings) (int, error) {
 	return n, nil
 }
 
-// Combinations refuses a product of a and b values that is too large.
-func Combinations(a, b int) error {
+// CheckCombinations returns an error if the product of a and b exceeds the limit.
+func CheckCombinations(a, b int) error {
 	if a*b > combinationsMax {
 		return dberr.Invalidf("The IN restrictions give %d combinations of values, more than the maximum of %d", a*b,
 			combinationsMax)
@@ -159,8 +158,8 @@ func Combinations(a, b int) error {
 	return nil
 }
 
-// Product evaluates equalities and INs: every combination of their values, one value per column. Without restrictions
-// it is the one empty tuple.
+// Product evaluates equalities and INs. It returns every combination of their values, one value per column. Without
+// restrictions it returns one empty tuple.
 func Product(list []*Restriction, b *expr.Bindings) ([][][]byte, error) {
 	out := [][][]byte{nil}
 	for _, r := range list {
@@ -168,7 +167,7 @@ func Product(list []*Restriction, b *expr.Bindings) ([][][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := Combinations(len(out), len(tuples)); err != nil {
+		if err := CheckCombinations(len(out), len(tuples)); err != nil {
 			return nil, err
 		}
 		next := make([][][]byte, 0, len(out)*len(tuples))

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Rows are the answer of LIST. The values are in wire form.
+// Rows is the result of LIST. The values are in wire format.
 type Rows struct {
-	// Table is what Cassandra says they come from, in keyspace system_auth.
+	// Table is the table in keyspace system_auth that Cassandra reports as the source of the columns.
 	Table   string
 	Columns []Column
 	Values  [][][]byte
@@ -47,15 +47,15 @@ func boolean(yes bool) []byte {
 	return []byte{0}
 }
 
-// seesAll reports whether a role is shown the others.
+// seesAll reports whether a role may list all roles.
 func seesAll(who *access.Subject) bool {
 	return who.May(access.Describe, access.Resource{Kind: access.AllRoles})
 }
 
-// visible are the roles that are shown to whoever asks, by name.
+// visible returns the roles that the requesting role may list, by name.
 func visible(r *Request, direct bool) []string {
-	if !seesAll(r.Who) {
-		return memberships(r.State, r.Who.Name, direct)
+	if !seesAll(r.Subject) {
+		return memberships(r.State, r.Subject.Name, direct)
 	}
 	var names []string
 	for _, role := range r.State.Roles() {
@@ -64,7 +64,8 @@ func visible(r *Request, direct bool) []string {
 	return names
 }
 
-// memberships are the roles that a role has, itself among them, by name; with direct only those granted to it.
+// memberships returns the role itself and the roles granted to it, by name. If direct is true, inherited roles are
+// omitted.
 func memberships(s *access.State, name string, direct bool) []string {
 	names := s.Memberships(name)
 	if role := s.Role(name); direct && role != nil {
@@ -81,7 +82,7 @@ func listRoles(r *Request, s *parser.ListRoles) (*Rows, error) {
 		names = visible(r, s.NoRecursive)
 	case r.State.Role(of) == nil:
 		return nil, dberr.Invalidf("%s doesn't exist", access.OfRole(of))
-	case !seesAll(r.Who) && !slices.Contains(r.Who.Roles, of):
+	case !seesAll(r.Subject) && !slices.Contains(r.Subject.Roles, of):
 		return nil, dberr.Unauthorizedf("You are not authorized to view roles granted to %s ", of)
 	default:
 		names = memberships(r.State, of, s.NoRecursive)
@@ -112,7 +113,7 @@ func listUsers(r *Request) *Rows {
 	return out
 }
 
-// datacenters tells where a role is served.
+// datacenters returns the data centers in which a role may log in.
 func datacenters(r *access.Role) []byte {
 	switch {
 	case !r.Login:
@@ -140,16 +141,16 @@ func listPermissions(r *Request, s *parser.ListPermissions) (*Rows, error) {
 		}
 	}
 	switch {
-	case everybody && !r.Who.Superuser:
+	case everybody && !r.Subject.Superuser:
 		return nil, dberr.Unauthorizedf("You are not authorized to view everyone's permissions")
 	case !everybody && r.State.Role(of) == nil:
 		return nil, dberr.Invalidf("%s doesn't exist", access.OfRole(of))
-	case !everybody && !r.Who.Superuser && !slices.Contains(r.Who.Roles, of):
+	case !everybody && !r.Subject.Superuser && !slices.Contains(r.Subject.Roles, of):
 		return nil, dberr.Unauthorizedf("You are not authorized to view %s's permissions", of)
 	}
 	names := memberships(r.State, of, false)
 	if everybody {
-		names = visible(r, false) // a superuser sees them all
+		names = visible(r, false) // only a superuser gets here
 	}
 	out := &Rows{Table: "permissions", Columns: permissionColumns}
 	for _, name := range names {
@@ -173,7 +174,7 @@ func listPermissions(r *Request, s *parser.ListPermissions) (*Rows, error) {
 	return out, nil
 }
 
-// exists reports whether there is what LIST asks about.
+// exists reports whether the resource of a LIST exists.
 func (r *Request) exists(on access.Resource) bool {
 	switch on.Kind {
 	case access.RoleKind:

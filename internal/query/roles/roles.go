@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package roles executes the statements about roles and permissions: it turns them into changes of package access, and
-// answers LIST from its state.
+// Package roles executes the statements about roles and permissions. It converts them into changes of package access
+// and executes LIST on the current state.
 //
-// Guarantees: (RO1) a password is hashed before it goes anywhere, and only for an actor that may set it; (RO2) nothing
-// is listed to a role that it may not see. Start at Executor.Execute.
+// Guarantees:
+//
+//   - (RO1) A password is hashed before it leaves the package, and only if the requesting role may set it.
+//   - (RO2) LIST returns only roles and permissions that the requesting role may see.
+//
+// Start reading at Executor.Execute.
 package roles
 
 import (
@@ -22,40 +26,40 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Store makes a change durable and known everywhere. When ApplyRoles returns, the change holds on this node.
+// Store makes a change durable and distributes it. When ApplyRoles returns, the change is effective on this node.
 type Store interface {
 	ApplyRoles(ctx context.Context, c access.Change, actor string) (warnings []string, err error)
 }
 
-// Request is a statement with all that its meaning depends on.
+// Request is a statement with its context.
 type Request struct {
 	Statement parser.Statement
-	// Text is the statement as it was sent, for the one error that repeats it.
+	// Text is the statement as sent. One error repeats it.
 	Text string
-	// Keyspace is the session's, empty if it has none.
+	// Keyspace is the session's keyspace, or empty.
 	Keyspace string
-	// Who asks, nil where nobody has to log in; State and Schema are the present ones.
-	Who    *access.Subject
-	State  *access.State
-	Schema *schema.Schema
+	// Subject is the requesting role, or nil if authentication is off. State and Schema are the current ones.
+	Subject *access.Subject
+	State   *access.State
+	Schema  *schema.Schema
 }
 
 // Executor executes statements about roles. It is safe for concurrent use.
 type Executor struct {
 	store Store
-	// hashing bounds the processors that are busy with new passwords.
+	// hashing limits the number of concurrent password hashes.
 	hashing chan struct{}
 }
 
-// hashesAtOnce bounds how many new passwords are hashed at once.
-const hashesAtOnce = 2
+// maxConcurrentHashes is the maximum number of concurrent password hashes.
+const maxConcurrentHashes = 2
 
-// New makes an executor.
+// New returns an executor.
 func New(store Store) *Executor {
-	return &Executor{store: store, hashing: make(chan struct{}, hashesAtOnce)}
+	return &Executor{store: store, hashing: make(chan struct{}, maxConcurrentHashes)}
 }
 
-// Handles reports whether a statement is one of this package.
+// Handles reports whether this package executes a statement.
 func Handles(stmt parser.Statement) bool {
 	switch stmt.(type) {
 	case *parser.CreateRole, *parser.AlterRole, *parser.DropRole, *parser.GrantPermissions, *parser.GrantRole,
@@ -67,10 +71,10 @@ func Handles(stmt parser.Statement) bool {
 
 var errAnonymous = &dberr.Unauthorized{Message: "You have to be logged in and not anonymous to perform this request"}
 
-// Execute executes a statement that Handles accepts. The rows are nil for all but LIST, and for a LIST that finds
-// nothing to list.
+// Execute executes a statement for which Handles returns true. rows is nil for all statements except LIST, and for a
+// LIST with an empty result.
 func (e *Executor) Execute(ctx context.Context, r *Request) (rows *Rows, warnings []string, err error) {
-	if r.Who == nil {
+	if r.Subject == nil {
 		return nil, nil, errAnonymous
 	}
 	switch s := r.Statement.(type) {
@@ -87,14 +91,14 @@ func (e *Executor) Execute(ctx context.Context, r *Request) (rows *Rows, warning
 	if err != nil {
 		return nil, nil, err
 	}
-	warnings, err = e.store.ApplyRoles(ctx, change, r.Who.Name)
+	warnings, err = e.store.ApplyRoles(ctx, change, r.Subject.Name)
 	return nil, warnings, err
 }
 
 func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error) {
 	switch s := r.Statement.(type) {
 	case *parser.CreateRole:
-		a, err := e.attributes(ctx, &s.Options, r.Who.May(access.Create, access.Resource{Kind: access.AllRoles}))
+		a, err := e.attributes(ctx, &s.Options, r.Subject.May(access.Create, access.Resource{Kind: access.AllRoles}))
 		if s.User {
 			yes := true
 			a.Login = &yes
@@ -102,8 +106,8 @@ func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error
 		return &access.CreateRole{Name: s.Role.Name, IfNotExists: s.IfNotExists, Attributes: a,
 			ID: access.RoleID(uuid.New())}, err
 	case *parser.AlterRole:
-		own := r.Who.Name == s.Role.Name
-		a, err := e.attributes(ctx, &s.Options, own || r.Who.May(access.Alter, access.OfRole(s.Role.Name)))
+		own := r.Subject.Name == s.Role.Name
+		a, err := e.attributes(ctx, &s.Options, own || r.Subject.May(access.Alter, access.OfRole(s.Role.Name)))
 		return &access.AlterRole{Name: s.Role.Name, IfExists: s.IfExists, Attributes: a}, err
 	case *parser.DropRole:
 		return &access.DropRole{Name: s.Role.Name, IfExists: s.IfExists}, nil
@@ -120,11 +124,11 @@ func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error
 	return nil, dberr.Invalidf("This statement is not supported")
 }
 
-// PasswordBytesMax is how much of a password bcrypt takes into account. A longer one would be right by its beginning.
+// PasswordBytesMax is the part of a password that bcrypt uses. A longer password would be accepted by its prefix.
 const PasswordBytesMax = 72
 
-// attributes are what a role is given. The password is hashed only if that is allowed: otherwise the change will be
-// refused, and whoever asks has not cost more than that.
+// attributes returns the attributes in the options of a role. If allowed is false, the password is not hashed: the
+// change will be rejected, and hashing would waste processor time.
 func (e *Executor) attributes(ctx context.Context, o *parser.RoleOptions, allowed bool) (access.Attributes, error) {
 	a := access.Attributes{
 		Login: o.Login, Superuser: o.Superuser, Hash: o.HashedPassword, Hashed: o.HashedPassword != nil,
@@ -156,10 +160,10 @@ func (e *Executor) attributes(ctx context.Context, o *parser.RoleOptions, allowe
 	return a, err
 }
 
-// priorityOption is the one option that roles have: low or normal.
+// priorityOption is the name of the only role option. Its values are low and normal.
 const priorityOption = "priority"
 
-// options takes in OPTIONS = {..}, nil if there are none.
+// options sets the attributes in OPTIONS = {..}. given is nil if there is no such clause.
 func options(a *access.Attributes, given *[]parser.PropertyEntry) error {
 	if given == nil {
 		return nil
@@ -170,7 +174,7 @@ func options(a *access.Attributes, given *[]parser.PropertyEntry) error {
 		case o.Key != priorityOption:
 			a.Options = true
 		case !low && o.Value != "normal":
-			return dberr.Invalidf("The priority of a role is 'low' or 'normal', not '%s'", o.Value)
+			return dberr.Invalidf("The priority of a role must be 'low' or 'normal', not '%s'", o.Value)
 		default:
 			a.Low = &low
 		}
@@ -181,7 +185,7 @@ func options(a *access.Attributes, given *[]parser.PropertyEntry) error {
 
 func (e *Executor) hash(ctx context.Context, password string) (string, error) {
 	if len(password) > PasswordBytesMax {
-		return "", dberr.Invalidf("Passwords have at most %d bytes", PasswordBytesMax)
+		return "", dberr.Invalidf("A password must not exceed %d bytes", PasswordBytesMax)
 	}
 	select {
 	case e.hashing <- struct{}{}:
@@ -193,7 +197,7 @@ func (e *Executor) hash(ctx context.Context, password string) (string, error) {
 	return string(hash), err
 }
 
-// resource is what a permission is about.
+// resource returns the resource of a permission.
 func (r *Request) resource(p *parser.Resource) (access.Resource, error) {
 	on := access.Resource{Kind: p.Kind, Keyspace: p.Name.Keyspace.Name, Name: p.Name.Name.Name}
 	switch p.Kind {
@@ -214,7 +218,7 @@ func (r *Request) resource(p *parser.Resource) (access.Resource, error) {
 		if f := r.function(p); f != nil {
 			return access.OfFunction(f.Keyspace, f.Name, f.ArgTypes()), nil
 		}
-		// This is what Cassandra says of a function that it does not have.
+		// Cassandra's error for a function that does not exist.
 		return on, dberr.Syntaxf("Failed parsing statement: [%s] reason: NoSuchElementException No value present",
 			r.Text)
 	case access.MBean:
@@ -225,7 +229,7 @@ func (r *Request) resource(p *parser.Resource) (access.Resource, error) {
 	return on, nil
 }
 
-// procedure is a stored procedure of a container.
+// procedure returns the stored procedure of a container.
 func (r *Request) procedure(p *parser.Resource) (access.Resource, error) {
 	keyspace, name := p.Name.Keyspace.Name, p.Name.Name.Name
 	t := r.Schema.Table(keyspace, name)
@@ -240,11 +244,11 @@ func (r *Request) procedure(p *parser.Resource) (access.Resource, error) {
 	case 1:
 		return access.OfProcedure(t.Keyspace, t.Name, ids[0]), nil
 	}
-	return access.Resource{}, dberr.Invalidf("container %s has the procedures %s: give the name in double quotes, as it is",
+	return access.Resource{}, dberr.Invalidf("container %s has the procedures %s: specify the exact name in double quotes",
 		t, strings.Join(ids, ", "))
 }
 
-// function finds the function that a resource names, nil if there is none.
+// function returns the function of a resource, or nil if it does not exist.
 func (r *Request) function(p *parser.Resource) *schema.Function {
 	ks := r.Schema.Keyspace(p.Name.Keyspace.Name)
 	if ks == nil {

@@ -11,25 +11,26 @@ import (
 	"github.com/ilion-db/ilion/internal/query/roles"
 )
 
-// Audited is a request that is over, as Options.Audit is told of it.
-type Audited struct {
+// AuditEntry describes a completed request for Options.Audit.
+type AuditEntry struct {
 	Client *Client
-	// Type and Category are what Cassandra's audit log calls the request: SELECT and QUERY, say; what failed is a
-	// REQUEST_FAILURE of category ERROR, what was not allowed an UNAUTHORIZED_ATTEMPT of category AUTH.
+	// Type and Category are the names that Cassandra's audit log uses, for example SELECT and QUERY. A failed request
+	// has the type REQUEST_FAILURE and the category ERROR. A request without permission has the type
+	// UNAUTHORIZED_ATTEMPT and the category AUTH.
 	Type, Category string
-	// Keyspace and Table are what it was about, empty if that is not one.
+	// Keyspace and Table name the object of the request. They are empty if the request has no single object.
 	Keyspace, Table string
-	// Text is the statement, without passwords.
+	// Text is the statement without passwords.
 	Text string
-	// Err is nil if it was done.
+	// Err is nil if the request succeeded.
 	Err error
 }
 
-// audit tells of a request that is over, if somebody wants to know. st is nil where there is no statement; text is
-// what display made of the request then.
+// audit reports a completed request to the audit hooks, if there are any. If the request has no statement, st is nil
+// and text is the result of display.
 func (s *Session) audit(st *statement, err error, kind string, text string) {
 	o := &s.engine.opts
-	if o.Audit == nil && o.Notable == nil {
+	if o.Audit == nil && o.AuditSecurity == nil {
 		return
 	}
 	denied := false
@@ -40,7 +41,7 @@ func (s *Session) audit(st *statement, err error, kind string, text string) {
 	if o.Audit == nil && !denied && !rights {
 		return
 	}
-	a := Audited{Client: &s.client, Type: kind, Category: "PREPARE", Text: text, Err: err}
+	a := AuditEntry{Client: &s.client, Type: kind, Category: "PREPARE", Text: text, Err: err}
 	if st != nil {
 		a.Text = st.display
 		if kind == "" {
@@ -61,13 +62,13 @@ func (s *Session) audit(st *statement, err error, kind string, text string) {
 	if o.Audit != nil {
 		o.Audit(&a)
 	}
-	if o.Notable != nil && (denied || rights) {
-		o.Notable(&a)
+	if o.AuditSecurity != nil && (denied || rights) {
+		o.AuditSecurity(&a)
 	}
 }
 
-// describe fills in what a statement is and what it is about.
-func (a *Audited) describe(st *statement) {
+// describe sets the type, category, and object of a statement.
+func (a *AuditEntry) describe(st *statement) {
 	if len(st.tables) > 0 {
 		a.Keyspace, a.Table = st.tables[0].Keyspace, st.tables[0].Name
 	}
@@ -79,16 +80,16 @@ func (a *Audited) describe(st *statement) {
 	if revokes(st.parsed) {
 		a.Type = "REVOKE"
 	}
-	if kind.about != nil {
-		a.Keyspace, a.Table = kind.about(st)
+	if kind.target != nil {
+		a.Keyspace, a.Table = kind.target(st)
 	}
 }
 
-// auditKind is what Cassandra calls a kind of statement in an audit log.
+// auditKind is the audit log's classification of a statement type.
 type auditKind struct {
 	name, category string
-	// about, unless it is nil, says which keyspace and table the statement names.
-	about func(*statement) (keyspace, table string)
+	// target returns the keyspace and table that the statement names. It may be nil.
+	target func(*statement) (keyspace, table string)
 }
 
 type kindEntry struct {
@@ -96,7 +97,7 @@ type kindEntry struct {
 	kind      auditKind
 }
 
-// kinds are the kinds of statements, by their types.
+// kinds maps statement types to their classification.
 var kinds = func(entries ...kindEntry) map[reflect.Type]auditKind {
 	out := map[reflect.Type]auditKind{}
 	for _, e := range entries {
@@ -144,20 +145,20 @@ func ofKind[S parser.Statement](name, category string) kindEntry {
 
 func aboutKeyspace[S parser.Statement](name, category string, keyspace func(S) string) kindEntry {
 	e := ofKind[S](name, category)
-	e.kind.about = func(st *statement) (string, string) { return keyspace(st.parsed.(S)), "" }
+	e.kind.target = func(st *statement) (string, string) { return keyspace(st.parsed.(S)), "" }
 	return e
 }
 
 func aboutName[S parser.Statement](name string, of func(S) parser.QualifiedName) kindEntry {
 	e := ofKind[S](name, "DDL")
-	e.kind.about = func(st *statement) (string, string) {
+	e.kind.target = func(st *statement) (string, string) {
 		n := of(st.parsed.(S))
 		return keyspaceOf(n, st.keyspace), n.Name.Name
 	}
 	return e
 }
 
-// revokes reports whether a statement of the kind GRANT takes away instead.
+// revokes reports whether a grant statement is a REVOKE.
 func revokes(parsed parser.Statement) bool {
 	switch s := parsed.(type) {
 	case *parser.GrantPermissions:

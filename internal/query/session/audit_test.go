@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestAudit proves that every request is told of when it is over, once, on every way in, as Cassandra names it, with
-// what it was about and whether it failed; and that no password is in what is told.
+// TestAudit checks that every completed request is audited once, through every entry point, with Cassandra's name, its
+// object, and its error. Audit entries contain no passwords.
 func TestAudit(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	query := func(s *Session, text string) { w.run(s, (*Session).Query, Request{Text: []byte(text)}) }
 	expect := func(what string, want ...string) {
 		t.Helper()

@@ -16,25 +16,25 @@ import (
 	"github.com/ilion-db/ilion/internal/query/roles"
 )
 
-// Authority says who may do what on a node whose clients have to log in. It is safe for concurrent use.
+// Authority checks permissions on a node that requires authentication. It is safe for concurrent use.
 //
-// A statement knows what it needs, and a session what its role may do at the present state of the roles: as long as the
-// state stays the same, a check is two look-ups.
+// A statement holds the permissions it requires. A session caches the permissions of its role for the current state of
+// the roles. While the state does not change, a check takes two lookups.
 type Authority struct {
 	datacenter string
 	configured func(name string) bool
-	// strict is true if a change of the password or of LOGIN ends sessions.
+	// strict reports whether a change of the password or of LOGIN ends sessions.
 	strict  bool
-	present atomic.Pointer[era]
+	current atomic.Pointer[roleCache]
 }
 
-// era is one state of the roles, with the roles that were resolved in it.
-type era struct {
+// roleCache holds one state of the roles and the subjects that have been resolved in it.
+type roleCache struct {
 	state    *access.State
-	subjects sync.Map // name -> *access.Subject
+	resolved sync.Map // name -> *access.Subject
 }
 
-// NewAuthority makes an authority for a node in a data center. configured reports whether a name is a user of the
+// NewAuthority returns an authority for a node in a data center. configured reports whether a name is a user in the
 // node's configuration. If strict is true, a change of the password or of LOGIN ends the sessions of a role.
 func NewAuthority(datacenter string, configured func(name string) bool, strict bool) *Authority {
 	a := &Authority{datacenter: datacenter, configured: configured, strict: strict}
@@ -42,44 +42,44 @@ func NewAuthority(datacenter string, configured func(name string) bool, strict b
 	return a
 }
 
-// Set makes a state of the roles the present one: the next request of every session goes by it.
-func (a *Authority) Set(s *access.State) { a.present.Store(&era{state: s}) }
+// Set replaces the state of the roles. The next request of every session uses it.
+func (a *Authority) Set(s *access.State) { a.current.Store(&roleCache{state: s}) }
 
-// State is the present one.
-func (a *Authority) State() *access.State { return a.present.Load().state }
+// State returns the current state of the roles.
+func (a *Authority) State() *access.State { return a.current.Load().state }
 
-// Subject is a role at the present state.
-func (a *Authority) Subject(name string) *access.Subject { return a.subject(a.present.Load(), name) }
+// Subject returns a role in the current state.
+func (a *Authority) Subject(name string) *access.Subject { return a.subject(a.current.Load(), name) }
 
-// Ended reports whether the sessions that began with a login have ended: see access.Login.Ends.
+// Ended reports whether the sessions of a login must end. See access.Login.HasEnded.
 func (a *Authority) Ended(l *access.Login) bool { return l.HasEnded(a.Subject(l.Role), a.strict) }
 
-// Datacenter is that of the node.
+// Datacenter returns the data center of the node.
 func (a *Authority) Datacenter() string { return a.datacenter }
 
-func (a *Authority) subject(e *era, name string) *access.Subject {
-	if s, ok := e.subjects.Load(name); ok {
+func (a *Authority) subject(e *roleCache, name string) *access.Subject {
+	if s, ok := e.resolved.Load(name); ok {
 		return s.(*access.Subject)
 	}
-	s, _ := e.subjects.LoadOrStore(name, e.state.Resolve(name, a.configured(name)))
+	s, _ := e.resolved.LoadOrStore(name, e.state.Resolve(name, a.configured(name)))
 	return s.(*access.Subject)
 }
 
-// admitted is what a session may do in an era.
-type admitted struct {
-	era     *era
+// sessionAccess holds the permissions of a session in one state of the roles.
+type sessionAccess struct {
+	cache   *roleCache
 	subject *access.Subject
-	err     error // why it is not served at all
+	err     error // set if the session may not execute any request
 }
 
-// need is a permission that a statement takes.
-type need struct {
+// requiredPermission is a permission that a statement requires.
+type requiredPermission struct {
 	permission access.Permission
 	on         access.Resource
 }
 
-// subject is the role of the session, or what the key of an account allows; nil where nobody has to log in. The error
-// says why nothing of it is served any more.
+// subject returns the role of the session or the permissions of its account key. It returns nil if authentication is
+// off. The error explains why the session may not execute any request.
 func (s *Session) subject() (*access.Subject, error) {
 	if s.account != nil {
 		return s.account, nil
@@ -88,23 +88,23 @@ func (s *Session) subject() (*access.Subject, error) {
 	if a == nil {
 		return nil, nil
 	}
-	present := a.present.Load()
-	have := s.admitted.Load()
-	if have == nil || have.era != present {
-		have = &admitted{era: present, subject: a.subject(present, s.client.User)}
+	present := a.current.Load()
+	have := s.access.Load()
+	if have == nil || have.cache != present {
+		have = &sessionAccess{cache: present, subject: a.subject(present, s.client.User)}
 		if login := s.client.Login(); login.HasEnded(have.subject, a.strict) {
 			have.subject = access.Ended(s.client.User)
 		}
 		if have.err = have.subject.Admit(a.datacenter, s.client.Remote.Addr()); s.client.User == "" {
 			have.err = &dberr.Unauthorized{Message: "You have not logged in"}
 		}
-		s.admitted.Store(have)
+		s.access.Store(have)
 	}
 	return have.subject, have.err
 }
 
-// check returns why the client must not execute a statement. What a statement makes or changes in the schema or among
-// the roles is checked where that is done.
+// check returns an error if the client must not execute a statement. Permissions for changes of the schema and of roles
+// are checked where these changes are executed.
 func (s *Session) check(st *statement) error {
 	who, err := s.subject()
 	if err != nil {
@@ -116,13 +116,13 @@ func (s *Session) check(st *statement) error {
 		}
 	}
 	if who != nil && !who.Superuser {
-		for i := range st.needs {
-			if err := who.Check(st.needs[i].permission, st.needs[i].on); err != nil {
+		for i := range st.required {
+			if err := who.Check(st.required[i].permission, st.required[i].on); err != nil {
 				return err
 			}
 		}
-		for i := range st.chosen {
-			if err := s.mayChoose(who, &st.chosen[i]); err != nil {
+		for i := range st.maskedUses {
+			if err := s.checkMaskedUse(who, &st.maskedUses[i]); err != nil {
 				return err
 			}
 		}
@@ -130,21 +130,21 @@ func (s *Session) check(st *statement) error {
 	return st.locked
 }
 
-// actor is the client as package ddl knows it.
+// actor returns the client as package ddl represents it.
 func (s *Session) actor() (ddl.Actor, error) {
 	who, err := s.subject()
 	if who == nil || err != nil {
 		return ddl.Actor{}, err
 	}
 	if s.account != nil {
-		return ddl.Actor{Check: who.Check}, nil // there is no role that what is made could belong to
+		return ddl.Actor{Check: who.Check}, nil // a created object would have no owner role
 	}
 	return ddl.Actor{Role: who.Name, Check: who.Check}, nil
 }
 
-// hiddenFromAccounts refuses what clients of Azure Cosmos DB do not find there, and would misunderstand here: by
-// system.peers_v2 they would go on to the other nodes at the port of CQL, which asks for roles. Without it they stay
-// with the port that they were told.
+// hiddenFromAccounts rejects statements on system.peers_v2, which Azure Cosmos DB does not have. A driver that reads
+// this table connects to the other nodes at the CQL port, which requires a role. Without the table, the driver keeps
+// using the port in its configuration.
 func hiddenFromAccounts(st *statement) error {
 	for _, t := range st.tables {
 		if t.Keyspace == "system" && t.Name == "peers_v2" {
@@ -154,19 +154,19 @@ func hiddenFromAccounts(st *statement) error {
 	return nil
 }
 
-// needsRead notes what reading a table takes.
-func (st *statement) needsRead(t *schema.Table) {
+// requireSelect adds the permission for reading a table.
+func (st *statement) requireSelect(t *schema.Table) {
 	if !access.Readable(t.Keyspace, t.Name) {
-		st.needs = append(st.needs, need{access.Select, access.OfTable(t.Keyspace, t.Guarded())})
+		st.required = append(st.required, requiredPermission{access.Select, access.OfTable(t.Keyspace, t.Guarded())})
 	}
 }
 
-// needsWrite notes what writing to a table takes: with a condition, reading it as well, since the answer tells what is
-// there.
-func (st *statement) needsWrite(t *schema.Table, conditional bool) {
-	st.needs = append(st.needs, need{access.Modify, access.OfTable(t.Keyspace, t.Name)})
+// requireModify adds the permission for writing to a table. A conditional write also requires the permission for
+// reading, because its result shows stored values.
+func (st *statement) requireModify(t *schema.Table, conditional bool) {
+	st.required = append(st.required, requiredPermission{access.Modify, access.OfTable(t.Keyspace, t.Name)})
 	if conditional {
-		st.needsRead(t)
+		st.requireSelect(t)
 	}
 	if st.locked == nil {
 		st.locked = catalog.CheckWritable(t)
@@ -180,10 +180,10 @@ func (s *Session) runRoles(ctx context.Context, c *Call, st *statement) Status {
 		return c.Result.Fail(err)
 	}
 	if s.account != nil {
-		return c.Result.Fail(dberr.Unauthorizedf("A key of the account stands for no role, and neither sees roles nor " +
-			"changes them: log in as a role, at the address of CQL"))
+		return c.Result.Fail(dberr.Unauthorizedf("An account key cannot view or change roles. " +
+			"Log in as a role at the CQL address"))
 	}
-	r := roles.Request{Statement: st.parsed, Text: st.text, Keyspace: st.keyspace, Who: who,
+	r := roles.Request{Statement: st.parsed, Text: st.text, Keyspace: st.keyspace, Subject: who,
 		Schema: s.engine.catalog.Snapshot()}
 	if who != nil {
 		r.State = s.engine.opts.Authority.State()

@@ -14,22 +14,22 @@ import (
 	"github.com/ilion-db/ilion/internal/query/catalog"
 )
 
-// town is a world whose clients have to log in: boss is configured.
-type town struct {
-	*world
+// authFixture is a fixture with authentication. The role boss is configured.
+type authFixture struct {
+	*fixture
 	authority *Authority
 	mu        sync.Mutex
-	log       []string // what was audited
+	log       []string // the audited requests
 }
 
-func (w *town) audited(a *Audited) {
+func (w *authFixture) audited(a *AuditEntry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, strings.Join([]string{a.Client.User, a.Type, a.Category, a.Keyspace, a.Table, a.Text}, "|"))
 }
 
-// ApplyRoles makes the town a roles.Store.
-func (w *town) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
+// ApplyRoles implements roles.Store.
+func (w *authFixture) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next, warnings, err := access.Apply(w.authority.State(), c, &access.Environment{
@@ -43,23 +43,23 @@ func (w *town) ApplyRoles(_ context.Context, c access.Change, actor string) ([]s
 	return warnings, err
 }
 
-func newTown(t testing.TB) *town { return newTownOf(t, false) }
+func newAuthFixture(t testing.TB) *authFixture { return newAuthFixtureWith(t, false) }
 
-// newTownOf is newTown; a change of credentials ends sessions if strict is true.
-func newTownOf(t testing.TB, strict bool) *town {
-	w := &town{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" }, strict)}
+// newAuthFixtureWith is newAuthFixture, except that a change of credentials ends sessions if strict is true.
+func newAuthFixtureWith(t testing.TB, strict bool) *authFixture {
+	w := &authFixture{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" }, strict)}
 	o := Options{Authority: w.authority, Roles: w, Audit: w.audited}
-	w.world = newWorldOf(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{Roles: w.authority.State} })
+	w.fixture = newFixtureWith(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{Roles: w.authority.State} })
 	w.client = w.as("boss")
 	return w
 }
 
-func (w *town) as(role string) *Session {
+func (w *authFixture) as(role string) *Session {
 	return w.NewSession(Client{Version: 4, User: role, Remote: netip.MustParseAddrPort("10.0.0.1:4000")})
 }
 
-// answer is what a session gets for a statement: an error, or the warnings.
-func (w *town) answer(s *Session, text string) string {
+// answer returns the error or the warnings of a statement.
+func (w *authFixture) answer(s *Session, text string) string {
 	r := w.run(s, (*Session).Query, Request{Text: []byte(text)})
 	if r.Err != nil {
 		return r.Err.Error()
@@ -67,10 +67,11 @@ func (w *town) answer(s *Session, text string) string {
 	return strings.Join(r.Warnings, "; ")
 }
 
-// TestPermissions proves SE6 for every kind of statement and every way in: what is not granted is refused, and done
-// once it is granted. The order within a line: statement, permission, resource.
+// TestPermissions checks SE6 for every kind of statement and every entry point: a statement without permission is
+// rejected, and it is executed after the permission has been granted. Each line contains the statement, the permission,
+// and the resource.
 func TestPermissions(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	for _, text := range []string{
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "CREATE INDEX ix ON ks.t (v)", "CREATE TYPE ks.ty (a int)",
 		"CREATE ROLE low", "INSERT INTO ks.t (k, v) VALUES (1, 1)",
@@ -142,11 +143,11 @@ func TestPermissions(t *testing.T) {
 		if got := w.answer(low, text); strings.HasPrefix(got, "User low") {
 			t.Errorf("granted, %s: %s", text, got)
 		}
-		if resource != "TABLE ks.new" { // which is gone
+		if resource != "TABLE ks.new" { // the table has been dropped
 			w.query(t, "REVOKE "+grant+" FROM low")
 		}
 	}
-	// A transaction takes both where it does both, and a condition answers what is there.
+	// A transaction that reads and writes requires both permissions, and a condition returns stored values.
 	const both = "BEGIN TRANSACTION LET a = (SELECT v FROM ks.t WHERE k = 1); IF a.v = 1 THEN " +
 		"UPDATE ks.t SET v = 2 WHERE k = 1; END IF COMMIT TRANSACTION"
 	w.query(t, "GRANT SELECT ON ks.t TO low")
@@ -194,10 +195,10 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestDismissed proves that open sessions go by the present state of the roles: rights that are taken away, LOGIN that
-// is taken away, and a role that is dropped end what was prepared before, too.
-func TestDismissed(t *testing.T) {
-	w := newTown(t)
+// TestRoleChangesAffectSessions checks that open sessions use the current state of the roles. Revoking a permission,
+// removing LOGIN, and dropping a role also affect statements that were prepared before.
+func TestRoleChangesAffectSessions(t *testing.T) {
+	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	w.query(t, "CREATE ROLE low WITH LOGIN = true")
 	low := w.as("low")
@@ -238,9 +239,9 @@ func TestDismissed(t *testing.T) {
 	}
 }
 
-// TestRecreatedRole proves that a session is bound to the record of its role, not to the name: a role that is created
-// after a DROP gives nothing to sessions of the dropped one, and a change of credentials ends sessions if that is
-// configured.
+// TestRecreatedRole checks that a session is bound to the record of its role instead of the name. A role that is
+// created again after a DROP gives no permissions to sessions of the dropped role. A change of credentials ends
+// sessions if this is configured.
 func TestRecreatedRole(t *testing.T) {
 	const gone = "You do not have access to this datacenter (dc1)"
 	for _, strict := range []bool{false, true} {
@@ -248,7 +249,7 @@ func TestRecreatedRole(t *testing.T) {
 		if strict {
 			changed = gone
 		}
-		w := newTownOf(t, strict)
+		w := newAuthFixtureWith(t, strict)
 		ask := func(s *Session) string { return w.answer(s, "LIST ROLES") }
 		w.query(t, "CREATE ROLE low WITH PASSWORD = 'p' AND LOGIN = true")
 		for _, step := range [][2]string{
@@ -279,9 +280,9 @@ func TestRecreatedRole(t *testing.T) {
 	}
 }
 
-// TestAnonymous proves what statements about roles answer where nobody has to log in.
+// TestAnonymous checks the results of statements about roles if authentication is off.
 func TestAnonymous(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	for _, text := range []string{"CREATE ROLE x", "LIST ROLES", "LIST USERS", "GRANT SELECT ON ALL KEYSPACES TO x",
 		"LIST ALL PERMISSIONS", "DROP ROLE IF EXISTS x"} {
 		if err := w.try(text); err == nil ||
@@ -294,10 +295,11 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// checkOf checks a prepared SELECT of a role that may do that because of a grant on a resource: it is never refused.
+// checkOf returns a check of a prepared SELECT. The role may execute the statement because of a grant on a resource, so
+// it is never rejected.
 func checkOf(t testing.TB, granted string) (check func()) {
 	t.Helper()
-	w := newTown(t)
+	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	w.query(t, "CREATE ROLE low WITH LOGIN = true")
 	w.query(t, "GRANT SELECT ON "+granted+" TO low")
@@ -313,7 +315,7 @@ func checkOf(t testing.TB, granted string) (check func()) {
 	}
 }
 
-// BenchmarkCheck measures what the check of a prepared statement costs a role that is no superuser.
+// BenchmarkCheck measures the permission check of a prepared statement for a role without superuser status.
 func BenchmarkCheck(b *testing.B) {
 	check := checkOf(b, "ks.t")
 	b.ReportAllocs()
@@ -322,17 +324,17 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// TestCheckAllocates proves that a check that holds allocates nothing.
+// TestCheckAllocates checks that a successful permission check allocates no memory.
 func TestCheckAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(100, checkOf(t, "KEYSPACE ks")); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-// TestKeysTakePermission proves that no table of keyspace ilion, some of which name logical partitions of any table, is
-// read by a role without SELECT on it, and that rights on the tables that they tell of are none on them.
-func TestKeysTakePermission(t *testing.T) {
-	w := newTown(t)
+// TestKeysRequirePermission checks that a role needs SELECT on a table of keyspace ilion to read it, because some of
+// these tables contain keys of logical partitions. Permissions on the described tables are not sufficient.
+func TestKeysRequirePermission(t *testing.T) {
+	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	w.query(t, "CREATE ROLE low WITH LOGIN = true")
 	w.query(t, "GRANT ALL ON KEYSPACE ks TO low")

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// bindCall binds CALL. A procedure is a function to the permissions: who may execute it needs none on the container.
+// bindCall binds CALL. The permission required is EXECUTE on the procedure. No permission on the container is required.
 func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 	p, err := call.Prepare(e.opts.Release, s, e.catalog.Snapshot(), st.keyspace, len(st.markers))
 	if err != nil {
@@ -25,7 +25,7 @@ func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 	t := p.Table()
 	st.kind, st.call, st.tables = KindConditional, p, []*schema.Table{t}
 	st.variables, st.pkIndexes = p.Variables(), p.PKIndexes()
-	st.needs = []need{{access.Execute, p.Procedure()}}
+	st.required = []requiredPermission{{access.Execute, p.Procedure()}}
 	columns := make([]Column, len(p.Columns()))
 	for i, c := range p.Columns() {
 		columns[i] = Column(c)
@@ -37,7 +37,7 @@ func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 // runCall executes CALL. It waits for the leader of the logical partition.
 func (s *Session) runCall(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	if s.engine.opts.Calls == nil {
-		return c.Result.Fail(dberr.Invalidf("This node runs no procedures"))
+		return c.Result.Fail(dberr.Invalidf("Stored procedures are not available on this node"))
 	}
 	r := &c.Request
 	sc := scratches.Get().(*scratch)
@@ -45,10 +45,10 @@ func (s *Session) runCall(ctx context.Context, c *Call, st *statement, began tim
 	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
 		return c.Result.Fail(err)
 	}
-	check := guardrail.Check{Guards: s.guards()}
+	check := guardrail.Check{Guards: s.guardrails()}
 	if check.On() {
 		if err := check.WriteLevels(r.Consistency, r.Serial, true); err != nil {
-			return c.refuse(&check, err)
+			return c.failGuardrail(&check, err)
 		}
 		c.Result.Warnings = append(c.Result.Warnings, check.Warnings...)
 	}

@@ -12,17 +12,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// chargePayload is the key of the custom payload that says what a request has cost, as an 8-byte big-endian double. It
-// comes with every response where a table has a throughput, and to a client that sends a payload of this key.
+// chargePayload is the key of the custom payload that reports the request charge as an 8-byte big-endian double. It is
+// added to a response if one of the tables has provisioned throughput, or if the request has a payload with this key.
 const chargePayload = "RequestCharge"
 
 var chargeKey = []byte(chargePayload)
 
-// metered are the tables that have a throughput, by their ids.
-type metered map[uint32]struct{}
+// meteredTables holds the IDs of the tables with provisioned throughput.
+type meteredTables map[uint32]struct{}
 
-func meteredIn(s *schema.Schema) *metered {
-	m := metered{}
+func findMeteredTables(s *schema.Schema) *meteredTables {
+	m := meteredTables{}
 	for ks := range s.All() {
 		for _, t := range ks.Tables {
 			if ks.Throughput(t).Units > 0 {
@@ -33,8 +33,8 @@ func meteredIn(s *schema.Schema) *metered {
 	return &m
 }
 
-// hasAny reports whether any of the tables is among them.
-func (m metered) hasAny(tables []*schema.Table) bool {
+// hasAny reports whether any of the tables is metered.
+func (m meteredTables) hasAny(tables []*schema.Table) bool {
 	if len(m) == 0 {
 		return false
 	}
@@ -46,20 +46,20 @@ func (m metered) hasAny(tables []*schema.Table) bool {
 	return false
 }
 
-// maxChargePayload is the key of the custom payload that says what a request may cost, in the same form.
+// maxChargePayload is the key of the custom payload that limits the charge of a request, in the same format.
 const maxChargePayload = "MaxRequestCharge"
 
-// heed takes in what a client says of the price of its request: whether it wants to be told, what it allows, and
-// whether others go first.
-func (c *Call) heed() (err error) {
-	c.wantsCharge, c.maxCharge, c.low = false, 0, false
+// readPayload reads the custom payload of the request: whether to report the charge, the maximum charge, and the
+// priority.
+func (c *Call) readPayload() (err error) {
+	c.wantsCharge, c.maxCharge, c.lowPriority = false, 0, false
 	for i := range c.Request.Payload {
 		p := &c.Request.Payload[i]
 		switch string(p.Key) {
 		case chargePayload:
 			c.wantsCharge = true
 		case PriorityPayload:
-			if c.low, err = IsLow(p.Value); err != nil {
+			if c.lowPriority, err = IsLow(p.Value); err != nil {
 				return err
 			}
 		case maxChargePayload:
@@ -77,21 +77,21 @@ func (c *Call) heed() (err error) {
 	return nil
 }
 
-// charge puts into a response what its request has cost.
-func (r *Result) charge(u ru.Units) {
-	binary.BigEndian.PutUint64(r.charged[:], math.Float64bits(u.Float()))
-	r.Payload = append(r.Payload, Payload{Key: chargeKey, Value: r.charged[:]})
+// addChargePayload adds the request charge to the payload of the response.
+func (r *Result) addChargePayload(u ru.Units) {
+	binary.BigEndian.PutUint64(r.chargeBytes[:], math.Float64bits(u.Float()))
+	r.Payload = append(r.Payload, Payload{Key: chargeKey, Value: r.chargeBytes[:]})
 }
 
-// tellCharge says what a request has cost, where somebody wants to know.
-func (s *Session) tellCharge(c *Call, tables []*schema.Table) {
+// attachCharge adds the charge to the response if the client requested it or a table has provisioned throughput.
+func (s *Session) attachCharge(c *Call, tables []*schema.Table) {
 	if c.wantsCharge || (*s.engine.metered.Load()).hasAny(tables) {
-		c.Result.charge(c.Result.Charge)
+		c.Result.addChargePayload(c.Result.Charge)
 	}
 }
 
-// noteCharge adds to a trace what its request has cost.
-func noteCharge(t *trace.Trace, u ru.Units) {
+// traceCharge adds the request charge to a trace.
+func traceCharge(t *trace.Trace, u ru.Units) {
 	if u > 0 {
 		t.Add("Request charge: " + u.String() + " RU")
 	}

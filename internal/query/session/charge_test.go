@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// chargeOf is what a response says that it has cost, -1 if it does not.
+// chargeOf returns the charge in a response, or -1 if it contains none.
 func chargeOf(r *Result) float64 {
 	for _, p := range r.Payload {
 		if string(p.Key) == "RequestCharge" && len(p.Value) == 8 {
@@ -22,8 +22,8 @@ func chargeOf(r *Result) float64 {
 	return -1
 }
 
-// charged executes a statement of a client that asks what it costs.
-func (w *world) charged(t *testing.T, r Request) (float64, *Result) {
+// charged executes a statement with a request for its charge.
+func (w *fixture) charged(t *testing.T, r Request) (float64, *Result) {
 	t.Helper()
 	r.Payload = []Payload{{Key: []byte("RequestCharge"), Value: []byte{1}}}
 	out := w.run(w.client, (*Session).Query, r)
@@ -33,9 +33,9 @@ func (w *world) charged(t *testing.T, r Request) (float64, *Result) {
 	return chargeOf(out), out
 }
 
-// TestRequestCharge proves what requests cost, as clients are told: those of docs/request-units.md.
+// TestRequestCharge checks the charges of requests against docs/request-units.md.
 func TestRequestCharge(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")
 	w.query(t, "CREATE TABLE ks.counters (k int PRIMARY KEY, n counter)")
 	w.query(t, "CREATE TABLE ks.lists (k int PRIMARY KEY, l list<int>, n int)")
@@ -82,7 +82,7 @@ func TestRequestCharge(t *testing.T) {
 			t.Errorf("%d: %.80s at %s: %v RU, want %v", i, c.text, c.level, got, c.want)
 		}
 	}
-	// A scan of a table on two physical partitions is told partition by partition in its trace.
+	// The trace of a scan over two physical partitions contains an event for each partition.
 	_, r := w.charged(t, Request{Text: []byte("SELECT k FROM ks.counters"), Tracing: true})
 	events := w.query(t, fmt.Sprintf("SELECT activity FROM system_traces.events WHERE session_id = %x-%x-%x-%x-%x",
 		r.TraceID[:4], r.TraceID[4:6], r.TraceID[6:8], r.TraceID[8:10], r.TraceID[10:]))
@@ -92,10 +92,11 @@ func TestRequestCharge(t *testing.T) {
 	}
 }
 
-// TestWhoIsToldOfCharges proves that a charge comes with every response where the table or its keyspace has a
-// throughput, from the moment at which it has, for prepared statements, too; and elsewhere only to a client that asks.
-func TestWhoIsToldOfCharges(t *testing.T) {
-	w := newWorld(t, Options{})
+// TestChargePayload checks that every response contains the charge if the table or its keyspace has provisioned
+// throughput, from the moment it is set and also for prepared statements. Otherwise only clients that request the
+// charge receive it.
+func TestChargePayload(t *testing.T) {
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
 	id := w.prepared(t, w.client, "SELECT v FROM ks.t WHERE k = ?").ID
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, v) VALUES (?, ?)").ID

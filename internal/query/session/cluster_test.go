@@ -22,11 +22,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
-// TestLevelWarnings proves which writes are told that they got less than they asked for: those that ask for more
-// replicas than a quorum has, once per connection and level, in a cluster only. Reads are not.
+// TestLevelWarnings checks the warnings for consistency levels. A write at a level above a quorum causes a warning once
+// per connection and level, only in a cluster. Reads cause no warning.
 func TestLevelWarnings(t *testing.T) {
 	replicas := 0
-	w := newWorldOf(t, Options{}, func() catalog.NodeInfo {
+	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
 		return catalog.NodeInfo{EffectiveReplication: func() int { return replicas }}
 	})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -47,17 +47,17 @@ func TestLevelWarnings(t *testing.T) {
 		want     map[dberr.Consistency]string
 	}{
 		{0, nil},
-		{1, map[dberr.Consistency]string{dberr.Two: "TWO are confirmed by 1 of 1",
-			dberr.Three: "THREE are confirmed by 1 of 1"}},
-		{3, map[dberr.Consistency]string{dberr.Three: "THREE are confirmed by 2 of 3",
-			dberr.All: "ALL are confirmed by 2 of 3"}},
-		{4, map[dberr.Consistency]string{dberr.All: "ALL are confirmed by 3 of 4"}},
+		{1, map[dberr.Consistency]string{dberr.Two: "TWO are acknowledged by 1 of 1",
+			dberr.Three: "THREE are acknowledged by 1 of 1"}},
+		{3, map[dberr.Consistency]string{dberr.Three: "THREE are acknowledged by 2 of 3",
+			dberr.All: "ALL are acknowledged by 2 of 3"}},
+		{4, map[dberr.Consistency]string{dberr.All: "ALL are acknowledged by 3 of 4"}},
 	} {
 		replicas = test.replicas
 		for _, level := range levels {
 			want := ""
 			if text := test.want[level]; text != "" {
-				want = "Writes at consistency level " + text + " replicas, as all writes are"
+				want = "Writes at consistency level " + text + " replicas, like all writes"
 			}
 			for _, text := range []string{
 				"INSERT INTO ks.t (k, v) VALUES (1, 1)", "INSERT INTO ks.t (k, v) VALUES (1, 1) IF NOT EXISTS",
@@ -66,7 +66,7 @@ func TestLevelWarnings(t *testing.T) {
 				"UPDATE ks.c SET n = n + 1 WHERE k = 1",
 			} {
 				if level == dberr.Any && strings.Contains(text, "ks.c") {
-					continue // refused
+					continue // rejected
 				}
 				s := w.NewSession(Client{Version: 4})
 				call := func(text string) string {
@@ -83,7 +83,7 @@ func TestLevelWarnings(t *testing.T) {
 					t.Errorf("%d replicas, %s at %s again: %q", test.replicas, text, level, got)
 				}
 				if level == dberr.Any {
-					continue // refused
+					continue // rejected
 				}
 				if got := call("SELECT v FROM ks.t WHERE k = 1"); got != "" {
 					t.Errorf("%d replicas, SELECT at %s: %q", test.replicas, level, got)
@@ -93,10 +93,10 @@ func TestLevelWarnings(t *testing.T) {
 	}
 }
 
-// TestBatchMessagesAreWarned proves the same of batch messages, and that a write that failed is not told anything of
-// its level, but the next one is.
-func TestBatchMessagesAreWarned(t *testing.T) {
-	w := newWorldOf(t, Options{}, func() catalog.NodeInfo {
+// TestBatchMessageWarnings checks the warnings for batch messages. A write that fails has no warning, but the next
+// write has one.
+func TestBatchMessageWarnings(t *testing.T) {
+	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
 		return catalog.NodeInfo{EffectiveReplication: func() int { return 4 }}
 	})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -113,7 +113,7 @@ func TestBatchMessagesAreWarned(t *testing.T) {
 	}
 }
 
-// fixedRouting tells one tablet for all tokens but those it has itself.
+// fixedRouting returns one tablet for all tokens except the local ones.
 type fixedRouting struct {
 	tablet Tablet
 	here   map[token.Token]bool
@@ -125,12 +125,12 @@ func (f *fixedRouting) Tablet(_ uint32, t token.Token) (Tablet, bool) {
 	return f.tablet, !f.here[t]
 }
 
-// TestTablets proves who is told where data is: a client that asked for it, for an EXECUTE that binds the whole
-// partition key and reached a node without a replica; and that the bytes are those of the extension.
+// TestTablets checks that the location of data is sent to a client that requested it, for an EXECUTE that binds the
+// whole partition key on a node without a replica. The bytes follow the protocol extension.
 func TestTablets(t *testing.T) {
 	routing := &fixedRouting{here: map[token.Token]bool{token.Hash(i32(7)): true}}
 	routing.tablet = Tablet{First: -2, Last: 5, Replicas: []schema.UUID{{1}, {2}}}
-	w := newWorld(t, Options{Routing: routing})
+	w := newFixture(t, Options{Routing: routing})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	w.query(t, "CREATE TABLE ks.two (a int, b int, v int, PRIMARY KEY ((a, b)))")
 	asks, plain := w.NewSession(Client{Version: 4, Tablets: true}), w.NewSession(Client{Version: 4})
@@ -195,16 +195,16 @@ func TestTablets(t *testing.T) {
 	}
 }
 
-// TestMapRouting proves that ranges are told as drivers want them, that they tile the ring, and that the leader comes
-// first.
-func TestMapRouting(t *testing.T) {
+// TestTopologyRouting checks that the ranges have the form that drivers expect, that they cover the ring, and that the
+// leader comes first.
+func TestTopologyRouting(t *testing.T) {
 	nodes := []topology.NodeID{{1}, {2}, {3}, {4}}
 	snapshot, err := topology.New().AddTable(2000, 4, []topology.Place{{Nodes: nodes}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	leads := topology.NodeID{3}
-	m := &MapRouting{Map: func() *topology.Snapshot { return snapshot }, Node: topology.NodeID{9},
+	m := &TopologyRouting{Topology: func() *topology.Snapshot { return snapshot }, Node: topology.NodeID{9},
 		Leader: func(topology.PartitionID) (topology.NodeID, bool) { return leads, leads != topology.NodeID{} }}
 	last := token.Min
 	for last != token.Max {
@@ -233,10 +233,10 @@ func TestMapRouting(t *testing.T) {
 	}
 }
 
-// TestAnnounceReplication proves that drivers are told to look at all keyspaces whose replication is the effective one,
-// and at no others.
+// TestAnnounceReplication checks that drivers are notified about all keyspaces that show the effective replication, and
+// about no others.
 func TestAnnounceReplication(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.announced = nil
 	w.AnnounceReplication()
 	var got []string
@@ -254,9 +254,9 @@ func TestAnnounceReplication(t *testing.T) {
 	}
 }
 
-// TestNear proves that a read that has to ask another node is not done on the goroutine of a connection.
+// TestNear checks that a read that requires another node is not executed on the goroutine of a connection.
 func TestNear(t *testing.T) {
-	w := newWorld(t, Options{Near: func(_ uint32, tok token.Token, level dberr.Consistency,
+	w := newFixture(t, Options{ServesLocally: func(_ uint32, tok token.Token, level dberr.Consistency,
 		_ fairshare.Principal) bool {
 		return tok == token.Hash(i32(1)) || level == dberr.LocalOne
 	}})
@@ -303,10 +303,10 @@ func (f *found) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestBatchLog proves that records of batches come back as they were made, that a batch that was removed stays so in
-// whatever order its two mutations are applied, and what clients may do with them.
+// TestBatchLog checks that batch records are decoded unchanged, and that a removed record stays removed in either order
+// of its two mutations. It also checks the permissions of clients.
 func TestBatchLog(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	log := write.NewBatchLog(w.catalog.Snapshot())
 	send := func(ms ...command.Mutation) {
 		t.Helper()

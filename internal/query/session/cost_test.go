@@ -12,24 +12,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// BenchmarkExecute measures a prepared SELECT and INSERT of one row without a door, over a store in memory.
+// BenchmarkExecute measures a prepared SELECT and INSERT of one row without a protocol server, on an in-memory store.
 func BenchmarkExecute(b *testing.B) {
 	benchmarkExecute(b, Options{})
 }
 
-// BenchmarkExecuteInCluster is the same with what a cluster needs beside: values are kept, reads are looked at for
-// where they are answered, and the client wants to know where data is.
+// BenchmarkExecuteInCluster measures the same with the additional work of a cluster: values are copied, reads are
+// checked for local service, and the client requests the location of data.
 func BenchmarkExecuteInCluster(b *testing.B) {
-	var w *world
-	routing := &MapRouting{Map: func() *topology.Snapshot { return w.coordinator.Topology() }}
-	benchmarkExecute(b, Options{LateStale: true, Routing: routing,
-		Near: func(uint32, token.Token, dberr.Consistency, fairshare.Principal) bool {
+	var w *fixture
+	routing := &TopologyRouting{Topology: func() *topology.Snapshot { return w.coordinator.Topology() }}
+	benchmarkExecute(b, Options{StaleAfterReturn: true, Routing: routing,
+		ServesLocally: func(uint32, token.Token, dberr.Consistency, fairshare.Principal) bool {
 			return true
 		}}, &w)
 }
 
-func benchmarkExecute(b *testing.B, o Options, made ...**world) {
-	w := newWorld(b, o)
+func benchmarkExecute(b *testing.B, o Options, made ...**fixture) {
+	w := newFixture(b, o)
 	for _, m := range made {
 		*m = w
 	}
@@ -44,7 +44,7 @@ func benchmarkExecute(b *testing.B, o Options, made ...**world) {
 		b.Run(name, func(b *testing.B) {
 			call := &Call{Request: c}
 			call.Request.Version, call.Request.Consistency, call.Request.PageSize = 4, dberr.One, 5000
-			done := make(doneChannel, 1)
+			done := make(completionChannel, 1)
 			call.CompleteTo(done)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -12,11 +12,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// describeState is the length of the paging state of DESCRIBE: the schema's version and the next row.
+// describeState is the length of the paging state of DESCRIBE: the schema version and the index of the next row.
 const describeState = 16 + 4
 
-// runDescribe answers DESCRIBE, page by page. A page of an older schema than the first one's is refused: rows would be
-// missing or twice.
+// runDescribe executes DESCRIBE with paging. If the schema has changed since the first page, the request is rejected,
+// because rows could be missing or repeated.
 func (s *Session) runDescribe(_ context.Context, c *Call, st *statement, p *parser.Describe) Status {
 	version := s.engine.catalog.Snapshot().Version
 	rows, err := s.engine.ddl.Describe(p, st.keyspace)
@@ -52,8 +52,8 @@ func (s *Session) runDescribe(_ context.Context, c *Call, st *statement, p *pars
 		if size := len(c.Result.Cells); paged && size >= min(pageBytesMax, s.engine.opts.ResultBytesMax) {
 			to = from + 1
 		} else if size > s.engine.opts.ResultBytesMax {
-			return c.Result.Fail(dberr.Invalidf("The schema is larger than %d bytes, the most that is sent in one "+
-				"piece: set a page size, or describe a part of it", s.engine.opts.ResultBytesMax))
+			return c.Result.Fail(dberr.Invalidf("The schema exceeds %d bytes, the maximum size of an unpaged "+
+				"result: set a page size, or describe a single object", s.engine.opts.ResultBytesMax))
 		}
 	}
 	if to < len(rows.Rows) {

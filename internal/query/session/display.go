@@ -11,12 +11,15 @@ import (
 	"github.com/ilion-db/ilion/internal/query/roles"
 )
 
-// display returns the text of a statement as it is stored or shown: in the audit log, in traces, among prepared
-// statements, in the node's log. Every text that leaves this package comes from here. It has no password, and no
-// constant where a table has masked columns. parsed is nil for a text that could not be parsed or bound; then nothing
-// is known of its constants, and it is shown without them.
+// display returns the text of a statement for storage and display: in the audit log, in traces, in the list of prepared
+// statements, and in the node's log. Every statement text that leaves this package is the result of display.
 //
-// The slow log and the list of sessions show less, as their readers need not be allowed to see data: see slow.Shown.
+// The result contains no password. If a table has masked columns, it contains no constants. parsed is nil if the text
+// could not be parsed or bound. In this case the result contains no constants, because it is not known which table they
+// belong to.
+//
+// The slow-query log and the list of sessions show less, because their readers may not be allowed to see data. See
+// slowlog.Redact.
 func display(text string, parsed parser.Statement, tables []*schema.Table) string {
 	switch {
 	case parsed == nil:
@@ -38,8 +41,8 @@ func hasMasks(t *schema.Table) bool {
 	return false
 }
 
-// withoutPassword ends a text at its password: all that follows may be a part of it if there is a mistake in the
-// quotes.
+// withoutPassword truncates a text at its password. The rest of the text may belong to the password if the quotes are
+// wrong.
 func withoutPassword(text string) string {
 	const word = "password"
 	for i := 0; i+len(word) <= len(text); i++ {

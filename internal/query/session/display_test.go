@@ -7,18 +7,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
-// TestSecretsAreNotShown proves that neither passwords nor values of tables with masked columns are in the audit log,
-// in traces, among prepared statements or in the slow log, whatever way a statement comes in.
+// TestSecretsAreNotShown checks that passwords and values of tables with masked columns do not appear in the audit log,
+// in traces, in the list of prepared statements, or in the slow-query log, through every entry point.
 func TestSecretsAreNotShown(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.m (k int PRIMARY KEY, v text MASKED WITH DEFAULT)")
 	w.query(t, "CREATE INDEX ON ks.m (v)")
 	w.query(t, "CREATE ROLE low WITH LOGIN = true")
 	w.log = nil
-	w.opts.Slow = slow.New(slow.Options{After: 1})
+	w.opts.Slow = slowlog.New(slowlog.Options{Threshold: 1})
 	const insert = "INSERT INTO ks.m (k, v) VALUES (1, 'hush')"
 	for _, text := range []string{
 		"ALTER ROLE low WITH PASSWORD = 'hush'", "ALTER ROLE low WITH HASHED PASSWORD = 'hush'",
@@ -47,7 +47,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	for _, p := range w.PreparedStatements() {
 		shown = append(shown, p.Query)
 	}
-	for _, r := range w.opts.Slow.Answer("n").Requests {
+	for _, r := range w.opts.Slow.Report("n").Requests {
 		shown = append(shown, r.Statement)
 	}
 	if len(shown) < 100 {
@@ -60,11 +60,11 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestOwnTraces proves that a role reads its own traces only, by their IDs, unless it is a superuser or SELECT was
-// granted to it, and that a role that is created again does not read those of the dropped one.
+// TestOwnTraces checks that a role can read only its own traces, by their IDs, unless it is a superuser or has SELECT
+// on the table. A role that is created again cannot read the traces of the dropped role.
 func TestOwnTraces(t *testing.T) {
-	w := newTown(t)
-	const refused = "may read its own traces only"
+	w := newAuthFixture(t)
+	const refused = "can read only its own traces"
 	trace := func(s *Session) string {
 		id := w.run(s, (*Session).Query, Request{Text: []byte("SELECT key FROM system.local"), Tracing: true}).TraceID
 		return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])

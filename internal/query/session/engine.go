@@ -27,86 +27,91 @@ import (
 	"github.com/ilion-db/ilion/internal/query/guardrail"
 	"github.com/ilion-db/ilion/internal/query/read"
 	"github.com/ilion-db/ilion/internal/query/roles"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/query/transaction"
 	"github.com/ilion-db/ilion/internal/query/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Options of an Engine.
+// Options configures an Engine.
 type Options struct {
-	// Release is whose answers are given, those of Cassandra 4.0 if nil.
+	// Release selects the Cassandra release whose behavior is reproduced. The default is Cassandra 4.0.
 	Release *compat.Release
-	// MaskingOff shows masked columns as they are to everybody.
+	// MaskingOff disables dynamic data masking.
 	MaskingOff bool
-	// PreparedMax bounds the prepared statements kept for all clients, 10000 if 0; PreparedBytesMax about the memory
-	// they take, 128 MiB if 0.
+	// PreparedMax limits the number of prepared statements of all clients. The default is 10000. PreparedBytesMax
+	// limits their estimated memory. The default is 128 MiB.
 	PreparedMax, PreparedBytesMax int
-	// ResultBytesMax bounds the cells of a result that is not cut into pages, 255 MiB if 0. Pages end at 8 MiB, or at
-	// it if it is less.
+	// ResultBytesMax limits the cells of an unpaged result. The default is 255 MiB. A page ends at 8 MiB, or at
+	// ResultBytesMax if that is less.
 	ResultBytesMax int
-	// ResultsBytesMax bounds the cells of all results together that are being read, four times as much if 0. Pages end
-	// early where there is little left of it, results without paging are refused.
+	// ResultsBytesMax limits the cells of all results that are being read. The default is four times ResultBytesMax.
+	// When little memory is left, pages end early and unpaged results are rejected.
 	ResultsBytesMax int64
-	// Memory replaces ResultsBytesMax: the memory of results, which evaluations of the whole node share. Slots bound
-	// how many evaluations run at the same time; nil: any number.
+	// Memory replaces ResultsBytesMax: it is the memory pool of results, shared with the evaluations of the node. Slots
+	// limits the number of concurrent evaluations. If it is nil, the number is not limited.
 	Memory *meter.Pool
 	Slots  *fairshare.Slots
-	// Pressed reports whether clients have been answered so much that they have not read that pages are to end early,
-	// too; nil: they have not.
-	Pressed func() bool
-	// TextBytesMax bounds the memory of all large statements together that came as text, in syntax trees and plans; 64
-	// MiB if 0.
+	// MemoryPressure reports whether clients have so many unread responses that pages must end early. The default
+	// always returns false.
+	MemoryPressure func() bool
+	// TextBytesMax limits the memory of the syntax trees and plans of all large unprepared statements. The default is
+	// 64 MiB.
 	TextBytesMax int64
-	// MutationBytesMax bounds what changes of one logical partition at once, no bound if 0; see write.Options.
+	// MutationBytesMax limits the size of a change of one logical partition. If it is 0, the size is not limited. See
+	// write.Options.
 	MutationBytesMax int
-	// BatchBytesMax bounds batches over several logical partitions, no bound if 0; see write.Options.
+	// BatchBytesMax limits the size of a batch over several logical partitions. If it is 0, the size is not limited.
+	// See write.Options.
 	BatchBytesMax int
-	// RowBytesMax bounds what changes of one row at once, no bound if 0; Large says in words that a logical partition
-	// is large; see write.Options.
-	RowBytesMax int
-	Large       func(table uint32, at token.Token) string
-	// Functions runs user-defined functions; nil: there are none.
+	// RowBytesMax limits the size of a change of one row. If it is 0, the size is not limited. DescribeLargePartition
+	// returns a warning if a logical partition is large. See write.Options.
+	RowBytesMax            int
+	DescribeLargePartition func(table uint32, at token.Token) string
+	// Functions runs user-defined functions. If it is nil, functions are not supported.
 	Functions ddl.Functions
-	// Newest returns when the schema and the roles of this node have every change that was acknowledged before the
-	// call, on whatever node, or an error; nil: they always have.
-	Newest func(ctx context.Context) error
-	// Announce tells other clients of a schema change before the client that made it has its answer; nil tells nobody.
+	// ReadBarrier waits until the schema and the roles of this node include every change acknowledged before the call,
+	// on any node. If it is nil, they always do.
+	ReadBarrier func(ctx context.Context) error
+	// Announce notifies the other clients of a schema change before the client that made it receives its response. It
+	// may be nil.
 	Announce func(SchemaChange)
-	// ReadTimeout is how long a SELECT is repeated because what was read could not be confirmed; 5 s if 0.
+	// ReadTimeout limits the time during which a SELECT is restarted because its rows could not be confirmed. The
+	// default is 5 s.
 	ReadTimeout time.Duration
-	// ScanTimeout is how long a SELECT goes on that reads much one after the other, each part in the time of a read:
-	// aggregates over a whole table, results without pages, many keys; 1 minute if 0.
+	// ScanTimeout limits a SELECT that consists of many sequential reads: aggregates over a whole table, unpaged
+	// results, and many keys. Each single read is limited by the read timeout. The default is 1 minute.
 	ScanTimeout time.Duration
-	// Routing tells clients that ask for it where data is; nil tells nobody. See MapRouting.
+	// Routing returns the location of data for clients that request it. If it is nil, no location is sent. See
+	// TopologyRouting.
 	Routing Routing
-	// Near reports whether this node answers a read of a partition by itself, at once. Others are not done on the
-	// goroutine of a connection. It is called for each read of one partition and must be quick. nil: this node answers
-	// all.
-	Near func(table uint32, t token.Token, level dberr.Consistency, who fairshare.Principal) bool
-	// LateStale says that the coordinator may refuse a write with ErrStaleSchema after its method has returned, as
-	// replica sets do: then what the client sent is copied, so that the write can be bound and sent again.
-	LateStale bool
-	// Building reports whether an index is still being built; nil: none is.
+	// ServesLocally reports whether this node can serve a read of a partition immediately, without another node. Other
+	// reads are not executed on the goroutine of a connection. It is called for each read of one partition and must be
+	// fast. If it is nil, this node serves all reads.
+	ServesLocally func(table uint32, t token.Token, level dberr.Consistency, who fairshare.Principal) bool
+	// StaleAfterReturn reports whether the coordinator may reject a write with ErrStaleSchema after its method has
+	// returned, as replica sets do. In this case the request is copied, so that the write can be bound and sent again.
+	StaleAfterReturn bool
+	// Building reports whether an index is being built. If it is nil, all indexes are complete.
 	Building func(*schema.Index) bool
-	// Guards bound what statements may ask for; nil bounds nothing.
+	// Guards holds the guardrails. If it is nil, there are no limits.
 	Guards *guardrail.Guards
-	// Authority says who may do what; nil: nobody has to log in, and everything is allowed. Roles makes changes of
-	// roles.
+	// Authority checks permissions. If it is nil, authentication is off and all requests are allowed. Roles stores
+	// changes of roles.
 	Authority *Authority
 	Roles     roles.Store
-	// Calls runs stored procedures; nil: there are none.
+	// Calls runs stored procedures. If it is nil, procedures are not supported.
 	Calls *call.Executor
-	// Audit is told of every request that is over; nil: nobody is. Notable is told only of requests that were not
-	// allowed, and of statements about roles. Neither may keep what it is told.
-	Audit, Notable func(*Audited)
-	// Slow keeps requests that took long; nil: none are kept.
-	Slow *slow.Log
-	// Now is the clock; time.Now if nil.
+	// Audit is called for every completed request. AuditSecurity is called only for requests without permission and for
+	// statements about roles. Both may be nil. Neither may retain the entry.
+	Audit, AuditSecurity func(*AuditEntry)
+	// Slow is the slow-query log. It may be nil.
+	Slow *slowlog.Log
+	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
 }
 
-// Engine is what all sessions of a node share.
+// Engine holds the state that all sessions of a node share.
 type Engine struct {
 	catalog     *catalog.Catalog
 	coordinator *coordinator.Coordinator
@@ -114,36 +119,37 @@ type Engine struct {
 	roles       *roles.Executor
 	writes      *write.Executor
 	opts        Options
-	// transactions sends transactions to their leaders, programs carries out those that this node leads.
+	// transactions sends transactions to their leaders. programs executes the transactions of partitions that this node
+	// leads.
 	transactions *transaction.Executor
 	programs     *transaction.Programs
 	prepared     *preparedCache
 	uuids        *cqltype.TimeUUIDs
 	tracer       tracer
 	latency      [statementKinds]Latency
-	// tableLatencies are by table and operation.
+	// tableLatencies holds latencies by table and operation.
 	tableLatencies tableLatencies
 	scans          scanCounts
 	results        resultMemory
-	texts          textMemory
-	repeats        atomic.Uint64
+	texts          statementMemory
+	readRestarts   atomic.Uint64
 	cancel         func()
-	// metered are the tables that have a throughput now.
-	metered atomic.Pointer[metered]
+	// metered holds the tables with provisioned throughput.
+	metered atomic.Pointer[meteredTables]
 
-	// unanswered is until when the newest schema is not asked for before a refusal, in Unix nanoseconds; see judge.
-	unanswered atomic.Int64
+	// barrierPausedUntil is the time until which rejections skip the read barrier, in Unix nanoseconds. See recheck.
+	barrierPausedUntil atomic.Int64
 
-	// publication is closed at the next publication of a schema, and replaced.
+	// publication is closed and replaced when a new schema is published.
 	publication atomic.Pointer[chan struct{}]
 
-	// reshaped holds the tables whose columns have changed since the start. Clients of protocols 3 and 4 may remember
-	// other columns.
-	reshapedMu sync.RWMutex
-	reshaped   map[schema.UUID]struct{}
+	// alteredTables holds the tables whose columns have changed since the start. Clients of protocol versions 3 and 4
+	// may have cached the old columns.
+	alteredTablesMu sync.RWMutex
+	alteredTables   map[schema.UUID]struct{}
 }
 
-// New makes an engine. Close it before the catalog's owner goes.
+// New returns an engine. Close it before the owner of the catalog closes.
 func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
 	o.Release = cmp.Or(o.Release, compat.Cassandra40)
 	o.PreparedMax = cmp.Or(o.PreparedMax, 10_000)
@@ -153,8 +159,8 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	o.TextBytesMax = cmp.Or(o.TextBytesMax, 64<<20)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 5*time.Second)
 	o.ScanTimeout = cmp.Or(o.ScanTimeout, time.Minute)
-	if o.Pressed == nil {
-		o.Pressed = func() bool { return false }
+	if o.MemoryPressure == nil {
+		o.MemoryPressure = func() bool { return false }
 	}
 	if o.Announce == nil {
 		o.Announce = func(SchemaChange) {}
@@ -167,41 +173,42 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 		return nil, err
 	}
 	e := &Engine{
-		catalog:     cat,
-		coordinator: co,
-		ddl:         d,
-		roles:       roles.New(o.Roles),
-		writes:      write.NewExecutor(co, o.writeOptions(co)),
-		opts:        o,
-		prepared:    newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
-		reshaped:    map[schema.UUID]struct{}{},
-		uuids:       cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
+		catalog:       cat,
+		coordinator:   co,
+		ddl:           d,
+		roles:         roles.New(o.Roles),
+		writes:        write.NewExecutor(co, o.writeOptions(co)),
+		opts:          o,
+		prepared:      newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
+		alteredTables: map[schema.UUID]struct{}{},
+		uuids:         cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
 	}
 	e.transactions = transaction.NewExecutor(co)
-	e.programs = transaction.NewPrograms(present{e}, e.writes, o.Guards, e.uuids)
+	e.programs = transaction.NewPrograms(currentSchema{e}, e.writes, o.Guards, e.uuids)
 	if o.Memory == nil {
 		o.Memory = meter.NewPool(o.ResultsBytesMax)
 	}
-	e.results.Pool, e.results.pressed, e.texts.max = o.Memory, o.Pressed, o.TextBytesMax
+	e.results.Pool, e.results.memoryPressure, e.texts.max = o.Memory, o.MemoryPressure, o.TextBytesMax
 	first := make(chan struct{})
 	e.publication.Store(&first)
 	if err := e.tracer.init(e); err != nil {
 		return nil, err
 	}
-	e.cancel = cat.Subscribe(e.forget)
-	e.metered.CompareAndSwap(nil, meteredIn(cat.Snapshot()))
+	e.cancel = cat.Subscribe(e.onPublication)
+	e.metered.CompareAndSwap(nil, findMeteredTables(cat.Snapshot()))
 	return e, nil
 }
 
 func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
 	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find, Spend: co.Spend,
-		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax, Large: o.Large}
+		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax,
+		DescribeLargePartition: o.DescribeLargePartition}
 }
 
-// Close ends the engine's interest in the catalog. Its sessions must have ended.
+// Close cancels the engine's subscription to the catalog. All sessions must have ended.
 func (e *Engine) Close() { e.cancel() }
 
-// NewSession begins the session of a client.
+// NewSession starts the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
 	s := &Session{engine: e, client: c, claimant: c.Claimant()}
 	switch a := e.opts.Authority; {
@@ -213,10 +220,10 @@ func (e *Engine) NewSession(c Client) *Session {
 	return s
 }
 
-// Latency returns the histogram of a kind of statement.
+// Latency returns the latency histogram of a kind of statement.
 func (e *Engine) Latency(k StatementKind) *Latency { return &e.latency[k] }
 
-// Kinds lists the kinds of statements, for metrics.
+// Kinds returns the kinds of statements, for metrics.
 func Kinds() []StatementKind {
 	out := make([]StatementKind, statementKinds)
 	for i := range out {
@@ -225,19 +232,19 @@ func Kinds() []StatementKind {
 	return out
 }
 
-// PreparedCount is the number of prepared statements kept, PreparedEvicted how many had to make room for others.
+// PreparedCount returns the number of prepared statements in the cache.
 func (e *Engine) PreparedCount() int { return e.prepared.len() }
 
-// PreparedEvicted counts the prepared statements that had to make room for others.
+// PreparedEvicted returns the number of prepared statements that have been evicted from the cache.
 func (e *Engine) PreparedEvicted() int64 { return e.prepared.evicts.Load() }
 
-// Memory says what the engine holds of its bounds: the cells of results that are being read, the trees and plans of
-// large statements that are being executed, and prepared statements; estimates in bytes.
+// Memory returns the memory in use, in bytes, as estimates: the cells of results that are being read, the trees and
+// plans of large statements that are being executed, and prepared statements.
 func (e *Engine) Memory() (results, statements, prepared int64) {
 	return e.results.Used(), e.texts.used.Load(), e.prepared.bytes.Load()
 }
 
-// PreparedStatements lists what is kept, as system.prepared_statements shows it.
+// PreparedStatements returns the cached statements for system.prepared_statements.
 func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
 	var out []catalog.PreparedStatement
 	e.prepared.each(func(id [16]byte, st *statement) {
@@ -246,8 +253,8 @@ func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
 	return out
 }
 
-// AnnounceReplication tells clients that the replication of all keyspaces with stored rows has changed: what
-// system_schema shows is the effective one, and drivers look again only when they are told to.
+// AnnounceReplication notifies clients that the replication of all replicated keyspaces has changed. system_schema
+// shows the effective replication, and drivers read it again only after a notification.
 func (e *Engine) AnnounceReplication() {
 	for ks := range e.catalog.Snapshot().All() {
 		if !schema.IsLocalSystem(ks.Name) && !schema.IsVirtualSystem(ks.Name) {
@@ -256,14 +263,14 @@ func (e *Engine) AnnounceReplication() {
 	}
 }
 
-// RepeatedReads counts how often a SELECT was executed once more because what was read could not be confirmed.
-func (e *Engine) RepeatedReads() uint64 { return e.repeats.Load() }
+// ReadRestarts returns the number of times that a SELECT was restarted because its rows could not be confirmed.
+func (e *Engine) ReadRestarts() uint64 { return e.readRestarts.Load() }
 
-// forget drops the prepared statements of what a publication changed: clients are told to prepare again and get the new
-// columns.
-func (e *Engine) forget(p catalog.Publication) {
-	e.noteReshaped(p)
-	e.metered.Store(meteredIn(p.New))
+// onPublication removes the prepared statements that a schema change affects. Clients then prepare them again and
+// receive the new columns.
+func (e *Engine) onPublication(p catalog.Publication) {
+	e.noteAltered(p)
+	e.metered.Store(findMeteredTables(p.New))
 	e.tableLatencies.keep(p.New)
 	e.scans.keep(p.New)
 	e.prepared.removeIf(func(st *statement) bool { return !st.current(p.New) })
@@ -271,39 +278,39 @@ func (e *Engine) forget(p catalog.Publication) {
 	close(*e.publication.Swap(&next))
 }
 
-// noteReshaped notes the tables whose columns a publication changed.
-func (e *Engine) noteReshaped(p catalog.Publication) {
-	e.reshapedMu.Lock()
-	defer e.reshapedMu.Unlock()
+// noteAltered records the tables whose columns a publication changed.
+func (e *Engine) noteAltered(p catalog.Publication) {
+	e.alteredTablesMu.Lock()
+	defer e.alteredTablesMu.Unlock()
 	for ks := range p.Old.All() {
 		for name, old := range ks.Tables {
 			t := p.New.Table(ks.Name, name)
 			switch {
 			case t == old:
 			case t == nil || t.UUID != old.UUID:
-				delete(e.reshaped, old.UUID)
+				delete(e.alteredTables, old.UUID)
 			case !slices.EqualFunc(slices.Collect(old.Columns()), slices.Collect(t.Columns()),
 				func(a, b *schema.Column) bool {
 					return a.Name == b.Name && a.Type == b.Type
 				}):
-				e.reshaped[t.UUID] = struct{}{}
+				e.alteredTables[t.UUID] = struct{}{}
 			}
 		}
 	}
 }
 
-func (e *Engine) isReshaped(t *schema.Table) bool {
-	e.reshapedMu.RLock()
-	defer e.reshapedMu.RUnlock()
-	_, yes := e.reshaped[t.UUID]
+func (e *Engine) isAltered(t *schema.Table) bool {
+	e.alteredTablesMu.RLock()
+	defer e.alteredTablesMu.RUnlock()
+	_, yes := e.alteredTables[t.UUID]
 	return yes
 }
 
-// prepare finds a prepared statement, or binds and keeps it.
+// prepare returns a prepared statement from the cache, or binds and caches it.
 //
-// A statement whose tables all have a keyspace in the text means the same to everybody: its id is that of the text
-// alone, so that a client gets the same one again after it has changed its keyspace. Drivers take another id for a
-// mistake.
+// If all tables of a statement are named with their keyspace, the session's keyspace does not change its meaning. Its
+// ID is the ID of the text alone, so that a client receives the same ID after changing its keyspace. Drivers treat a
+// different ID as an error.
 func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, error) {
 	plain := preparedID("", text)
 	if st := e.prepared.get(plain); st != nil && (st.qualified || keyspace == "") {
@@ -331,19 +338,19 @@ func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, er
 			id = plain
 		}
 		e.prepared.put(id, st)
-		// A schema change since the binding may have forgotten what it concerns before the statement was there to be
-		// forgotten.
+		// A schema change that was published after the binding may have removed its statements before this one was
+		// cached.
 		if st.current(e.catalog.Snapshot()) {
 			return st, id, nil
 		}
 		e.prepared.remove(id, st)
 		if attempt == preparesMax {
-			return st, id, nil // whoever executes it is told to prepare it again
+			return st, id, nil // the client prepares it again when it executes it
 		}
 	}
 }
 
-// reader is what reads a table: the catalog if its rows are computed.
+// reader returns the reader of a table: the catalog for virtual tables, the coordinator for stored tables.
 func (e *Engine) reader(t *schema.Table) read.Reader {
 	if t.Virtual {
 		return e.catalog
@@ -351,12 +358,12 @@ func (e *Engine) reader(t *schema.Table) read.Reader {
 	return e.coordinator
 }
 
-// preparesMax is how often a statement is bound again because a schema change came in between.
+// preparesMax limits how often a statement is bound again because of a concurrent schema change.
 const preparesMax = 3
 
 var errNoKeyspace = dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
 
-// findTable finds the table a statement names, in the session's keyspace unless it names one.
+// findTable returns the table with a name, in keyspace.
 func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*schema.Keyspace, *schema.Table, error) {
 	if keyspace == "" {
 		return nil, nil, errNoKeyspace
@@ -372,9 +379,9 @@ func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*sch
 	return ks, t, nil
 }
 
-// dropped is what a client is told whose table was dropped while its request was on its way, as it would be told a
-// moment later.
-func (e *Engine) dropped(err error, tables []*schema.Table) error {
+// droppedTableError returns the error for a request whose table was dropped during its execution. It is the same error
+// that the next request receives.
+func (e *Engine) droppedTableError(err error, tables []*schema.Table) error {
 	if len(tables) == 0 {
 		return err
 	}
@@ -388,14 +395,14 @@ func (e *Engine) dropped(err error, tables []*schema.Table) error {
 	return dberr.Invalidf("table %s does not exist", gone.Name)
 }
 
-// clientError turns an error that no client should see into one it can.
-func clientError(err error, r *Request, kind StatementKind) error {
+// toClientError replaces internal errors with errors that a client can handle.
+func toClientError(err error, r *Request, kind StatementKind) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return &dberr.Server{Message: "the connection was closed while the request was executed"}
 	case errors.Is(err, coordinator.ErrStaleSchema):
-		// A part of the request came before a schema change, and may have been done; or there was one change after the
-		// other.
+		// A part of the request was sent before a schema change and may have been applied, or there were several
+		// changes in a row.
 		if kind == KindSelect {
 			return &dberr.ReadTimeout{Level: r.Consistency, BlockFor: 1}
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// explained describes the one row that answers EXPLAIN. The keyspace and the table are those of computed tables of
-// Ilion's, though there is no such table.
-var explained = func() *Metadata {
+// explainMetadata describes the row that EXPLAIN returns. The keyspace and the table do not exist. They follow the
+// naming of Ilion's virtual tables.
+var explainMetadata = func() *Metadata {
 	text, double := cqltype.Native(cqltype.Text), cqltype.Native(cqltype.Double)
 	columns := []Column{{Name: "plan", Type: text}, {Name: "index", Type: text},
 		{Name: "partitions", Type: cqltype.Native(cqltype.Int)},
@@ -32,13 +32,13 @@ var explained = func() *Metadata {
 	return NewMetadata(columns)
 }()
 
-// withoutValues warns a client that has bound nothing.
-const withoutValues = "The price depends on the values of the bind markers: bind them to be told what the statement costs"
+// unknownPriceWarning is the warning for an EXPLAIN without bound values.
+const unknownPriceWarning = "The price depends on the bound values. Bind all markers to see the price"
 
-// bindExplain binds EXPLAIN: it has the markers of what it explains, and takes the same permissions.
+// bindExplain binds EXPLAIN. It has the markers and requires the permissions of the explained statement.
 func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {
 	if c, ok := s.Statement.(*parser.Call); ok {
-		return dberr.Invalidf("EXPLAIN cannot say what %s would cost: that is for its program to decide. CALL it, and read "+
+		return dberr.Invalidf("EXPLAIN is not supported for CALL: the cost depends on the procedure %s. Execute it and read "+
 			"the custom payload %s", c.Procedure, chargePayload)
 	}
 	inner := &statement{text: st.text, keyspace: st.keyspace, parsed: s.Statement, markers: st.markers}
@@ -47,8 +47,8 @@ func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {
 	}
 	st.kind, st.explains = KindOther, inner
 	st.variables, st.pkIndexes, st.tables = inner.variables, inner.pkIndexes, inner.tables
-	st.needs, st.chosen, st.locked, st.computed = inner.needs, inner.chosen, inner.locked, inner.computed
-	st.result, st.stable = explained, true
+	st.required, st.maskedUses, st.locked, st.computed = inner.required, inner.maskedUses, inner.locked, inner.computed
+	st.result, st.stable = explainMetadata, true
 	return nil
 }
 
@@ -64,9 +64,9 @@ func (s *Session) runExplain(ctx context.Context, c *Call, st *statement, began 
 	case known:
 		price, err = s.explainWrite(ctx, c, inner, began)
 	default:
-		c.Result.Warnings = append(c.Result.Warnings, withoutValues)
+		c.Result.Warnings = append(c.Result.Warnings, unknownPriceWarning)
 		if price.Plan = "modification"; inner.read != nil {
-			price.Plan, price.Index = inner.read.Words(), inner.read.Index()
+			price.Plan, price.Index = inner.read.Summary(), inner.read.Index()
 		}
 	}
 	c.Result.Charge = price.Cost
@@ -77,7 +77,7 @@ func (s *Session) runExplain(ctx context.Context, c *Call, st *statement, began 
 	return Done
 }
 
-// explainRead says what a SELECT would cost.
+// explainRead returns the price of a SELECT.
 func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began time.Time) (explain.Price, error) {
 	sc := scratches.Get().(*scratch)
 	defer sc.release()
@@ -89,17 +89,17 @@ func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began
 		return explain.Price{}, err
 	}
 	o := s.readOptions(r, began)
-	o.Memory, o.Claimant, o.Clear = nil, s.claimantOf(c, st.tables), s.clear(st.tables) // nothing is kept
-	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
+	o.Memory, o.Claimant, o.Clear = nil, s.claimantOf(c, st.tables), s.clear(st.tables) // no result is kept in memory
+	if sc.check.Guards = s.guardrails(); sc.check.Guards != nil {
 		o.Guard = &sc.check
-		if err := guardSelect(o.Guard, st, r); err != nil {
+		if err := checkSelectGuardrails(o.Guard, st, r); err != nil {
 			return explain.Price{}, err
 		}
 	}
 	if st.computed {
 		ctx = catalog.WithLocal(ctx, s.client.Local)
 	}
-	again := repetition{engine: s.engine, began: began}
+	again := readRestart{engine: s.engine, began: began}
 	for {
 		price, err := explain.Select(ctx, st.reader, s.engine.coordinator.Topology(), st.read, &sc.bindings, o)
 		if !errors.Is(err, coordinator.ErrRepeat) {
@@ -111,23 +111,23 @@ func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began
 	}
 }
 
-// explainWrite says what a modification or a batch would cost.
+// explainWrite returns the price of a modification or a batch.
 func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, began time.Time) (explain.Price, error) {
 	m := s.newModification(ctx, c, st, st.kind, began)
 	defer m.release()
-	m.request.MaxCharge = 0 // what it would cost is the question
+	m.request.MaxCharge = 0 // EXPLAIN shows the price even if it exceeds the limit
 	m.request.Claimant, m.request.Clear = s.claimantOf(c, st.tables), s.clear(st.tables)
-	if err := m.guard(); err != nil {
+	if err := m.checkGuardrails(); err != nil {
 		return explain.Price{}, err
 	}
 	if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
 		return explain.Price{}, err
 	}
 	if st.transaction != nil {
-		price := explain.Price{Plan: st.transaction.Words(), Partitions: 1}
+		price := explain.Price{Plan: st.transaction.Summary(), Partitions: 1}
 		var err error
-		price.Least, price.Cost, err = s.engine.transactions.Explain(ctx, st.transaction, &m.request)
-		price.Expected, price.Most = price.Least, price.Least
+		price.Min, price.Cost, err = s.engine.transactions.Explain(ctx, st.transaction, &m.request)
+		price.Expected, price.Max = price.Min, price.Min
 		return price, err
 	}
 	co := s.engine.coordinator
@@ -143,9 +143,9 @@ func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, bega
 	return price, err
 }
 
-// fillPrice makes a price the result. Where it is not known because there are no values, only the plan is told.
+// fillPrice makes a price the result. If the values are missing, known is false and only the plan is returned.
 func (r *Result) fillPrice(p *explain.Price, known bool) {
-	r.Kind, r.Metadata, r.RowCount = Rows, explained, 1
+	r.Kind, r.Metadata, r.RowCount = Rows, explainMetadata, 1
 	text := func(s string) {
 		var v []byte
 		if s != "" {
@@ -168,7 +168,7 @@ func (r *Result) fillPrice(p *explain.Price, known bool) {
 		partitions = binary.BigEndian.AppendUint32(nil, uint32(p.Partitions))
 	}
 	r.Cells = cqltype.AppendValue(r.Cells, partitions)
-	units(p.Least)
+	units(p.Min)
 	units(p.Expected)
-	units(p.Most)
+	units(p.Max)
 }

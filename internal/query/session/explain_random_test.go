@@ -14,7 +14,7 @@ import (
 
 var explainStatements = flag.Int("explain.statements", 600, "how many statements TestExplainBounds explains and runs")
 
-// The kinds of statements, by how far apart their bounds may be.
+// The kinds of statements, by the permitted distance of their bounds.
 const (
 	pointRead = iota
 	sliceRead
@@ -22,13 +22,13 @@ const (
 	change
 )
 
-// sayer makes random statements over the tables of makeTables.
-type sayer struct{ *rand.Rand }
+// statementGenerator generates random statements on the tables of makeTables.
+type statementGenerator struct{ *rand.Rand }
 
-func (s sayer) one(of ...string) string { return of[s.IntN(len(of))] }
+func (s statementGenerator) one(of ...string) string { return of[s.IntN(len(of))] }
 
-// value is a text: mostly short, at times of several KB.
-func (s sayer) value() string {
+// value returns a text, usually short, sometimes of several KB.
+func (s statementGenerator) value() string {
 	n := s.IntN(200)
 	switch s.IntN(10) {
 	case 0:
@@ -44,7 +44,7 @@ const (
 	many  = 400 // logical partitions of ks.many, in hundreds
 )
 
-func (w *world) makeTables(t *testing.T, s sayer) {
+func (w *fixture) makeTables(t *testing.T, s statementGenerator) {
 	t.Helper()
 	w.query(t, "CREATE TABLE ks.wide (k int, c int, d int, v text, s text static, n int, "+
 		"PRIMARY KEY (k, c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC)")
@@ -73,7 +73,7 @@ func (w *world) makeTables(t *testing.T, s sayer) {
 	}
 }
 
-func (s sayer) read() (text string, kind int) {
+func (s statementGenerator) read() (text string, kind int) {
 	k := s.IntN(wides + 2)
 	what := s.one("*", "v", "k, c, s", "writetime(v)", "JSON k, v")
 	row := fmt.Sprintf("k = %d AND c = %d AND d = %d", k, s.IntN(20), s.IntN(20))
@@ -108,7 +108,7 @@ func (s sayer) read() (text string, kind int) {
 		" WHERE token(a, b) > -9000000000000000000 AND token(a, b) < 4000000000000000000"), scanRead
 }
 
-func (s sayer) write() string {
+func (s statementGenerator) write() string {
 	k, c, d := s.IntN(wides+2), s.IntN(20), s.IntN(20)
 	row := fmt.Sprintf("k = %d AND c = %d AND d = %d", k, c, d)
 	switch s.IntN(15) {
@@ -149,12 +149,12 @@ func (s sayer) write() string {
 		"c = 3 AND d = 3; APPLY BATCH", s.value(), row, s.one("=", "<"), k)
 }
 
-// TestExplainBounds proves that what statements cost when they are executed lies between the bounds that EXPLAIN has
-// named in 99.9 % of all cases, and that the upper bound is at most 1.1 times the lower one for reads of one row, and 3
-// times for those of a slice of a logical partition. -explain.statements=10000 is the measurement.
+// TestExplainBounds checks that in 99.9 % of all cases the actual cost of a statement is between the bounds of EXPLAIN.
+// The upper bound is at most 1.1 times the lower bound for reads of one row, and 3 times for slices of a logical
+// partition. Use -explain.statements=10000 for a measurement.
 func TestExplainBounds(t *testing.T) {
-	w := newWorld(t, Options{})
-	s := sayer{rand.New(rand.NewPCG(9, 2))}
+	w := newFixture(t, Options{})
+	s := statementGenerator{rand.New(rand.NewPCG(9, 2))}
 	w.makeTables(t, s)
 	var outside, refused, estimated, exact int
 	widest := [4]float64{}

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// explainedAs is a row that answers EXPLAIN; prices that are not known are -1.
+// explainedAs is a result row of EXPLAIN. Unknown prices are -1.
 type explainedAs struct {
 	plan, index          string
 	partitions           int
@@ -25,7 +25,7 @@ type explainedAs struct {
 	planOnly, mostUnsure bool
 }
 
-func (w *world) explain(r Request) (e explainedAs) {
+func (w *fixture) explain(r Request) (e explainedAs) {
 	r.Payload = []Payload{{Key: []byte("RequestCharge"), Value: []byte{1}}}
 	method := (*Session).Query
 	if r.Text == nil {
@@ -52,10 +52,10 @@ func (w *world) explain(r Request) (e explainedAs) {
 	return e
 }
 
-// TestExplain proves that EXPLAIN says in words what a statement does, which index it takes, how many physical
-// partitions it touches and what it costs, that nothing is done by it, and what it costs itself.
+// TestExplain checks that EXPLAIN returns a description of the statement, its index, the number of physical partitions,
+// and the price. It also checks that EXPLAIN has no effect, and its own cost.
 func TestExplain(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")
 	w.query(t, "CREATE INDEX by_n ON ks.t (n)")
 	w.query(t, "CREATE TABLE ks.counters (k int PRIMARY KEY, n counter)")
@@ -88,7 +88,7 @@ func TestExplain(t *testing.T) {
 			plan: "index by_n of ks.t in all physical partitions; filtered by n = 7", partitions: 2, least: 6.1, most: 6.2, cost: 2.18},
 		{text: "SELECT v FROM ks.t WHERE k = 1", size: 4, plan: "one partition of ks.t: k = 1; one page of 4 rows",
 			partitions: 1, least: 1.355, most: 1.355, cost: 1.06},
-		{text: "SELECT count(*) FROM ks.t", plan: "all of ks.t; folded into one row", partitions: 2, least: 6.1,
+		{text: "SELECT count(*) FROM ks.t", plan: "all of ks.t; aggregated into one row", partitions: 2, least: 6.1,
 			most: 6.2, cost: 2.18},
 		{text: "INSERT INTO ks.t (k, c, n) VALUES (9, 9, 9)", plan: "writes 1 row of 1 partition; 1 index entry",
 			index: "by_n", partitions: 1, least: 5.5, most: 5.5},
@@ -140,10 +140,10 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainWithValues proves that EXPLAIN is prepared like what it explains and takes its values; without any it says
-// how the statement would be executed, and that its price depends on them.
+// TestExplainWithValues checks that EXPLAIN is prepared like the explained statement and uses its values. Without
+// values it returns the plan and a warning that the price depends on them.
 func TestExplainWithValues(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
 	w.query(t, "INSERT INTO ks.t (k, v) VALUES (1, '"+strings.Repeat("v", 100<<10-17)+"')")
 	for _, text := range []string{"SELECT v FROM ks.t WHERE k = ?", "INSERT INTO ks.t (k) VALUES (?)"} {
@@ -175,8 +175,8 @@ func TestExplainWithValues(t *testing.T) {
 	}
 }
 
-// allowed executes a request that may cost so much.
-func (w *world) allowed(r Request, most float64) *Result {
+// allowed executes a request with a maximum charge.
+func (w *fixture) allowed(r Request, most float64) *Result {
 	value := binary.BigEndian.AppendUint64(nil, math.Float64bits(most))
 	r.Payload = []Payload{{Key: []byte("MaxRequestCharge"), Value: value}, {Key: []byte("RequestCharge")}}
 	method := (*Session).Query
@@ -186,11 +186,11 @@ func (w *world) allowed(r Request, most float64) *Result {
 	return w.run(w.client, method, r)
 }
 
-// TestMaxRequestCharge proves that a request which would cost more than its client allows is refused as invalid, which
-// no driver sends again, with nothing done: by its leader before anything is proposed, and before any part of a batch
-// is; and that it is done where it costs as much as is allowed.
+// TestMaxRequestCharge checks that a request that would exceed its maximum charge is rejected as invalid, so that
+// drivers do not retry it, and has no effect. The leader rejects it before a proposal, and a batch is rejected before
+// any part is sent. A request that costs exactly the maximum is executed.
 func TestMaxRequestCharge(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")
 	w.query(t, "CREATE TABLE ks.counters (k int PRIMARY KEY, n counter)")
 	w.query(t, "CREATE TABLE ks.lists (k int PRIMARY KEY, l list<text>, n int)")
@@ -251,7 +251,7 @@ func TestMaxRequestCharge(t *testing.T) {
 		}
 		before = everything()
 	}
-	// Each page is a request of its own.
+	// Each page is a separate request.
 	for c := range 9 {
 		w.query(t, fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (60, %d, '%s')", c, kb))
 	}

@@ -8,22 +8,23 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// functions is where the terms of statements that are bound to a schema find functions.
+// functions returns the user-defined functions of a schema.
 func (e *Engine) functions(s *schema.Schema) expr.Functions {
 	return expr.FunctionsOf(e.opts.Functions, s)
 }
 
-// env is where a statement on a table is bound.
+// env returns the environment in which a statement on a table is bound.
 func (e *Engine) env(s *schema.Schema, ks *schema.Keyspace, t *schema.Table, markers int) *expr.Env {
 	env := expr.NewEnv(e.opts.Release, ks, t, markers)
 	env.Functions = e.functions(s)
 	return env
 }
 
-// needsFunctions notes the functions that a statement calls, and what calling them takes.
-func (st *statement) needsFunctions(called expr.Calls) {
+// requireFunctions records the functions that a statement calls and the permissions they require.
+func (st *statement) requireFunctions(called expr.Calls) {
 	st.functions = called
 	for _, f := range called.Terms {
-		st.needs = append(st.needs, need{access.Execute, access.OfFunction(f.Keyspace, f.Name, f.ArgTypes())})
+		st.required = append(st.required, requiredPermission{access.Execute,
+			access.OfFunction(f.Keyspace, f.Name, f.ArgTypes())})
 	}
 }

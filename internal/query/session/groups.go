@@ -19,12 +19,14 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// isGroups reports whether a table is the one computed table that clients write to: there is no other statement for
-// CIDR groups than INSERT and DELETE.
-func isGroups(t *schema.Table) bool { return t.Keyspace == "system_auth" && t.Name == "cidr_groups" }
+// isCIDRGroups reports whether a table is system_auth.cidr_groups, the only virtual table that clients write to. CIDR
+// groups have no other statements than INSERT, UPDATE, and DELETE.
+func isCIDRGroups(t *schema.Table) bool {
+	return t.Keyspace == "system_auth" && t.Name == "cidr_groups"
+}
 
-// runGroups executes an INSERT, UPDATE or DELETE of CIDR groups: its mutation becomes a change of the roles.
-func (s *Session) runGroups(ctx context.Context, c *Call, st *statement, began time.Time) Status {
+// runCIDRGroups executes an INSERT, UPDATE, or DELETE of CIDR groups. Its mutation becomes a change of the roles.
+func (s *Session) runCIDRGroups(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	who, err := s.subject()
 	if who == nil || err != nil {
 		if err == nil {
@@ -46,13 +48,13 @@ func (s *Session) runGroups(ctx context.Context, c *Call, st *statement, began t
 	return Done
 }
 
-// outcome is a completion somebody waits for.
+// outcome is a write.Completion that delivers the outcome on a channel.
 type outcome chan write.Outcome
 
 // Written implements write.Completion.
 func (o outcome) Written(w *write.Outcome) { o <- *w }
 
-// groupWriter is where the mutations of CIDR groups go.
+// groupWriter is a write.Coordinator that applies the mutations of CIDR groups.
 type groupWriter struct {
 	store  roles.Store
 	actor  string
@@ -82,12 +84,12 @@ func (groupWriter) ConditionalWrite(_ context.Context, _ *command.Conditional, _
 	done.CASDone(nil, dberr.Invalidf("Conditions are not supported by table system_auth.cidr_groups"))
 }
 
-// change reads a mutation of one group.
+// change converts a mutation into the change of one group.
 func (g groupWriter) change(m *command.Mutation) (access.Change, error) {
 	c := &access.SetGroup{Name: string(m.Key)}
 	for _, op := range m.Ops {
 		if op.Kind != command.OpRow {
-			continue // the deletion of the group
+			continue // deletes the group
 		}
 		var r row.Row
 		if _, err := r.Resolve(op.Operand, row.NotDeleted, g.now, nil); err != nil {
@@ -95,7 +97,7 @@ func (g groupWriter) change(m *command.Mutation) (access.Change, error) {
 		}
 		cell := r.Cell(g.column)
 		if cell == nil && r.Live {
-			return nil, dberr.Invalidf("A CIDR group needs a value for cidrs")
+			return nil, dberr.Invalidf("A CIDR group must have a value for cidrs")
 		}
 		if cell != nil {
 			var err error
@@ -107,7 +109,7 @@ func (g groupWriter) change(m *command.Mutation) (access.Change, error) {
 	return c, nil
 }
 
-// prefixes reads a value of catalog.CIDRType, whose form was checked before.
+// prefixes decodes a value of catalog.CIDRType that has been validated.
 func prefixes(wire []byte) ([]netip.Prefix, error) {
 	value := func() (v []byte) {
 		if len(wire) < 4 {
@@ -132,7 +134,7 @@ func prefixes(wire []byte) ([]netip.Prefix, error) {
 		bits := value()
 		wire = rest
 		if !ok || len(bits) != 2 {
-			return nil, dberr.Invalidf("A CIDR has an address and the length of its prefix")
+			return nil, dberr.Invalidf("A CIDR must consist of an address and a prefix length")
 		}
 		p := netip.PrefixFrom(addr, int(int16(binary.BigEndian.Uint16(bits))))
 		if !p.IsValid() {

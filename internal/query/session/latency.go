@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// StatementKind groups statements whose latency is comparable.
+// StatementKind groups statements with comparable latency.
 type StatementKind uint8
 
-// The kinds, as metrics name them.
+// The kinds of statements, as used in metrics.
 const (
 	KindSelect StatementKind = iota
 	KindModify
@@ -24,14 +24,14 @@ const (
 
 var statementKindNames = [statementKinds]string{"select", "modify", "conditional", "batch", "schema", "other"}
 
-// String is the name metrics use.
+// String returns the name that metrics use.
 func (k StatementKind) String() string { return statementKindNames[k] }
 
-// latencyBuckets have upper bounds of 16 us, 32 us, ... up to 2^(latencyBuckets+2) us; the last one takes what is
-// longer.
+// latencyBuckets is the number of buckets. Their upper bounds are 16 us, 32 us, and so on up to 2^(latencyBuckets+2)
+// us. The last bucket has no upper bound.
 const latencyBuckets = 21
 
-// Latency is a histogram of durations. The zero value is empty; it may be used concurrently.
+// Latency is a histogram of durations. The zero value is empty. It is safe for concurrent use.
 type Latency struct {
 	buckets [latencyBuckets]atomic.Uint64
 	micros  atomic.Uint64
@@ -51,7 +51,7 @@ func (l *Latency) record(d time.Duration, failed bool) {
 	}
 }
 
-// Snapshot returns the count of all durations, their sum in seconds, the number of failed statements, and cumulative
+// Snapshot returns the number of durations, their sum in seconds, the number of failed statements, and the cumulative
 // counts by upper bound in seconds.
 func (l *Latency) Snapshot() (count uint64, seconds float64, failed uint64, cumulative map[float64]uint64) {
 	cumulative = make(map[float64]uint64, latencyBuckets)

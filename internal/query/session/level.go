@@ -10,12 +10,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Every write of a cluster is confirmed by a quorum of its replicas, whatever its level; every read but those at ONE
-// and LOCAL_ONE sees all writes that were confirmed before. So levels get what they ask for, or more, with one
-// exception: a write that asks for more replicas than a quorum has. Its client is told so, once per connection and
-// level.
+// A quorum of the replicas acknowledges every write, at all consistency levels. Every read, except at ONE and
+// LOCAL_ONE, sees all writes acknowledged before it. A level therefore gives at least the guarantee that it names, with
+// one exception: a write at a level that requires more replicas than a quorum. Its client receives a warning, once per
+// connection and level.
 
-// warnLevel adds a warning to the result of a write if its level asks for more than it got.
+// warnLevel adds a warning to the result of a write whose level requires more replicas than a quorum.
 func (s *Session) warnLevel(c *Call) {
 	level := c.Request.Consistency
 	if level != dberr.All && level != dberr.Two && level != dberr.Three {
@@ -39,29 +39,30 @@ func (s *Session) warnLevel(c *Call) {
 		return
 	}
 	c.Result.Warnings = append(c.Result.Warnings,
-		fmt.Sprintf("Writes at consistency level %s are confirmed by %d of %d replicas, as all writes are", level,
+		fmt.Sprintf("Writes at consistency level %s are acknowledged by %d of %d replicas, like all writes", level,
 			quorum, replicas))
 }
 
-// warnedOfUse is the bit of Session.warned that no consistency level has.
-const warnedOfUse = 1 << 31
+// warnedUseBit is the bit of Session.warned for the USE warning. No consistency level has this bit.
+const warnedUseBit = 1 << 31
 
-// unwarned reports whether a statement names a table without its keyspace, and its client was not warned of one yet.
-func (s *Session) unwarned(st *statement) bool {
+// needsUseWarning reports whether a statement names a table without its keyspace and its client has not received the
+// warning about that.
+func (s *Session) needsUseWarning(st *statement) bool {
 	return !st.qualified && s.engine.opts.Release.WarnsOfUse && st.keyspace != "" && len(st.tables) > 0 &&
-		s.warned.Load()&warnedOfUse == 0
+		s.warned.Load()&warnedUseBit == 0
 }
 
-// strays reports whether the client of a prepared statement is to be warned because the statement was prepared in
-// another keyspace than the session's.
-func (s *Session) strays(st *statement) bool {
-	return s.unwarned(st) && st.kind != KindBatch && s.Keyspace() != st.keyspace
+// preparedElsewhere reports whether a prepared statement requires the USE warning because it was prepared in a
+// different keyspace.
+func (s *Session) preparedElsewhere(st *statement) bool {
+	return s.needsUseWarning(st) && st.kind != KindBatch && s.Keyspace() != st.keyspace
 }
 
-// warnUse adds Cassandra 5.0's warning to the first PREPARE of a session that names a table without its keyspace, or to
-// the first execution of such a statement that strays. used is the keyspace of the session.
+// warnUse adds Cassandra 5.0's warning about USE once per session: to the first PREPARE that names a table without its
+// keyspace, or to the first execution for which preparedElsewhere is true. used is the keyspace of the session.
 func (s *Session) warnUse(c *Call, st *statement, used string, id [16]byte) {
-	if !s.unwarned(st) || s.warned.Or(warnedOfUse)&warnedOfUse != 0 {
+	if !s.needsUseWarning(st) || s.warned.Or(warnedUseBit)&warnedUseBit != 0 {
 		return
 	}
 	c.Result.Warnings = append(c.Result.Warnings, fmt.Sprintf("`USE <keyspace>` with prepared statements is "+

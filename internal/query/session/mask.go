@@ -10,29 +10,29 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// choice is the masked columns of a table that a statement chooses rows by, or compares in conditions: its answer tells
-// what they hold. With used they are what a transaction compares or writes elsewhere, which takes to see them.
-type choice struct {
-	table   *schema.Table
-	columns []string
-	used    bool
+// maskedUse lists the masked columns of a table whose values a statement reveals by restricting rows or comparing them
+// in conditions. If needsUnmask is true, a transaction compares or copies their values, which requires UNMASK.
+type maskedUse struct {
+	table       *schema.Table
+	columns     []string
+	needsUnmask bool
 }
 
-// chooses notes the masked columns that a statement chooses rows by.
-func (st *statement) chooses(t *schema.Table, columns []string) {
+// noteMaskedUse records the masked columns by which a statement restricts rows.
+func (st *statement) noteMaskedUse(t *schema.Table, columns []string) {
 	if len(columns) > 0 {
-		st.chosen = append(st.chosen, choice{table: t, columns: columns})
+		st.maskedUses = append(st.maskedUses, maskedUse{table: t, columns: columns})
 	}
 }
 
-// mayChoose returns why a role must not choose by masked columns.
-func (s *Session) mayChoose(who *access.Subject, c *choice) error {
+// checkMaskedUse returns an error if a role must not restrict rows by masked columns.
+func (s *Session) checkMaskedUse(who *access.Subject, c *maskedUse) error {
 	on := access.OfTable(c.table.Keyspace, c.table.Name)
 	columns := strings.Join(c.columns, ", ")
 	switch {
 	case s.engine.opts.MaskingOff || who.May(access.Unmask, on):
 		return nil
-	case c.used:
+	case c.needsUnmask:
 		return dberr.Unauthorizedf("User %s has no UNMASK permission on table %s, cannot use masked columns [%s] in a "+
 			"transaction", who.Name, c.table, columns)
 	case who.May(access.SelectMasked, on):
@@ -42,7 +42,7 @@ func (s *Session) mayChoose(who *access.Subject, c *choice) error {
 		"columns [%s]", who.Name, c.table, columns)
 }
 
-// clear reports whether the client may see the masked columns of all tables as they are, at this moment.
+// clear reports whether the client may see the unmasked columns of all tables.
 func (s *Session) clear(tables []*schema.Table) bool {
 	if s.engine.opts.MaskingOff {
 		return true

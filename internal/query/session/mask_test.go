@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// sees is what a session is shown: the cells, joined, or the error.
-func (w *town) sees(s *Session, r Request) string {
+// sees returns the cells of a result, joined, or the error.
+func (w *authFixture) sees(s *Session, r Request) string {
 	method := (*Session).Query
 	switch {
 	case r.Statements != nil:
@@ -24,10 +24,10 @@ func (w *town) sees(s *Session, r Request) string {
 	return strings.Join(cells(out), "|")
 }
 
-// TestMasksHold attacks masks as a stranger would who may read and write a table, but not see what is masked: no
-// statement shows a value, or depends on it.
+// TestMasksHold attacks masks like an outsider with read and write permissions on a table but without UNMASK: no
+// statement returns a masked value or depends on it.
 func TestMasksHold(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	for _, text := range []string{
 		"CREATE TABLE ks.t (k ascii, c ascii MASKED WITH mask_replace('C'), s text static MASKED WITH DEFAULT, " +
 			"v text MASKED WITH mask_inner(1, 1), l list<text> MASKED WITH mask_null(), w text, PRIMARY KEY (k, c))",
@@ -90,10 +90,11 @@ func TestMasksHold(t *testing.T) {
 	}
 }
 
-// TestMaskPermissions proves that the role decides when a statement is executed, not when it was prepared: UNMASK shows
-// everything, SELECT_MASKED lets a role choose by what it does not see, each on the table and all that it is in.
+// TestMaskPermissions checks that the permissions are evaluated when a statement is executed instead of when it was
+// prepared. UNMASK shows all values. SELECT_MASKED permits restricting rows by masked columns. Both can be granted on
+// the table and on the resources that contain it.
 func TestMaskPermissions(t *testing.T) {
-	w := newTown(t)
+	w := newAuthFixture(t)
 	for _, text := range []string{
 		"CREATE TABLE ks.t (k text PRIMARY KEY, v text MASKED WITH mask_replace('*'))",
 		"INSERT INTO ks.t (k, v) VALUES ('k', 'v')", "CREATE ROLE low WITH LOGIN = true", "GRANT SELECT ON ks.t TO low",
@@ -130,10 +131,10 @@ func TestMaskPermissions(t *testing.T) {
 	}
 }
 
-// TestSealedPages proves that the paging states of a table with masked keys show no key, cannot be made by a client,
-// and go on where they were; also those that an owner of another role has.
-func TestSealedPages(t *testing.T) {
-	w := newTown(t)
+// TestEncryptedPagingState checks that the paging states of a table with masked keys contain no readable key and cannot
+// be forged by a client. They resume at the correct position, also for a different role.
+func TestEncryptedPagingState(t *testing.T) {
+	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k text MASKED WITH DEFAULT, c text MASKED WITH DEFAULT, w text, PRIMARY KEY (k, c))")
 	for _, c := range []string{"hidden-a", "hidden-b", "hidden-c"} {
 		w.query(t, "INSERT INTO ks.t (k, c, w) VALUES ('hidden-k', '"+c+"', '"+c[7:]+"')")

@@ -24,27 +24,26 @@ import (
 )
 
 const (
-	// rebindTime is how long a request is bound again because its table changed under it, by one schema change after
-	// the other.
+	// rebindTime limits how long a request is bound again because its tables change repeatedly.
 	rebindTime = 2 * time.Second
-	// publicationWait bounds the wait for a schema change that a replica knows of already.
+	// publicationWait limits the wait for a schema change that a replica already has.
 	publicationWait = 2 * time.Second
 )
 
-// tableNames finds the tables of a batch's statements.
+// tableNames resolves the tables of a batch's statements.
 type tableNames struct {
 	engine   *Engine
 	snapshot *schema.Schema
 	keyspace string
 }
 
-// Release is whose answers the node gives.
+// Release returns the release whose behavior the node reproduces.
 func (n tableNames) Release() *compat.Release { return n.engine.opts.Release }
 
-// Functions is where the node finds user-defined functions.
+// Functions returns the node's user-defined functions.
 func (n tableNames) Functions() expr.Functions { return n.engine.functions(n.snapshot) }
 
-// Table finds a table, in the session's keyspace if the name has none.
+// Table finds a table. A name without a keyspace refers to the session's keyspace.
 func (n tableNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	return n.engine.findTable(n.snapshot, keyspaceOf(name, n.keyspace), name.Name.Name)
 }
@@ -67,16 +66,16 @@ func (e *Engine) bindWrite(st *statement) error {
 	if st.write.Conditional() {
 		st.kind = KindConditional
 	}
-	st.needsWrite(t, st.write.Conditional())
-	st.chooses(t, st.write.RestrictedMasks())
-	st.needsFunctions(env.Called())
+	st.requireModify(t, st.write.Conditional())
+	st.noteMaskedUse(t, st.write.RestrictedMasks())
+	st.requireFunctions(env.Called())
 	insert, _ := st.parsed.(*parser.Insert)
 	st.evaluates = env.Computes() || insert != nil && insert.JSON != nil
-	if isGroups(t) {
-		st.groups, st.locked = true, nil
+	if isCIDRGroups(t) {
+		st.changesCIDRGroups, st.locked = true, nil
 	}
-	if _, deletes := st.parsed.(*parser.Delete); deletes && catalog.KeysOfCache(t) && !st.write.Conditional() {
-		st.forgets, st.locked = true, nil
+	if _, deletes := st.parsed.(*parser.Delete); deletes && catalog.IsCacheKeysTable(t) && !st.write.Conditional() {
+		st.deletesCacheKeys, st.locked = true, nil
 	}
 	return nil
 }
@@ -89,35 +88,35 @@ func (e *Engine) bindBatch(st *statement, b *parser.Batch, names tableNames) (er
 	st.variables, st.pkIndexes = st.batch.Variables(), st.batch.PKIndexes()
 	for _, p := range st.batch.Plans() {
 		st.tables = append(st.tables, p.Table())
-		st.needsWrite(p.Table(), p.Conditional())
-		st.chooses(p.Table(), p.RestrictedMasks())
+		st.requireModify(p.Table(), p.Conditional())
+		st.noteMaskedUse(p.Table(), p.RestrictedMasks())
 	}
-	st.needsFunctions(st.batch.Called())
+	st.requireFunctions(st.batch.Called())
 	return nil
 }
 
-// modification is a write under way. Its Written may come while it is being executed or later, from elsewhere.
+// modification is a write in progress. Its Written method may be called during its execution or later, on another
+// goroutine.
 type modification struct {
 	session *Session
 	ctx     context.Context
 	call    *Call
-	// st is the statement, nil for a batch message; tables are those that it, or the statements of the message, are
-	// bound to.
+	// st is the statement, or nil for a batch message. tables are the tables that the statements are bound to.
 	st      *statement
 	tables  []*schema.Table
 	kind    StatementKind
 	began   time.Time
 	request write.Request
 	check   guardrail.Check
-	// meter bounds the evaluation of expressions, where there are any.
+	// meter limits the evaluation of expressions.
 	meter meter.Meter
-	// text is the statements of a batch message, if there is an audit log; first is the first of them.
+	// text holds the statements of a batch message for the audit log. first is the first statement.
 	text, first string
-	// held is the memory reserved for what came as text.
-	held int64
-	kept kept
-	// both are the method that executes it and Written: the second one goes on with the outcome.
-	both sched.Rendezvous
+	// reserved is the memory reserved for unprepared statements.
+	reserved    int64
+	requestCopy requestCopy
+	// rendezvous synchronizes the executing method with Written. The second one to arrive continues with the outcome.
+	rendezvous sched.Rendezvous
 }
 
 var modifications = sync.Pool{New: func() any { return new(modification) }}
@@ -126,7 +125,7 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 	began time.Time) *modification {
 	m := modifications.Get().(*modification)
 	m.session, m.ctx, m.call, m.st, m.kind, m.began = s, ctx, c, st, kind, began
-	c.underWay(st, began)
+	c.setRunning(st, began)
 	r := &c.Request
 	m.request.Level, m.request.Serial = r.Consistency, r.Serial
 	m.request.Timestamp, m.request.HasTimestamp = r.Timestamp, r.HasTimestamp
@@ -136,21 +135,21 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 	}
 	m.request.MaxCharge = c.maxCharge
 	if st != nil {
-		m.held = st.held
+		m.reserved = st.reserved
 	}
 	if st == nil || st.evaluates {
 		m.evaluate(ctx)
 	}
-	if m.check.Guards = s.guards(); m.check.Guards != nil {
+	if m.check.Guards = s.guardrails(); m.check.Guards != nil {
 		m.request.Guard = &m.check
 	}
-	if s.engine.opts.LateStale {
-		m.kept.keep(r)
+	if s.engine.opts.StaleAfterReturn {
+		m.requestCopy.copyRequest(r)
 	}
 	return m
 }
 
-// evaluate bounds the evaluation of what the request writes.
+// evaluate sets the limits for evaluating the values that the request writes.
 func (m *modification) evaluate(ctx context.Context) {
 	s := m.session
 	l := meter.Limits{Pool: s.engine.results.Pool, Bytes: s.engine.results.Max() / evaluationParts, Who: s.claimant,
@@ -164,38 +163,38 @@ func (m *modification) evaluate(ctx context.Context) {
 	m.request.Meter = &m.meter
 }
 
-// inlineSteps is the work of an evaluation on the goroutine of a connection, which does not hear meanwhile that its
-// client has left. What takes longer begins anew on a worker.
+// inlineSteps limits the work of an evaluation on the goroutine of a connection, which cannot detect that its client
+// has disconnected. An evaluation that exceeds the limit is restarted on a worker.
 const inlineSteps = 1 << 20
 
-// exhausted reports whether the evaluation has done as much work as it may on the goroutine of the connection.
+// exhausted reports whether the evaluation has reached the limit on the goroutine of the connection.
 func (m *modification) exhausted() bool {
 	return !m.call.MayBlock && m.call.Result.Err != nil && m.request.Meter != nil && m.meter.Exhausted()
 }
 
-var errLateValues error = &dberr.Overloaded{Message: "The values of the statement took too long to evaluate: nothing was " +
+var errLateValues error = &dberr.Overloaded{Message: "Evaluating the values of the statement took too long. Nothing was " +
 	"written. Call fewer functions in one statement"}
 
 func (m *modification) release() {
 	if m.request.Meter != nil {
 		m.meter.Close()
 	}
-	m.kept.giveBack(&m.call.Request)
-	m.session.engine.texts.give(m.held)
+	m.requestCopy.restore(&m.call.Request)
+	m.session.engine.texts.release(m.reserved)
 	m.session, m.ctx, m.call, m.st, m.tables, m.request = nil, nil, nil, nil, nil, write.Request{}
-	m.check, m.held, m.text, m.first = guardrail.Check{}, 0, "", ""
+	m.check, m.reserved, m.text, m.first = guardrail.Check{}, 0, "", ""
 	modifications.Put(m)
 }
 
-// Written takes the outcome.
+// Written receives the outcome.
 func (m *modification) Written(o *write.Outcome) {
 	m.call.Result.Warnings = append(m.call.Result.Warnings, m.check.Warnings...)
 	m.call.Result.fillOutcome(o)
-	if second := m.both.Arrive(); !second {
-		return // the executing method is still there and goes on
+	if second := m.rendezvous.Arrive(); !second {
+		return // the executing method has not returned and continues
 	}
-	if m.kept.on && m.stale() {
-		go m.again()
+	if m.requestCopy.active && m.stale() {
+		go m.retryStale()
 		return
 	}
 	call := m.call
@@ -204,19 +203,19 @@ func (m *modification) Written(o *write.Outcome) {
 	call.Complete()
 }
 
-// again repeats a modification that was refused as stale after its method had returned. It takes no longer than the
-// waiting for one schema change after the other may.
-func (m *modification) again() {
+// retryStale retries a modification that was rejected as stale after its method had returned. The retries end after
+// rebindTime.
+func (m *modification) retryStale() {
 	call := m.call
 	call.MayBlock = true
-	m.forget()
+	m.resetAttempt()
 	if m.run(true) == Done {
 		call.Complete()
 	}
 }
 
-// stale reports whether the modification was refused because a table has changed, and is to be bound and sent again. Of
-// a batch a part may have been done: that of counters is not repeated.
+// stale reports whether the modification was rejected because a table has changed, and must be bound and sent again. A
+// part of a batch may have been applied, so batches of counters are not retried.
 func (m *modification) stale() bool {
 	if !errors.Is(m.call.Result.Err, coordinator.ErrStaleSchema) ||
 		m.session.engine.opts.Now().Sub(m.began) > rebindTime {
@@ -225,28 +224,28 @@ func (m *modification) stale() bool {
 	return len(m.tables) < 2 || !m.tables[0].Counter
 }
 
-// forget drops the outcome of an attempt, and waits for the change that it was too old for: the replicas hear of one
-// before it is published.
-func (m *modification) forget() {
+// resetAttempt discards the outcome of an attempt and waits for the schema change that caused it. Replicas learn of a
+// change before it is published.
+func (m *modification) resetAttempt() {
 	m.call.Result.Err, m.call.Result.Warnings = nil, nil
 	m.session.engine.awaitChange(m.ctx, m.tables)
 }
 
-// run executes a modification, binding it again as long as its tables change in between; fresh binds it again at once.
-// It returns Done with the result, or Pending; unless it is pending, m is released.
+// run executes a modification. It binds the modification again while its tables change concurrently, or immediately if
+// fresh is true. It returns Done with the result, or Pending. Unless it returns Pending, m is released.
 func (m *modification) run(fresh bool) Status {
 	c := m.call
 	for newest := false; ; fresh = true {
-		m.both.Reset()
+		m.rendezvous.Reset()
 		if err := m.send(fresh); err != nil {
-			if m.st == nil && !newest { // a single statement was judged when it was bound
+			if m.st == nil && !newest { // a single statement was rechecked when it was bound
 				newest = true
-				var v verdict
-				switch v, err = m.session.engine.judge(m.ctx, c, err); v {
-				case offload:
+				var v recheckResult
+				switch v, err = m.session.engine.recheck(m.ctx, c, err); v {
+				case recheckOnWorker:
 					m.release()
 					return Offload
-				case again:
+				case recheckNow:
 					continue
 				}
 			}
@@ -254,7 +253,7 @@ func (m *modification) run(fresh bool) Status {
 			c.Result.Warnings = append(c.Result.Warnings, m.check.Warnings...)
 			break
 		}
-		if second := m.both.Arrive(); !second {
+		if second := m.rendezvous.Arrive(); !second {
 			return Pending
 		}
 		if m.exhausted() { // nothing was sent
@@ -270,22 +269,22 @@ func (m *modification) run(fresh bool) Status {
 			m.release()
 			return Offload
 		}
-		m.forget()
+		m.resetAttempt()
 	}
 	m.finished()
 	m.release()
 	return Done
 }
 
-// finished records a modification that has its result.
+// finished records a modification that has a result.
 func (m *modification) finished() {
 	if m.request.Meter != nil {
 		m.call.Result.Charge += ru.Evaluation(m.meter.Excess())
 	}
 	took := m.session.finished(m.call, m.kind, m.tables, m.began)
 	m.session.engine.tableLatencies.record(m.tables, Write, took, m.began)
-	if m.session.engine.opts.Slow.Is(took) {
-		m.noteSlow(took)
+	if m.session.engine.opts.Slow.IsSlow(took) {
+		m.recordSlow(took)
 	}
 	if m.st != nil {
 		m.session.audit(m.st, m.call.Result.Err, "", "")
@@ -294,23 +293,23 @@ func (m *modification) finished() {
 	}
 }
 
-// noteSlow keeps what a slow modification was. A batch message is told by its first statement.
-func (m *modification) noteSlow(took time.Duration) {
+// recordSlow records a slow modification. A batch message is represented by its first statement.
+func (m *modification) recordSlow(took time.Duration) {
 	text := "BEGIN BATCH " + m.first
 	if m.st != nil {
 		text = m.st.display
 	}
-	m.session.noteSlow(m.call, text, m.tables, took)
+	m.session.recordSlow(m.call, text, m.tables, took)
 }
 
-// send binds a modification if it is to be bound, and sends it. After an error nothing was sent.
+// send binds a modification if required, and sends it. If it returns an error, no part was sent.
 func (m *modification) send(fresh bool) error {
 	s, c := m.session, m.call
 	m.check.Warnings = nil
 	if m.st == nil {
-		err := m.takeTexts()
+		err := m.reserveTexts()
 		if err == nil {
-			err = m.guard()
+			err = m.checkGuardrails()
 		}
 		var items []write.BatchItem
 		if err == nil {
@@ -327,7 +326,7 @@ func (m *modification) send(fresh bool) error {
 		if err != nil {
 			return err
 		}
-		// Another table may have the name now.
+		// A different table may have the name now.
 		if err := s.check(st); err != nil {
 			return err
 		}
@@ -336,7 +335,7 @@ func (m *modification) send(fresh bool) error {
 	st := m.st
 	m.tables = st.tables
 	m.request.Claimant, m.request.Clear = s.claimantOf(c, m.tables), s.clear(m.tables)
-	if err := m.guard(); err != nil {
+	if err := m.checkGuardrails(); err != nil {
 		return err
 	}
 	if err := st.bindings(&m.request.Bindings, &c.Request); err != nil {
@@ -353,9 +352,9 @@ func (m *modification) send(fresh bool) error {
 	return nil
 }
 
-// takeTexts reserves the memory of a batch message's statements that came as text, once.
-func (m *modification) takeTexts() (err error) {
-	if m.held != 0 {
+// reserveTexts reserves the memory for the unprepared statements of a batch message. Further calls have no effect.
+func (m *modification) reserveTexts() (err error) {
+	if m.reserved != 0 {
 		return nil
 	}
 	var texts [][]byte
@@ -364,11 +363,11 @@ func (m *modification) takeTexts() (err error) {
 			texts = append(texts, b.Text)
 		}
 	}
-	m.held, err = m.session.engine.texts.take(texts...)
+	m.reserved, err = m.session.engine.texts.reserve(texts...)
 	return err
 }
 
-// fillOutcome turns the outcome of a write into a result; the outcome's memory is not kept.
+// fillOutcome converts the outcome of a write into a result. It does not retain the outcome's memory.
 func (r *Result) fillOutcome(o *write.Outcome) {
 	r.Warnings = append(r.Warnings, o.Warnings...)
 	r.Charge = o.Charge
@@ -390,14 +389,13 @@ func (r *Result) fillOutcome(o *write.Outcome) {
 
 // runModify executes a modification or a batch statement.
 func (s *Session) runModify(ctx context.Context, c *Call, st *statement, began time.Time) Status {
-	if !c.MayBlock && (st.decides() || !st.functions.None()) {
+	if !c.MayBlock && (st.mayWaitForKey() || !st.functions.None()) {
 		return Offload
 	}
 	return s.newModification(ctx, c, st, st.kind, began).run(false)
 }
 
-// awaitChange waits until tables are not those of the present schema any more, or not for longer than a publication can
-// take.
+// awaitChange waits until one of the tables differs from the current schema, or until publicationWait has passed.
 func (e *Engine) awaitChange(ctx context.Context, tables []*schema.Table) {
 	ctx, cancel := context.WithTimeout(ctx, publicationWait)
 	defer cancel()
@@ -409,20 +407,20 @@ func (e *Engine) awaitChange(ctx context.Context, tables []*schema.Table) {
 		select {
 		case <-next:
 		case <-ctx.Done():
-			return // whoever refuses the statement once more says why
+			return // the next attempt returns the error
 		}
 	}
 }
 
-// decides reports whether the write may have to wait for others on the same partition key.
-func (st *statement) decides() bool {
+// mayWaitForKey reports whether the write may have to wait for other writes of the same partition key.
+func (st *statement) mayWaitForKey() bool {
 	if st.batch != nil || st.transaction != nil {
 		return true
 	}
-	return st.write.Decides()
+	return st.write.NeedsLeader()
 }
 
-// Batch executes a batch message: statements by text or id, each with its own values.
+// Batch executes a batch message: prepared or unprepared statements, each with its values.
 func (s *Session) Batch(ctx context.Context, c *Call) Status {
 	if c.Request.Tracing {
 		return s.traced(ctx, c, &traceInfo{request: traceBatch}, s.batch)
@@ -431,7 +429,7 @@ func (s *Session) Batch(ctx context.Context, c *Call) Status {
 }
 
 func (s *Session) batch(ctx context.Context, c *Call) Status {
-	if err := c.heed(); err != nil {
+	if err := c.readPayload(); err != nil {
 		return c.Result.Fail(err)
 	}
 	if !c.MayBlock {
@@ -440,7 +438,8 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 	return s.newModification(ctx, c, nil, KindBatch, s.engine.opts.Now()).run(false)
 }
 
-// items binds the statements of a batch message; tables are those they are bound to. fresh binds prepared ones again.
+// items binds the statements of a batch message and returns the tables they are bound to. If fresh is true, prepared
+// statements are bound again.
 func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.BatchItem, tables []*schema.Table,
 	err error) {
 	guard := m.request.Guard
@@ -465,11 +464,11 @@ func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.Bat
 		if err := s.check(st); err != nil {
 			return nil, nil, err
 		}
-		if st.groups || st.forgets {
+		if st.changesCIDRGroups || st.deletesCacheKeys {
 			return nil, nil, catalog.CheckWritable(st.tables[0])
 		}
 		if guard.On() {
-			if err := guardTimestamps(guard, st.parsed); err != nil {
+			if err := checkTimestampGuardrails(guard, st.parsed); err != nil {
 				return nil, nil, err
 			}
 		}

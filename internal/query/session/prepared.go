@@ -11,31 +11,31 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// preparedCache holds the prepared statements of a node by id. It is bounded by number and by memory: beyond that, the
-// statement that was not used for the longest among a sample makes room, and its clients prepare again when they are
-// told so.
+// preparedCache holds the prepared statements of a node by ID. Its size is limited by number and by memory. When a
+// limit is exceeded, the least recently used statement of a sample is evicted. Its clients receive an Unprepared error
+// and prepare it again.
 type preparedCache struct {
 	shards   [preparedShards]preparedShard
 	max      int64
 	bytesMax int64
 
 	count, bytes atomic.Int64
-	// clock advances by one per statement prepared, so that in steady state a use writes nothing.
+	// clock advances by one per prepared statement, so that using a statement usually requires no write.
 	clock  atomic.Int64
-	hand   atomic.Uint32 // the shard where the next eviction looks first
+	hand   atomic.Uint32 // shard at which the next eviction starts
 	evicts atomic.Int64
 }
 
 const (
 	preparedShards = 64
-	// evictSample is how many entries an eviction looks at.
+	// evictSample is the number of entries that an eviction compares.
 	evictSample = 16
-	// A statement takes about this much memory: bound plans are much larger than what they were made of, and SELECT *
-	// says nothing of the columns it is bound to.
+	// The estimated memory of a statement. Bound plans are much larger than their text, and SELECT * does not show how
+	// many columns it is bound to.
 	preparedBytesBase      = 4 << 10
 	preparedBytesPerByte   = 8
 	preparedBytesPerColumn = 320
-	// quotedMax is how much of a statement a refusal quotes.
+	// quotedMax limits the part of a statement that an error quotes.
 	quotedMax = 200
 )
 
@@ -52,8 +52,8 @@ func newPreparedCache(max, bytesMax int) *preparedCache {
 	return c
 }
 
-// preparedID is the id Cassandra gives: the MD5 of the keyspace and the text. Drivers remember it across nodes, and
-// some insist that a second PREPARE yields the same.
+// preparedID returns Cassandra's ID of a statement: the MD5 of the keyspace and the text. Drivers use it on all nodes,
+// and some require that a second PREPARE returns the same ID.
 func preparedID(keyspace string, text []byte) [16]byte {
 	h := md5.New()
 	h.Write([]byte(keyspace))
@@ -65,7 +65,7 @@ func preparedID(keyspace string, text []byte) [16]byte {
 
 func (c *preparedCache) shard(id *[16]byte) *preparedShard { return &c.shards[id[0]%preparedShards] }
 
-// get returns nil for an unknown id.
+// get returns nil for an unknown ID.
 func (c *preparedCache) get(id [16]byte) *statement {
 	s := c.shard(&id)
 	s.mu.RLock()
@@ -80,12 +80,12 @@ func (c *preparedCache) get(id [16]byte) *statement {
 	return st
 }
 
-// check refuses a text that would take more memory than there is for all prepared statements.
+// check rejects a text that would exceed the memory for all prepared statements.
 func (c *preparedCache) check(text []byte) error {
 	return c.fits(text, preparedBytesBase+preparedBytesPerByte*int64(len(text)))
 }
 
-// fits refuses a statement of a size that is more than there is for all.
+// fits rejects a statement whose size exceeds the memory for all prepared statements.
 func (c *preparedCache) fits(text []byte, size int64) error {
 	if size <= c.bytesMax {
 		return nil
@@ -98,7 +98,7 @@ func (c *preparedCache) fits(text []byte, size int64) error {
 		c.bytesMax>>20, quoted)
 }
 
-// bytes estimates the memory of a statement by the length of its text and the columns and values it has.
+// bytes estimates the memory of a statement from the length of its text and the number of its columns and values.
 func (st *statement) bytes() int64 {
 	columns := len(st.variables)
 	if st.result != nil {
@@ -107,7 +107,7 @@ func (st *statement) bytes() int64 {
 	return preparedBytesBase + preparedBytesPerByte*int64(len(st.text)) + preparedBytesPerColumn*int64(columns)
 }
 
-// put keeps a statement, and drops others as long as there are too many.
+// put caches a statement, and evicts other statements while a limit is exceeded.
 func (c *preparedCache) put(id [16]byte, st *statement) {
 	st.used.Store(c.clock.Add(1))
 	s := c.shard(&id)
@@ -124,7 +124,7 @@ func (c *preparedCache) put(id [16]byte, st *statement) {
 	}
 }
 
-// remove drops a statement unless another one has taken its id.
+// remove removes a statement unless a different one has its ID.
 func (c *preparedCache) remove(id [16]byte, st *statement) {
 	s := c.shard(&id)
 	s.mu.Lock()
@@ -134,7 +134,7 @@ func (c *preparedCache) remove(id [16]byte, st *statement) {
 	s.mu.Unlock()
 }
 
-// drop drops an entry, if it is there. The shard is locked.
+// drop removes an entry if it exists. The caller must hold the shard's lock.
 func (c *preparedCache) drop(s *preparedShard, id [16]byte) {
 	if st := s.m[id]; st != nil {
 		delete(s.m, id)
@@ -143,8 +143,8 @@ func (c *preparedCache) drop(s *preparedShard, id [16]byte) {
 	}
 }
 
-// evict removes the least recently used of a few entries of the next shard that has any but keep; false if none has. A
-// map's order is random, which makes the few a sample.
+// evict removes the least recently used of a few entries in the next nonempty shard, except keep. It returns false if
+// there is no such entry. The iteration order of a map is random, so the first entries are a sample.
 func (c *preparedCache) evict(keep [16]byte) bool {
 	for range preparedShards {
 		s := &c.shards[c.hand.Add(1)%preparedShards]
@@ -174,7 +174,7 @@ func (c *preparedCache) evict(keep [16]byte) bool {
 	return false
 }
 
-// removeIf drops every statement for which gone returns true.
+// removeIf removes every statement for which gone returns true.
 func (c *preparedCache) removeIf(gone func(*statement) bool) {
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -188,7 +188,7 @@ func (c *preparedCache) removeIf(gone func(*statement) bool) {
 	}
 }
 
-// each calls f for every statement, in no order.
+// each calls f for every statement, in no particular order.
 func (c *preparedCache) each(f func(id [16]byte, st *statement)) {
 	for i := range c.shards {
 		s := &c.shards[i]

@@ -14,10 +14,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestPrepareEveryKind proves that every kind of statement can be prepared, that its id stays the same, and that
-// executing it does what the text does. Drivers prepare DDL, too.
+// TestPrepareEveryKind checks that every kind of statement can be prepared, that its ID does not change, and that
+// executing it has the effect of the text. Drivers also prepare DDL.
 func TestPrepareEveryKind(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "USE ks")
 	for _, text := range []string{
 		"CREATE TABLE t (k int PRIMARY KEY, v text)",
@@ -62,9 +62,9 @@ func TestPrepareEveryKind(t *testing.T) {
 	}
 }
 
-// TestPrepareErrors proves what PREPARE refuses: what can be seen without executing.
+// TestPrepareErrors checks the errors of PREPARE, which do not require executing the statement.
 func TestPrepareErrors(t *testing.T) {
-	w := newWorld(t, Options{PreparedBytesMax: 1 << 20})
+	w := newFixture(t, Options{PreparedBytesMax: 1 << 20})
 	for text, want := range map[string]string{
 		"SELEC":                              "line 1:0 no viable alternative at input 'SELEC' ([SELEC])",
 		"SELECT * FROM t":                    errNoKeyspace.Error(),
@@ -92,11 +92,11 @@ func TestPrepareErrors(t *testing.T) {
 	}
 }
 
-// TestIDs proves that an id is Cassandra's: of the keyspace and the text, or of the text alone if it names its
-// keyspaces itself. So a client that has changed its keyspace gets the same id for such a text, and another one where
-// the text means something else.
+// TestIDs checks that an ID is Cassandra's: the hash of keyspace and text, or of the text alone if it names its
+// keyspaces. A client that has changed its keyspace receives the same ID for such a text, and a different ID for other
+// texts.
 func TestIDs(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, here text)")
 	w.query(t, "CREATE TABLE other.t (k int PRIMARY KEY, there text)")
@@ -119,21 +119,21 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%s has id %x, want the MD5 of %s", c.text, got, c.hashed)
 		}
 	}
-	// The keyspace of the request (protocol 5) counts as that of the session.
+	// The keyspace of the request (protocol 5) overrides the session's keyspace.
 	r := w.run(w.client, (*Session).Prepare, Request{Version: 5, Text: []byte(plain), Keyspace: []byte("other")})
 	if r.Err != nil || r.Prepared.ID != md5.Sum([]byte("other"+plain)) || r.Prepared.Result.Columns[1].Name != "there" {
 		t.Errorf("in the keyspace of the request: %+v, %v", r.Prepared, r.Err)
 	}
-	// DESCRIBE without a keyspace in the text means something else in each session.
+	// DESCRIBE without a keyspace in the text has a different meaning in each session.
 	if a, b := w.prepared(t, w.client, "DESCRIBE TABLES").ID, w.prepared(t, in, "DESCRIBE TABLES").ID; a == b {
 		t.Error("DESCRIBE TABLES has one id in two keyspaces")
 	}
 }
 
-// TestAlteredTable proves that ALTER TABLE makes prepared statements unknown, that the same text gets the same id with
-// other columns, and that clients of version 4 are told the columns from then on, even if they ask to leave them out.
+// TestAlteredTable checks that ALTER TABLE removes prepared statements, and that the same text gets the same ID with
+// different columns. After that, clients of version 4 receive the columns even if they ask to omit them.
 func TestAlteredTable(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a int)")
 	w.query(t, "CREATE TABLE ks.u (k int PRIMARY KEY, a int)")
 	all, insert, other := w.prepared(t, w.client, "SELECT * FROM ks.t"),
@@ -164,7 +164,7 @@ func TestAlteredTable(t *testing.T) {
 			t.Errorf("version %d: columns always sent %v, want %v (%v)", version, r.AlwaysMetadata, want, r.Err)
 		}
 	}
-	// What does not change columns does not change what is sent.
+	// A change that does not affect columns does not affect the response.
 	w.query(t, "ALTER TABLE ks.u WITH comment = 'x'")
 	w.prepared(t, w.client, "SELECT * FROM ks.u")
 	if r := w.run(w.client, (*Session).Execute, Request{ID: other.ID}); r.Err != nil || r.AlwaysMetadata {
@@ -172,8 +172,8 @@ func TestAlteredTable(t *testing.T) {
 	}
 }
 
-// TestPreparedBounds proves that the cache keeps as many statements as it may, neither more nor noticeably fewer, by
-// number and by memory, and drops what was not used.
+// TestPreparedBounds checks that the cache uses its limits by number and memory, neither exceeding them nor staying far
+// below, and evicts unused statements.
 func TestPreparedBounds(t *testing.T) {
 	const max = 1000
 	c := newPreparedCache(max, 1<<30)
@@ -184,7 +184,7 @@ func TestPreparedBounds(t *testing.T) {
 	if n := c.len(); n != max || c.evicts.Load() != 0 {
 		t.Fatalf("%d statements kept, %d dropped: want %d, 0", n, c.evicts.Load(), max)
 	}
-	// One in use survives ten times as many that nobody executes.
+	// A statement in use survives ten times as many statements that are not executed.
 	for i := max; i < 11*max; i++ {
 		c.put(id(i), &statement{text: "x"})
 		if c.get(id(0)) == nil {
@@ -211,10 +211,10 @@ func TestPreparedBounds(t *testing.T) {
 	}
 }
 
-// TestPrepareDuringAlter proves SE1: whatever the order of PREPARE and ALTER TABLE, no statement of the old columns
-// stays behind.
+// TestPrepareDuringAlter checks SE1: in any order of PREPARE and ALTER TABLE, no statement with the old columns
+// remains.
 func TestPrepareDuringAlter(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	const rounds = 30
 	var wg sync.WaitGroup
@@ -239,9 +239,9 @@ func TestPrepareDuringAlter(t *testing.T) {
 	}
 }
 
-// TestPreparedStatementsAreListed proves what system.prepared_statements is made of.
+// TestPreparedStatementsAreListed checks the data of system.prepared_statements.
 func TestPreparedStatementsAreListed(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	p := w.prepared(t, w.client, "SELECT * FROM system.local")
 	got := w.PreparedStatements()
 	if len(got) != 1 || got[0].ID != p.ID || got[0].Query != "SELECT * FROM system.local" {
@@ -249,11 +249,11 @@ func TestPreparedStatementsAreListed(t *testing.T) {
 	}
 }
 
-// TestWarnedOfUse proves that a client of 5.0 is told once that a statement without a keyspace in its text depends on
-// USE: when it prepares one, or executes one that was prepared in another keyspace than its session's; that batches and
-// names with keyspaces do not count.
-func TestWarnedOfUse(t *testing.T) {
-	w := newWorld(t, Options{Release: compat.Cassandra50})
+// TestUseWarning checks that a client of Cassandra 5.0 receives one warning about a statement that depends on USE. The
+// warning is sent when the client prepares such a statement, or executes one that was prepared in a different keyspace.
+// Batches and qualified names cause no warning.
+func TestUseWarning(t *testing.T) {
+	w := newFixture(t, Options{Release: compat.Cassandra50})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	in := w.NewSession(Client{})
 	w.run(in, (*Session).Query, Request{Text: []byte("USE ks")})

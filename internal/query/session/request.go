@@ -11,39 +11,38 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// Client describes the other end of a session. It does not change during the session's life.
+// Client describes the client of a session. It does not change during the session.
 type Client struct {
-	// Remote and Local are the ends of the connection; Remote is invalid for a caller inside the process.
+	// Remote and Local are the ends of the connection. Remote is invalid for a caller inside the process.
 	Remote, Local netip.AddrPort
-	// User is the authenticated role, empty when nobody was asked.
+	// User is the authenticated role, or empty if authentication is off.
 	User string
-	// Record is the record of the role that the client has authenticated as. NewSession takes the present one if it is
-	// zero.
+	// Record is the version of the role record at authentication. If it is zero, NewSession uses the current version.
 	Record access.RoleVersion
-	// Account is true if the client has shown a key of the account, as those of Azure Cosmos DB do: User is the name of
-	// the key then (access.AccountKeySubject), and says nothing of roles.
+	// Account reports whether the client authenticated with an account key, like clients of Azure Cosmos DB. In this
+	// case User is the name of the key (access.AccountKeySubject) instead of a role.
 	Account bool
 	// Version is the version of the CQL binary protocol, 3 to 5.
 	Version uint8
-	// DriverName and DriverVersion are what the client calls itself, often empty.
+	// DriverName and DriverVersion are the names that the client reports. They are often empty.
 	DriverName, DriverVersion string
-	// Options are those of the client's STARTUP, nil if they are unknown.
+	// Options holds the options of the client's STARTUP message, or nil if they are unknown.
 	Options map[string]string
-	// Encrypted is true over TLS.
+	// Encrypted reports whether the connection uses TLS.
 	Encrypted bool
-	// Tablets is true if the client understands the custom payload tablets-routing-v1.
+	// Tablets reports whether the client understands the custom payload tablets-routing-v1.
 	Tablets bool
 }
 
-// Login is what the client has authenticated as.
+// Login returns the login of the client.
 func (c *Client) Login() access.Login { return access.Login{Role: c.User, Version: c.Record} }
 
-// Payload is an entry of a custom payload, which clients and servers may attach to a message.
+// Payload is an entry of a custom payload, which clients and servers can attach to a message.
 type Payload struct {
 	Key, Value []byte
 }
 
-// BatchKind is the kind of a batch by its wire number.
+// BatchKind is the kind of a batch, by its number in the protocol.
 type BatchKind uint8
 
 // The kinds of batches.
@@ -53,106 +52,105 @@ const (
 	Counter  BatchKind = 2
 )
 
-// BatchStatement is one statement of a batch: an id if Prepared is true, else a text.
+// BatchStatement is one statement of a batch: an ID if Prepared is true, otherwise a text.
 type BatchStatement struct {
 	Text     []byte
 	ID       [16]byte
 	Prepared bool
-	// Values are the bound values as in Request.
+	// Values holds the bound values, as in Request.
 	Values [][]byte
 	Unset  []bool
 }
 
-// Request is a statement, or a batch of them, as a client sent it.
+// Request is a statement, or a batch of statements, as sent by a client.
 //
-// All byte slices are views over the connection's read buffer: they are valid until the method that got the request
-// returns, also if it returns Pending. Whoever keeps something copies it. The struct itself belongs to the caller and
-// is reused.
+// All byte slices refer to the connection's read buffer. They are valid until the method that received the request
+// returns, even if it returns Pending. Code that retains data must copy it. The caller owns the struct and reuses it.
 type Request struct {
-	// Version is the version of the CQL binary protocol, 3 to 5. Values are in the encoding of version 3 and later in
-	// any case.
+	// Version is the version of the CQL binary protocol, 3 to 5. Values always have the encoding of version 3 and
+	// later.
 	Version uint8
 	// Text is the statement of Query and Prepare.
 	Text []byte
 	// ID is the prepared statement of Execute.
 	ID [16]byte
-	// Values are the bound values as wire bytes, nil = null. A value that was left unset is nil too, and true in Unset.
+	// Values holds the bound values in wire format. A nil value is null, or unset if Unset is true for it.
 	Values [][]byte
-	// Unset is nil if no value is unset, else parallel to Values.
+	// Unset is nil if all values are set. Otherwise it is parallel to Values.
 	Unset []bool
-	// Names is nil if the values are bound by position, else parallel to Values.
+	// Names is nil if the values are bound by position. Otherwise it is parallel to Values.
 	Names [][]byte
 
-	// BatchKind and Statements are what Batch gets.
+	// BatchKind and Statements are the batch of Batch.
 	BatchKind  BatchKind
 	Statements []BatchStatement
 
 	Consistency dberr.Consistency
-	// Serial is the consistency of a condition, dberr.Serial if the client gave none.
+	// Serial is the serial consistency level, dberr.Serial if the client did not set one.
 	Serial dberr.Consistency
-	// PageSize is the number of rows per page; zero or less: no paging.
+	// PageSize is the number of rows per page. If it is not positive, the result is not paged.
 	PageSize    int32
 	PagingState []byte
-	// Timestamp is the default timestamp in microseconds, if HasTimestamp.
+	// Timestamp is the default timestamp in microseconds, if HasTimestamp is true.
 	Timestamp    int64
 	HasTimestamp bool
-	// Now is the client's idea of the current time in seconds, if HasNow.
+	// Now is the client's current time in seconds, if HasNow is true.
 	Now    int32
 	HasNow bool
-	// Keyspace is the keyspace for this request alone, empty = that of the session.
+	// Keyspace overrides the session's keyspace for this request. It is empty if the request does not set it.
 	Keyspace []byte
-	// Tracing asks for a trace; its id goes to Result.TraceID.
+	// Tracing requests a trace. Its ID is returned in Result.TraceID.
 	Tracing bool
 	// Payload is the client's custom payload.
 	Payload []Payload
 }
 
-// IsUnset reports whether value i was left unset.
+// IsUnset reports whether value i is unset.
 func (r *Request) IsUnset(i int) bool { return r.Unset != nil && r.Unset[i] }
 
-// Status says what became of a call when the method it was given to returns.
+// Status is the state of a call when a session method returns.
 type Status uint8
 
 const (
-	// Done: Call.Result is filled.
+	// Done means that Call.Result is set.
 	Done Status = iota
-	// Pending: Call.Complete will be called later, or has been already. The method and its caller must not touch the
-	// call any more.
+	// Pending means that Call.Complete will be called later, or has been called. The method and its caller must not
+	// access the call any longer.
 	Pending
-	// Offload: nothing was done, because the work may take long and Call.MayBlock is false. The caller calls the same
-	// method again with the same request and MayBlock = true, from a goroutine that can wait.
+	// Offload means that the call was not executed, because it may take long and Call.MayBlock is false. The caller
+	// must call the same method again with the same request and MayBlock = true, on a goroutine that may block.
 	Offload
 )
 
-// Call is a request and the place for its result. Callers pool calls; Result.Cells keeps its capacity from call to
-// call.
+// Call holds a request and its result. Callers pool calls. Result.Cells keeps its capacity between calls.
 type Call struct {
 	Request Request
 	Result  Result
-	// MayBlock is false on the goroutine of a connection, where all later requests wait: only work that takes
+	// MayBlock is false on the goroutine of a connection, where all later requests wait. Only work that takes
 	// microseconds may be done there. It is true on a worker.
 	MayBlock bool
 
-	// wantsCharge says that the client asks what the request costs.
+	// wantsCharge reports whether the client requests the charge.
 	wantsCharge bool
-	// maxCharge is what the client allows it to cost, 0 if there is no bound.
+	// maxCharge is the maximum charge that the client accepts, or 0 if it is not limited.
 	maxCharge ru.Units
-	// low says that the request is of low priority.
-	low  bool
-	done Completer
-	// statement and began are what UnderWay tells of: began, in Unix nanoseconds, is set last, and 0 where it tells of
-	// nothing.
+	// lowPriority reports whether the request has low priority.
+	lowPriority bool
+	done        Completer
+	// statement and began are the data of Running. began is in Unix nanoseconds and is set last. It is 0 if no
+	// statement is running.
 	statement atomic.Pointer[statement]
 	began     atomic.Int64
 }
 
-// Completer is told that a pending call has its result.
+// Completer is notified when a pending call has its result.
 type Completer interface{ Completed() }
 
-// CompleteTo sets the receiver of the completion; the caller of a session method does it once per call before the
-// method.
+// CompleteTo sets the receiver of the completion. The caller of a session method sets it once per call, before it calls
+// the method.
 func (c *Call) CompleteTo(d Completer) { c.done = d }
 
-// Complete ends a call for which Pending was (or will be) returned, after its Result was filled. It is called exactly
-// once, from any goroutine, holding no lock that a session method needs; afterwards the call belongs to somebody else.
+// Complete completes a call for which Pending was returned or will be returned, after its Result has been set. It is
+// called exactly once, on any goroutine. The caller must not hold a lock that a session method needs. After Complete,
+// the call belongs to its receiver.
 func (c *Call) Complete() { c.done.Completed() }

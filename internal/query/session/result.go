@@ -18,17 +18,17 @@ type Column struct {
 	Type                  *cqltype.Type
 }
 
-// Metadata describes the columns of a result. It is made once per prepared statement (or per unprepared request) with
-// NewMetadata, is immutable and may be shared; doors keep their encoded form of it in its slots.
+// Metadata describes the columns of a result. It is created by NewMetadata once per prepared statement, or per
+// unprepared request. It is immutable and may be shared. Protocol servers cache their encoded form in its slots.
 type Metadata struct {
 	Columns []Column
-	// ID is a digest of the columns. A client that remembers an older one is told the new columns.
+	// ID is a digest of the columns. A client that has cached a different ID receives the new columns.
 	ID [16]byte
 
 	slots [4]atomic.Pointer[[]byte]
 }
 
-// NewMetadata describes columns, which must not be changed any more.
+// NewMetadata returns the description of columns, which must not be changed afterward.
 func NewMetadata(columns []Column) *Metadata {
 	m := &Metadata{Columns: columns}
 	h := md5.New()
@@ -62,7 +62,7 @@ func hashType(h hash.Hash, t *cqltype.Type) {
 	}
 }
 
-// Encoded returns what a door stored in slot i (0 to 3), nil if nothing yet.
+// Encoded returns the encoded form in slot i (0 to 3), or nil if it has not been stored.
 func (m *Metadata) Encoded(i int) []byte {
 	if p := m.slots[i].Load(); p != nil {
 		return *p
@@ -70,10 +70,11 @@ func (m *Metadata) Encoded(i int) []byte {
 	return nil
 }
 
-// SetEncoded stores a door's encoded form. When two do it at once either is kept: they are equal.
+// SetEncoded stores an encoded form. If two goroutines store it at the same time, either may win, because they are
+// equal.
 func (m *Metadata) SetEncoded(i int, b []byte) { m.slots[i].Store(&b) }
 
-// Kind says what a result is.
+// Kind is the kind of a result.
 type Kind uint8
 
 // The kinds of results.
@@ -85,14 +86,15 @@ const (
 	PreparedStatement
 )
 
-// SchemaChange tells what a DDL statement changed; it is the result of the statement and an event for everybody else.
+// SchemaChange describes the effect of a DDL statement. It is the result of the statement and the event for all other
+// clients.
 type SchemaChange struct {
 	Change   string // CREATED, UPDATED, DROPPED
 	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
 	Keyspace string
-	// Name is the table, type, function or aggregate; empty for a keyspace.
+	// Name is the name of the table, type, function, or aggregate. It is empty for a keyspace.
 	Name string
-	// Args are the argument types of a function or aggregate.
+	// Args holds the argument types of a function or aggregate.
 	Args []string
 }
 
@@ -101,48 +103,48 @@ type Prepared struct {
 	ID [16]byte
 	// Bind describes the markers.
 	Bind []Column
-	// PKIndexes are the positions in Bind of the components of the partition key, in their order; nil if not all are
-	// bound.
+	// PKIndexes holds the positions in Bind of the partition key components, in key order. It is nil unless all
+	// components are bound.
 	PKIndexes []uint16
-	// Result describes the rows; nil for statements without rows and for conditional ones, whose columns depend on the
-	// outcome.
+	// Result describes the rows. It is nil for statements without rows, and for conditional statements, whose columns
+	// depend on the outcome.
 	Result *Metadata
 }
 
-// Result is the answer to a call, free of any protocol. Err decides: if it is not nil, only Err, Warnings, Payload and
-// the trace id count.
+// Result is the result of a call, independent of the protocol. If Err is not nil, only Err, Warnings, Payload, and the
+// trace ID are valid.
 type Result struct {
 	Err  error
 	Kind Kind
 
-	// Metadata, Cells, RowCount and PagingState are the rows. Cells holds the values of all rows, row by row, each as a
-	// 32-bit big-endian length (-1 = null) and that many bytes. A session appends to Cells[:0], whose capacity is
-	// reused.
+	// Metadata, Cells, RowCount, and PagingState hold the rows. Cells contains the values of all rows, row by row. Each
+	// value is a 32-bit big-endian length (-1 for null) followed by that number of bytes. A session appends to
+	// Cells[:0] and so reuses its capacity.
 	Metadata *Metadata
 	Cells    []byte
 	RowCount int
-	// PagingState is nil on the last page. It must outlive the call's completion only until the answer is encoded.
+	// PagingState is nil on the last page. It is valid until the response has been encoded.
 	PagingState []byte
-	// AlwaysMetadata sends the columns even to a client that asked to leave them out: those of a conditional statement,
-	// or of a table that was altered.
+	// AlwaysMetadata sends the columns even to a client that asked to omit them. It is set for conditional statements
+	// and for tables whose columns have changed.
 	AlwaysMetadata bool
 
 	// Keyspace is the new keyspace of the session, for SetKeyspace.
 	Keyspace string
-	// Change is for SchemaChanged.
+	// Change is the schema change, for SchemaChanged.
 	Change SchemaChange
-	// Prepared is for PreparedStatement.
+	// Prepared is the prepared statement, for PreparedStatement.
 	Prepared *Prepared
 
 	Warnings []string
-	// TraceID is the id of the trace, if HasTrace.
+	// TraceID is the ID of the trace, if HasTrace is true.
 	TraceID  [16]byte
 	HasTrace bool
 	Payload  []Payload
-	// Charge is what the request has cost.
+	// Charge is the cost of the request.
 	Charge ru.Units
 
-	charged [8]byte
+	chargeBytes [8]byte
 }
 
 // Reset makes the result Void and keeps the capacity of Cells and Payload.

@@ -11,28 +11,28 @@ import (
 	"github.com/ilion-db/ilion/internal/query/read"
 )
 
-// scanShapesMax bounds the kinds of scans of a table that are told apart: a new one takes the place of the one that has
-// cost least, which is not counted any more until its statement is bound again.
-const scanShapesMax = 16
+// maxScanShapes limits the number of scan kinds counted per table. A new kind replaces the kind with the lowest cost.
+// The replaced kind is not counted until its statement is bound again.
+const maxScanShapes = 16
 
-// ScanShape is a kind of read that finds its partitions along the ring, or filters the rows of some, with what there
-// was of it since the node started.
+// ScanShape is a kind of read that scans a token range or filters the rows of partitions, with its counters since the
+// node started.
 type ScanShape struct {
 	read.Shape
-	// Count are the reads that began, Pages the pages of all, Rows the rows that they returned.
+	// Count is the number of reads, Pages the number of their pages, and Rows the number of returned rows.
 	Count, Pages, Rows uint64
 	Units              ru.Units
 }
 
-// scanCount counts the reads of a kind.
+// scanCount counts the reads of one kind.
 type scanCount struct {
 	shape              read.Shape
 	count, pages, rows atomic.Uint64
 	units              atomic.Int64
 }
 
-// note counts a page of a read.
-func (c *scanCount) note(first bool, rows int, u ru.Units) {
+// record counts a page of a read.
+func (c *scanCount) record(first bool, rows int, u ru.Units) {
 	if first {
 		c.count.Add(1)
 	}
@@ -41,14 +41,14 @@ func (c *scanCount) note(first bool, rows int, u ru.Units) {
 	c.units.Add(int64(u))
 }
 
-// scanCounts are the kinds of scans of all tables.
+// scanCounts holds the scan counters of all tables.
 type scanCounts struct {
 	mu     sync.Mutex
 	tables map[uint32]map[string]*scanCount
 }
 
-// of is the count of a kind of scan of a table.
-func (s *scanCounts) of(table uint32, shape read.Shape) *scanCount {
+// counter returns the counter for a kind of scan of a table.
+func (s *scanCounts) counter(table uint32, shape read.Shape) *scanCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tables == nil {
@@ -62,7 +62,7 @@ func (s *scanCounts) of(table uint32, shape read.Shape) *scanCount {
 	if c := all[shape.Text]; c != nil {
 		return c
 	}
-	if len(all) >= scanShapesMax {
+	if len(all) >= maxScanShapes {
 		least := ""
 		for text, c := range all {
 			if have := all[least]; have == nil || c.units.Load() < have.units.Load() {
@@ -76,7 +76,7 @@ func (s *scanCounts) of(table uint32, shape read.Shape) *scanCount {
 	return c
 }
 
-// keep forgets the tables that a schema does not have.
+// keep removes the tables that a schema does not have.
 func (s *scanCounts) keep(sch *schema.Schema) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *scanCounts) keep(sch *schema.Schema) {
 	}
 }
 
-// Scans lists the kinds of scans of a table that clients have asked this node for, in no order.
+// Scans returns the kinds of scans of a table that clients have sent to this node, in no particular order.
 func (e *Engine) Scans(table uint32) (out []ScanShape) {
 	s := &e.scans
 	s.mu.Lock()

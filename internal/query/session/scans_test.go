@@ -11,25 +11,25 @@ import (
 	"github.com/ilion-db/ilion/internal/query/read"
 )
 
-// TestScansAreBounded proves that however many kinds of scans a table is asked for, those are kept that cost most, and
-// that tables which are gone are forgotten.
+// TestScansAreBounded checks that of many kinds of scans the most expensive are kept, and that dropped tables are
+// removed.
 func TestScansAreBounded(t *testing.T) {
 	e := &Engine{}
-	for i := range 10 * scanShapesMax {
-		c := e.scans.of(1, read.Shape{Text: fmt.Sprint("WHERE c", i, " = ?")})
-		c.note(true, 5, ru.Unit*ru.Units(i+1))
-		c.note(false, 5, ru.Unit)
-		if c != e.scans.of(1, c.shape) {
+	for i := range 10 * maxScanShapes {
+		c := e.scans.counter(1, read.Shape{Text: fmt.Sprint("WHERE c", i, " = ?")})
+		c.record(true, 5, ru.Unit*ru.Units(i+1))
+		c.record(false, 5, ru.Unit)
+		if c != e.scans.counter(1, c.shape) {
 			t.Fatal("the same kind is counted twice")
 		}
 	}
 	all := e.Scans(1)
 	for _, s := range all {
-		if s.Count != 1 || s.Pages != 2 || s.Rows != 10 || s.Units < ru.Unit*9*scanShapesMax {
+		if s.Count != 1 || s.Pages != 2 || s.Rows != 10 || s.Units < ru.Unit*9*maxScanShapes {
 			t.Errorf("%+v", s)
 		}
 	}
-	if len(all) != scanShapesMax || len(e.Scans(2)) > 0 {
+	if len(all) != maxScanShapes || len(e.Scans(2)) > 0 {
 		t.Errorf("%d kinds", len(all))
 	}
 	if e.scans.keep(schema.New()); len(e.Scans(1)) > 0 {

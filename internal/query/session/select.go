@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// scratch is what an execution needs and the next one can use again.
+// scratch holds the reusable memory of an execution.
 type scratch struct {
 	bindings expr.Bindings
 	page     read.Page
@@ -35,21 +35,21 @@ func (s *scratch) release() {
 const (
 	// inlineRowsMax is the largest page that is read on the goroutine of a connection.
 	inlineRowsMax = 5000
-	// pageBytesMax is where a page ends, however few its rows are, in bytes.
+	// pageBytesMax is the size in bytes at which a page ends, regardless of its number of rows.
 	pageBytesMax = 8 << 20
 )
 
-// resultMemory bounds the memory of all results that are being read.
+// resultMemory limits the memory of all results that are being read.
 type resultMemory struct {
 	*meter.Pool
-	// pressed reports whether clients have so much to read that pages are to be small.
-	pressed func() bool
+	// memoryPressure reports whether clients have so many unread responses that pages must be small.
+	memoryPressure func() bool
 }
 
-// Spare implements read.Memory. It leaves half of the memory to results without paging, which are refused where there
-// is none.
+// Spare implements read.Memory. It reserves half of the memory for unpaged results, which are rejected when no memory
+// is left.
 func (m *resultMemory) Spare(n int) bool {
-	if m.pressed() {
+	if m.memoryPressure() {
 		return false
 	}
 	return m.Pool.Used()+int64(n) <= m.Max()/2 && m.Pool.Take(int64(n))
@@ -61,7 +61,7 @@ func (m *resultMemory) Give(n int) { m.Pool.Give(int64(n)) }
 // Take implements read.Memory.
 func (m *resultMemory) Take(n int) error {
 	if !m.Pool.Take(int64(n)) {
-		return &dberr.Overloaded{Message: "Too many large results without paging are being read: set a page size"}
+		return &dberr.Overloaded{Message: "Too many large unpaged results are being read. Set a page size"}
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (m *resultMemory) Take(n int) error {
 // runRead executes a SELECT.
 func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	r := &c.Request
-	if !c.MayBlock && (!st.read.Short(int(r.PageSize), inlineRowsMax) || !s.near(c, st)) {
+	if !c.MayBlock && (!st.read.IsShort(int(r.PageSize), inlineRowsMax) || !s.servesLocally(c, st)) {
 		return Offload
 	}
 	sc := scratches.Get().(*scratch)
@@ -88,21 +88,21 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	}
 	o.Clear = s.clear(st.tables)
 	if st.read.Evaluates() {
-		s.bound(&o, c, st, began)
+		s.limitEvaluation(&o, c, st, began)
 	}
-	if sc.check.Guards = s.guards(); sc.check.Guards != nil {
+	if sc.check.Guards = s.guardrails(); sc.check.Guards != nil {
 		o.Guard = &sc.check
-		if err := guardSelect(o.Guard, st, r); err != nil {
-			return c.refuse(o.Guard, err)
+		if err := checkSelectGuardrails(o.Guard, st, r); err != nil {
+			return c.failGuardrail(o.Guard, err)
 		}
 	}
 	if st.computed {
 		ctx = catalog.WithLocal(ctx, s.client.Local)
 	}
-	again, before := repetition{engine: s.engine, began: began}, len(sc.check.Warnings)
+	again, before := readRestart{engine: s.engine, began: began}, len(sc.check.Warnings)
 	var err error
 	for {
-		if errors.Is(err, coordinator.ErrStaleSchema) { // the attempt before read by an index that has been dropped
+		if errors.Is(err, coordinator.ErrStaleSchema) { // the previous attempt used an index that has been dropped
 			sc.check.Warnings = sc.check.Warnings[:before]
 			if st, err = s.rebindRead(ctx, c, st, sc, &o); err != nil {
 				break
@@ -118,7 +118,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 			break
 		}
 		if !c.MayBlock {
-			return Offload // which begins anew, and may wait
+			return Offload // the worker restarts the SELECT and may wait
 		}
 		if !stale {
 			if err = again.wait(ctx, r.Consistency); err != nil {
@@ -131,26 +131,26 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 		return c.Result.Fail(err)
 	}
 	if st.scans != nil {
-		st.scans.note(len(r.PagingState) == 0, sc.page.Rows, sc.page.Charge)
+		st.scans.record(len(r.PagingState) == 0, sc.page.Rows, sc.page.Charge)
 	}
 	c.Result.Kind, c.Result.Metadata, c.Result.RowCount = Rows, st.result, sc.page.Rows
-	// Version 5 finds out by itself that the columns have changed; before it, a client that is not told them again
-	// decodes the rows by those it remembers.
+	// A client of version 5 detects changed columns. An older client decodes the rows by the columns that it has cached
+	// unless it receives them again.
 	c.Result.AlwaysMetadata = !st.stable && r.Version < 5
 	if len(sc.page.PagingState) > 0 {
-		// The scratch is reused before the answer may be encoded.
+		// The scratch may be reused before the response has been encoded.
 		c.Result.PagingState = append([]byte(nil), sc.page.PagingState...)
 	}
 	return Done
 }
 
-// rebindRead waits for the schema change that has outdated a SELECT, and binds the SELECT again.
+// rebindRead waits for the schema change that made a SELECT stale, and binds the SELECT again.
 func (s *Session) rebindRead(ctx context.Context, c *Call, st *statement, sc *scratch, o *read.Options) (*statement,
 	error) {
 	s.engine.awaitChange(ctx, st.tables)
 	next, err := s.engine.parse([]byte(st.text), st.keyspace)
 	if err == nil {
-		err = s.check(next) // another table may have the name now
+		err = s.check(next) // a different table may have the name now
 	}
 	if err == nil && next.read == nil {
 		err = coordinator.ErrStaleSchema
@@ -162,18 +162,18 @@ func (s *Session) rebindRead(ctx context.Context, c *Call, st *statement, sc *sc
 		return st, err
 	}
 	if o.Clear = s.clear(next.tables); sc.check.On() {
-		err = guardSelect(&sc.check, next, &c.Request)
+		err = checkSelectGuardrails(&sc.check, next, &c.Request)
 	}
 	return next, err
 }
 
-// throttled reports whether a request was refused because its partition has spent what it may take for now.
+// throttled reports whether a request was rejected because its partition has used its throughput.
 func throttled(err error) bool {
 	busy, ok := errors.AsType[*dberr.Overloaded](err)
 	return ok && busy.RetryAfter > 0
 }
 
-// readOptions say how a SELECT is to be executed.
+// readOptions returns the options for executing a SELECT.
 func (s *Session) readOptions(r *Request, began time.Time) read.Options {
 	e := s.engine
 	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(),
@@ -186,8 +186,9 @@ func (s *Session) readOptions(r *Request, began time.Time) read.Options {
 	return o
 }
 
-// bound sets the bounds of the evaluation of a SELECT. One that does not read much has the time of a read.
-func (s *Session) bound(o *read.Options, c *Call, st *statement, began time.Time) {
+// limitEvaluation sets the limits for evaluating a SELECT. If the SELECT is not a scan, its evaluation is limited by
+// the read timeout.
+func (s *Session) limitEvaluation(o *read.Options, c *Call, st *statement, began time.Time) {
 	e := s.engine
 	o.Evaluation = read.Evaluation{Pool: e.results.Pool, Bytes: e.results.Max() / evaluationParts, Who: s.claimant}
 	if c.MayBlock {
@@ -198,20 +199,20 @@ func (s *Session) bound(o *read.Options, c *Call, st *statement, began time.Time
 	}
 }
 
-// evaluationParts is the part of the memory for results and evaluations that one evaluation may hold.
+// evaluationParts is the divisor of the memory for results and evaluations that one evaluation may use.
 const evaluationParts = 2
 
-// near reports whether a SELECT of one partition can be answered without asking another node.
-func (s *Session) near(c *Call, st *statement) bool {
-	if s.engine.opts.Near == nil || st.computed {
+// servesLocally reports whether this node can serve a SELECT of one partition without another node.
+func (s *Session) servesLocally(c *Call, st *statement) bool {
+	if s.engine.opts.ServesLocally == nil || st.computed {
 		return true
 	}
 	r := &c.Request
 	table, t, ok := st.token(r)
-	return ok && s.engine.opts.Near(table, t, r.Consistency, s.claimantOf(c, st.tables))
+	return ok && s.engine.opts.ServesLocally(table, t, r.Consistency, s.claimantOf(c, st.tables))
 }
 
-// bindingsFor prepares the values of a request for its statement.
+// bindingsFor sets the values of a request for its statement.
 func (s *Session) bindingsFor(b *expr.Bindings, st *statement, r *Request, began time.Time) error {
 	b.Now, b.UUIDs = began, s.engine.uuids
 	return st.bindings(b, r)

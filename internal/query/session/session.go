@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package session is the single entry to the query wing: a Session is one client's state, an Engine what all sessions
-// share. Doors (CQL today) turn what they receive into a Call and get back a Result, both free of any protocol.
+// Package session is the entry point for executing CQL. A Session holds the state of one client. An Engine holds the
+// state that all sessions share. Protocol servers convert a message into a Call and receive a Result. Both are
+// independent of the protocol.
 //
-// Guarantees: (SE1) a prepared statement is executed against the revision of the table it was bound to, or not at all;
-// (SE2) the path of a prepared single-partition statement allocates nothing here; (SE3) what may wait for anything but
-// a processor is not done on a goroutine that must not block (Offload); (SE4) other clients hear of a schema change
-// before its own client has the answer; (SE5) nothing that a read found before it had to be repeated is left in its
-// result; (SE6) nothing is executed for a client whose role may not do it at the present state of the roles; (SE7) a
-// statement is not refused because of a schema or roles that miss a change which was acknowledged before, on whatever
-// node, as long as the meta partition has a leader that answers; without one, a keyspace or a table that is not known
-// here is not denied.
+// Guarantees:
 //
-// Start at Session.Execute.
+//   - (SE1) A prepared statement is executed on the table revision that it is bound to, or it is not executed.
+//   - (SE2) Executing a prepared single-partition statement allocates no memory in this package.
+//   - (SE3) Work that may wait for anything except a processor is not done on a goroutine that must not block
+//     (Offload).
+//   - (SE4) The other clients are notified of a schema change before its client receives the response.
+//   - (SE5) The result of a restarted read contains no rows of an earlier attempt.
+//   - (SE6) No statement is executed for a client whose role lacks the permission in the current state of the roles.
+//   - (SE7) While the leader of the meta partition responds, no statement is rejected because this node's schema or
+//     roles lack a change that was acknowledged before, on any node. Without a leader, an unknown keyspace or table is
+//     not reported as missing.
+//
+// Start reading at Session.Execute.
 package session
 
 import (
@@ -30,24 +35,24 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Session is the state of one client. Its methods may be called concurrently.
+// Session is the state of one client. Its methods are safe for concurrent use.
 type Session struct {
 	engine   *Engine
 	client   Client
 	claimant fairshare.Principal
-	// account is what the key of a client of the account allows, nil for others.
+	// account holds the permissions of an account key. It is nil for other clients.
 	account  *access.Subject
 	keyspace atomic.Pointer[string]
-	// admitted is what the client may do at the state of the roles that it was last asked at.
-	admitted atomic.Pointer[admitted]
-	// warned has a bit for each consistency level that the client was warned about, and warnedOfUse.
+	// access holds the permissions of the client in the last state of the roles that was checked.
+	access atomic.Pointer[sessionAccess]
+	// warned has a bit for each consistency level that the client was warned about, and warnedUseBit.
 	warned atomic.Uint32
 }
 
 // Close ends the session.
 func (s *Session) Close() {}
 
-// inKeyspace is the keyspace a request is to be understood in.
+// inKeyspace returns the keyspace of a request.
 func (s *Session) inKeyspace(r *Request) string {
 	if len(r.Keyspace) > 0 {
 		return string(r.Keyspace)
@@ -58,18 +63,18 @@ func (s *Session) inKeyspace(r *Request) string {
 // inlineTextMax is the longest statement that is parsed on the goroutine of a connection, in bytes.
 const inlineTextMax = 64 << 10
 
-// Query executes a statement given as text.
+// Query executes an unprepared statement.
 func (s *Session) Query(ctx context.Context, c *Call) Status {
 	if !c.MayBlock && len(c.Request.Text) > inlineTextMax {
 		return Offload
 	}
 	began := s.engine.opts.Now()
 	st, err := s.query(c)
-	verdict, err := s.engine.judge(ctx, c, err)
+	verdict, err := s.engine.recheck(ctx, c, err)
 	switch verdict {
-	case offload:
+	case recheckOnWorker:
 		return Offload
-	case again:
+	case recheckNow:
 		st, err = s.query(c)
 	}
 	if err != nil {
@@ -80,14 +85,14 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 		return c.Result.Fail(err)
 	}
 	if !st.modifies() {
-		defer s.engine.texts.give(st.held) // a modification does it when it is done
+		defer s.engine.texts.release(st.reserved) // a modification releases it when it is complete
 	}
 	return s.start(ctx, c, st, traceQuery, began)
 }
 
 // query parses and binds the text of a request.
 func (s *Session) query(c *Call) (*statement, error) {
-	held, err := s.engine.texts.take(c.Request.Text)
+	held, err := s.engine.texts.reserve(c.Request.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -96,14 +101,14 @@ func (s *Session) query(c *Call) (*statement, error) {
 		err = st.checkAmount(&c.Request)
 	}
 	if err != nil {
-		s.engine.texts.give(held)
+		s.engine.texts.release(held)
 		return nil, err
 	}
-	st.held = held
+	st.reserved = held
 	return st, nil
 }
 
-// Prepare binds a statement and remembers it under its id.
+// Prepare binds a statement and caches it under its ID.
 func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 	if !c.MayBlock && len(c.Request.Text) > inlineTextMax {
 		return Offload
@@ -118,14 +123,14 @@ func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 	return s.runPrepare(ctx, c, &shown)
 }
 
-// runPrepare prepares a statement. If a trace or an audit log asks for it, shown becomes its text for them.
+// runPrepare prepares a statement. It sets shown to the display text if the request is traced or audited.
 func (s *Session) runPrepare(ctx context.Context, c *Call, shown *string) Status {
 	st, err := s.prepare(c)
-	verdict, err := s.engine.judge(ctx, c, err)
+	verdict, err := s.engine.recheck(ctx, c, err)
 	switch verdict {
-	case offload:
+	case recheckOnWorker:
 		return Offload
-	case again:
+	case recheckNow:
 		st, err = s.prepare(c)
 	}
 	if s.engine.opts.Audit != nil || c.Request.Tracing {
@@ -142,16 +147,16 @@ func (s *Session) runPrepare(ctx context.Context, c *Call, shown *string) Status
 	return Done
 }
 
-// prepare fills in the result of Prepare.
+// prepare sets the result of Prepare.
 func (s *Session) prepare(c *Call) (*statement, error) {
 	if _, err := s.subject(); err != nil {
 		return nil, err
 	}
-	held, err := s.engine.texts.take(c.Request.Text)
+	held, err := s.engine.texts.reserve(c.Request.Text)
 	if err != nil {
 		return nil, err
 	}
-	defer s.engine.texts.give(held)
+	defer s.engine.texts.release(held)
 	st, id, err := s.engine.prepare(c.Request.Text, s.inKeyspace(&c.Request))
 	if err != nil {
 		return nil, err
@@ -168,20 +173,20 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	if st == nil {
 		return c.Result.Fail(&dberr.Unprepared{ID: c.Request.ID})
 	}
-	if s.strays(st) {
+	if s.preparedElsewhere(st) {
 		if !c.MayBlock {
-			return Offload // to be told once, by whoever carries it out
+			return Offload // the worker adds the warning, so that it is sent once
 		}
 		s.warnUse(c, st, s.Keyspace(), c.Request.ID)
 	}
-	s.reroute(c, st)
+	s.addTabletPayload(c, st)
 	return s.start(ctx, c, st, traceExecute, began)
 }
 
-// start runs a statement, with a trace if the client asked for one.
+// start executes a statement, with a trace if the client requested one.
 func (s *Session) start(ctx context.Context, c *Call, st *statement, request string, began time.Time) Status {
 	if c.MayBlock {
-		c.underWay(st, began)
+		c.setRunning(st, began)
 	}
 	if c.Request.Tracing {
 		info := traceInfo{request: request, text: st.display}
@@ -196,17 +201,18 @@ func (s *Session) start(ctx context.Context, c *Call, st *statement, request str
 	return s.run(ctx, c, st, began)
 }
 
-// run executes a bound statement and records its latency, unless it is pending: then its completion does.
+// run executes a bound statement. It records the latency unless the statement is pending. The completion records the
+// latency of a pending statement.
 func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	var status Status
-	err := c.heed()
+	err := c.readPayload()
 	if err == nil {
-		var v verdict
-		if v, err = s.engine.judge(ctx, c, s.check(st)); v == again {
+		var v recheckResult
+		if v, err = s.engine.recheck(ctx, c, s.check(st)); v == recheckNow {
 			err = s.check(st)
-		} else if v == offload {
+		} else if v == recheckOnWorker {
 			if st.modifies() {
-				s.engine.texts.give(st.held)
+				s.engine.texts.release(st.reserved)
 			}
 			return Offload
 		}
@@ -214,7 +220,7 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 	switch {
 	case err != nil:
 		if status = c.Result.Fail(err); st.modifies() {
-			s.engine.texts.give(st.held)
+			s.engine.texts.release(st.reserved)
 		}
 	case st.read != nil:
 		status = s.runRead(ctx, c, st, began)
@@ -228,24 +234,24 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 			return Offload
 		}
 		status = s.runCall(ctx, c, st, began)
-	case st.groups:
+	case st.changesCIDRGroups:
 		if !c.MayBlock {
 			return Offload
 		}
-		status = s.runGroups(ctx, c, st, began)
-	case st.forgets: // there is nothing to do: the result is that of a deletion
+		status = s.runCIDRGroups(ctx, c, st, began)
+	case st.deletesCacheKeys: // the cache does not exist: return the result of a deletion
 	case st.modifies():
 		return s.runModify(ctx, c, st, began)
 	case !c.MayBlock && st.mayBlock():
 		return Offload
 	default:
 		status = s.runOther(ctx, c, st)
-		var v verdict
-		switch v, c.Result.Err = s.engine.judge(ctx, c, c.Result.Err); v {
-		case offload:
+		var v recheckResult
+		switch v, c.Result.Err = s.engine.recheck(ctx, c, c.Result.Err); v {
+		case recheckOnWorker:
 			c.Result.Err = nil
 			return Offload
-		case again:
+		case recheckNow:
 			c.Result.Err, c.Result.Warnings = nil, nil
 			status = s.runOther(ctx, c, st)
 		}
@@ -259,25 +265,25 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 			}
 			s.engine.tableLatencies.record(st.tables, op, took, began)
 		}
-		if s.engine.opts.Slow.Is(took) {
-			s.noteSlow(c, st.display, st.tables, took)
+		if s.engine.opts.Slow.IsSlow(took) {
+			s.recordSlow(c, st.display, st.tables, took)
 		}
 		s.audit(st, c.Result.Err, "", "")
 	}
 	return status
 }
 
-// finished records a request that has its result, and returns how long it took.
+// finished records a request that has a result, and returns its duration.
 func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, began time.Time) time.Duration {
 	switch {
 	case errors.Is(c.Result.Err, coordinator.ErrUnknownTable):
-		c.Result.Err = s.engine.dropped(c.Result.Err, tables)
+		c.Result.Err = s.engine.droppedTableError(c.Result.Err, tables)
 	case c.Result.Err != nil:
-		c.Result.Err = clientError(c.Result.Err, &c.Request, kind)
+		c.Result.Err = toClientError(c.Result.Err, &c.Request, kind)
 	case kind == KindModify || kind == KindConditional || kind == KindBatch:
 		s.warnLevel(c)
 	}
-	s.tellCharge(c, tables)
+	s.attachCharge(c, tables)
 	took := s.engine.opts.Now().Sub(began)
 	s.engine.latency[kind].record(took, c.Result.Err != nil)
 	return took

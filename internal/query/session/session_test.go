@@ -18,10 +18,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestValues proves how values find their markers: by position or by name, null or unset, and how wrong numbers of them
-// are refused.
+// TestValues checks how values are assigned to markers: by position or by name, null or unset. Wrong numbers of values
+// are rejected.
 func TestValues(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a text, b text)")
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, a, b) VALUES (?, ?, :named)")
 	if got := []string{insert.Bind[0].Name, insert.Bind[1].Name, insert.Bind[2].Name}; !slices.Equal(got,
@@ -81,9 +81,9 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestKeyspaceOfTheRequest proves that a request's own keyspace (protocol 5) holds for it alone.
+// TestKeyspaceOfTheRequest checks that a request's keyspace (protocol 5) applies only to this request.
 func TestKeyspaceOfTheRequest(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	if r := w.run(w.client, (*Session).Query, Request{Version: 5, Text: []byte("SELECT * FROM t"),
 		Keyspace: []byte("ks")}); r.Err != nil {
@@ -110,9 +110,9 @@ func TestKeyspaceOfTheRequest(t *testing.T) {
 	w.query(t, "SELECT * FROM t") // still in ks
 }
 
-// TestNow proves that a request's own clock (protocol 5) decides what has expired, for reads and writes.
+// TestNow checks that a request's current time (protocol 5) determines expiry for reads and writes.
 func TestNow(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	const then = 2_000_000_000
 	at := func(text string, now int32) *Result {
@@ -136,9 +136,9 @@ func TestNow(t *testing.T) {
 	}
 }
 
-// TestBatches proves batch messages: statements by text and id, values for each, refusals.
+// TestBatches checks batch messages: statements by text and ID, the values of each statement, and rejections.
 func TestBatches(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
 	query := w.prepared(t, w.client, "SELECT * FROM ks.t")
@@ -176,10 +176,10 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestTraces proves that queries, prepared statements, batches, PREPARE, DDL and failures leave complete traces: a
-// session with a duration, and events in order.
+// TestTraces checks that queries, prepared statements, batches, PREPARE, DDL, and failed requests leave complete
+// traces: a session with a duration, and events in order.
 func TestTraces(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	client := w.NewSession(Client{Remote: netip.MustParseAddrPort("10.0.0.9:999"),
 		Local: netip.MustParseAddrPort("10.0.0.1:9042")})
@@ -263,7 +263,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// formatMap shows a map<text, text>.
+// formatMap formats a map<text, text>.
 func formatMap(wire string) string {
 	r := &Result{Cells: []byte(wire)[4:]}
 	var parts []string
@@ -273,9 +273,9 @@ func formatMap(wire string) string {
 	return strings.Join(parts, " ")
 }
 
-// TestWarningsBesideErrors proves that warnings reach the client also if the statement fails.
-func TestWarningsBesideErrors(t *testing.T) {
-	w := newWorld(t, Options{})
+// TestWarningsWithErrors checks that a failed statement also returns its warnings.
+func TestWarningsWithErrors(t *testing.T) {
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, v text, PRIMARY KEY (k))")
 	if r := w.query(t, "SELECT count(*) FROM ks.t"); !slices.Equal(r.Warnings,
 		[]string{"Aggregation query used without partition key"}) {
@@ -288,21 +288,21 @@ func TestWarningsBesideErrors(t *testing.T) {
 	}
 }
 
-// TestUnpagedBound proves that results that are not paged are bounded, also that of DESCRIBE, and that paging reads
-// them.
+// TestUnpagedBound checks the size limit of unpaged results, including DESCRIBE, and that paging reads the same
+// results.
 func TestUnpagedBound(t *testing.T) {
-	w := newWorld(t, Options{ResultBytesMax: 4000})
+	w := newFixture(t, Options{ResultBytesMax: 4000})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
 	for i := range 20 {
 		w.query(t, fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (1, %d, '%s')", i, strings.Repeat("x", 300)))
 	}
 	for text, want := range map[string]string{
-		"SELECT * FROM ks.t": "The result is larger than 4000 bytes, the most that is sent in one " +
-			"piece: set a page size or a LIMIT",
-		"SELECT * FROM ks.t WHERE k = 1": "The result is larger than 4000 bytes, the most that is sent in one " +
-			"piece: set a page size or a LIMIT",
-		"DESCRIBE FULL SCHEMA": "The schema is larger than 4000 bytes, the most that is sent in one " +
-			"piece: set a page size, or describe a part of it",
+		"SELECT * FROM ks.t": "The result exceeds 4000 bytes, the maximum size of an unpaged " +
+			"result: set a page size or a LIMIT",
+		"SELECT * FROM ks.t WHERE k = 1": "The result exceeds 4000 bytes, the maximum size of an unpaged " +
+			"result: set a page size or a LIMIT",
+		"DESCRIBE FULL SCHEMA": "The schema exceeds 4000 bytes, the maximum size of an unpaged " +
+			"result: set a page size, or describe a single object",
 	} {
 		r := w.run(w.client, (*Session).Query, Request{Text: []byte(text), PageSize: -1})
 		if invalid, ok := r.Err.(*dberr.Invalid); !ok || invalid.Error() != want {
@@ -327,10 +327,9 @@ func TestUnpagedBound(t *testing.T) {
 	}
 }
 
-// TestResultsBound proves that results without paging are bounded together, and that what one took is given back,
-// whatever became of it.
+// TestResultsBound checks the common limit of unpaged results, and that their memory is released in all cases.
 func TestResultsBound(t *testing.T) {
-	w := newWorld(t, Options{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20})
+	w := newFixture(t, Options{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
 	for i := range int32(12) {
@@ -341,7 +340,7 @@ func TestResultsBound(t *testing.T) {
 	}
 	r := w.run(w.client, (*Session).Query, Request{Text: []byte("SELECT * FROM ks.t")})
 	if overloaded, ok := r.Err.(*dberr.Overloaded); !ok ||
-		overloaded.Message != "Too many large results without paging are being read: set a page size" {
+		overloaded.Message != "Too many large unpaged results are being read. Set a page size" {
 		t.Errorf("24 MiB at a bound of 20 MiB: %v", r.Err)
 	}
 	for range 3 {
@@ -354,9 +353,10 @@ func TestResultsBound(t *testing.T) {
 	}
 }
 
-// TestDescribePages proves that the pages of DESCRIBE are the whole, and that a page of an older schema is refused.
+// TestDescribePages checks that the pages of DESCRIBE form the whole result, and that a page of an older schema is
+// rejected.
 func TestDescribePages(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	text := []byte("DESCRIBE FULL SCHEMA")
 	want := cells(w.run(w.client, (*Session).Query, Request{Text: text}))
@@ -382,9 +382,10 @@ func TestDescribePages(t *testing.T) {
 	}
 }
 
-// TestInPlace proves SE3: on the goroutine of a connection only short work is done, the rest is left to a worker.
-func TestInPlace(t *testing.T) {
-	w := newWorld(t, Options{})
+// TestInline checks SE3: the goroutine of a connection executes only short requests, and all others are passed to a
+// worker.
+func TestInline(t *testing.T) {
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, n list<int>, PRIMARY KEY (k, c))")
 	for text, want := range map[string]bool{
 		"SELECT * FROM ks.t WHERE k = 1":                                 true,
@@ -401,7 +402,7 @@ func TestInPlace(t *testing.T) {
 		"INSERT INTO ks.t (k, c) VALUES (1, 1) -- " + strings.Repeat("x", inlineTextMax) + "\n": false,
 	} {
 		c := &Call{Request: Request{Text: []byte(text), Version: 4, Consistency: dberr.One, PageSize: 100}}
-		done := make(doneChannel, 1)
+		done := make(completionChannel, 1)
 		c.CompleteTo(done)
 		status := w.client.Query(context.Background(), c)
 		if status == Pending {
@@ -417,9 +418,9 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// TestAnnouncements proves SE4 and that only what changes something is announced.
+// TestAnnouncements checks SE4, and that only effective changes are announced.
 func TestAnnouncements(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.announced = nil
 	for _, text := range []string{"CREATE TABLE ks.t (k int PRIMARY KEY)",
 		"CREATE TABLE IF NOT EXISTS ks.t (k int PRIMARY KEY)", "DROP TABLE ks.t", "DROP TABLE IF EXISTS ks.t"} {
@@ -436,10 +437,10 @@ func TestAnnouncements(t *testing.T) {
 	}
 }
 
-// TestWritesDuringAlter proves that writes go on while their table changes: by text they never fail, prepared ones only
-// in that they are to be prepared again.
+// TestWritesDuringAlter checks that writes succeed while their table changes: unprepared writes never fail, and
+// prepared writes fail only with Unprepared.
 func TestWritesDuringAlter(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))")
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -488,9 +489,9 @@ func TestWritesDuringAlter(t *testing.T) {
 	}
 }
 
-// TestLatency proves what is counted: every statement once, by kind, failures too, in the right bucket.
+// TestLatency checks that every statement is counted once by kind, including failed statements, in the correct bucket.
 func TestLatency(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	before := w.counts()
 	w.query(t, "SELECT * FROM ks.t")
@@ -525,7 +526,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-func (w *world) counts() map[string][2]uint64 {
+func (w *fixture) counts() map[string][2]uint64 {
 	out := map[string][2]uint64{}
 	for _, k := range Kinds() {
 		n, _, failed, _ := w.Latency(k).Snapshot()

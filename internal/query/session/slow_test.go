@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
-// TestSlow proves that requests of every kind which take long are kept with what they were, without their values and
-// constants, and that none is that does not.
+// TestSlow checks that slow requests of every kind are recorded without values and constants, and that fast requests
+// are not recorded.
 func TestSlow(t *testing.T) {
-	log := slow.New(slow.Options{After: time.Nanosecond})
-	w := newWorld(t, Options{Slow: log})
+	log := slowlog.New(slowlog.Options{Threshold: time.Nanosecond})
+	w := newFixture(t, Options{Slow: log})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
 	client := w.NewSession(Client{User: "app", Remote: netip.MustParseAddrPort("10.0.0.9:999")})
 	insert := w.prepared(t, client, "INSERT INTO ks.t (k, v) VALUES (?, ?)")
@@ -26,21 +26,22 @@ func TestSlow(t *testing.T) {
 	for _, c := range []struct {
 		method func(*Session, context.Context, *Call) Status
 		r      Request
-		want   slow.Request
+		want   slowlog.Request
 	}{
 		{(*Session).Execute, Request{ID: insert.ID, Values: [][]byte{i32(1), []byte("secret")}},
-			slow.Request{Statement: "INSERT INTO ks.t (k, v) VALUES (?, ?)", Outcome: "done"}},
+			slowlog.Request{Statement: "INSERT INTO ks.t (k, v) VALUES (?, ?)", Outcome: "done"}},
 		{(*Session).Batch, Request{Statements: []BatchStatement{item, item}},
-			slow.Request{Statement: "BEGIN BATCH INSERT INTO ks.t (k, v) VALUES (?, ?)", Outcome: "done"}},
+			slowlog.Request{Statement: "BEGIN BATCH INSERT INTO ks.t (k, v) VALUES (?, ?)", Outcome: "done"}},
 		{(*Session).Query, Request{Text: []byte("SELECT v FROM ks.t"), PageSize: 1, Consistency: dberr.Quorum},
-			slow.Request{Statement: "SELECT v FROM ks.t", Rows: 1, More: true, Outcome: "done", Consistency: "QUORUM"}},
+			slowlog.Request{Statement: "SELECT v FROM ks.t", Rows: 1, MorePages: true, Outcome: "done",
+				Consistency: "QUORUM"}},
 		{(*Session).Query, Request{Text: []byte("UPDATE ks.t SET v = 'secret' WHERE k = 1 IF v = 'secret'")},
-			slow.Request{Statement: "UPDATE ks.t SET v = ? WHERE k = ? IF v = ?", Rows: 1, Outcome: "done"}},
-		{(*Session).Query, Request{Text: []byte("SELECT v FROM ks.t WHERE v = 'secret'")}, slow.Request{}},
+			slowlog.Request{Statement: "UPDATE ks.t SET v = ? WHERE k = ? IF v = ?", Rows: 1, Outcome: "done"}},
+		{(*Session).Query, Request{Text: []byte("SELECT v FROM ks.t WHERE v = 'secret'")}, slowlog.Request{}},
 	} {
-		before := len(log.Answer("n").Requests)
+		before := len(log.Report("n").Requests)
 		r := w.run(client, c.method, c.r)
-		list := log.Answer("n").Requests
+		list := log.Report("n").Requests
 		if c.want.Statement == "" {
 			if r.Err == nil || len(list) != before {
 				t.Errorf("%v: a statement that was not understood is among the slow ones", r.Err)
@@ -51,7 +52,7 @@ func TestSlow(t *testing.T) {
 			t.Fatalf("%s: %v, %d are kept", c.want.Statement, r.Err, len(list))
 		}
 		got := list[0]
-		if got.Statement != c.want.Statement || got.Rows != c.want.Rows || got.More != c.want.More ||
+		if got.Statement != c.want.Statement || got.Rows != c.want.Rows || got.MorePages != c.want.MorePages ||
 			got.Outcome != c.want.Outcome || c.want.Consistency != "" && got.Consistency != c.want.Consistency ||
 			got.User != "app" || got.Client != "10.0.0.9:999" || got.Keyspace != "ks" || got.Table != "t" ||
 			got.Units <= 0 || strings.Contains(got.Statement, "secret") {
@@ -61,28 +62,28 @@ func TestSlow(t *testing.T) {
 	for err, want := range map[error]string{&dberr.ReadTimeout{}: "timeout", &dberr.WriteTimeout{}: "timeout",
 		&dberr.Unavailable{}: "unavailable", &dberr.Overloaded{}: "overloaded", &dberr.Unauthorized{}: "not allowed",
 		errors.New("x"): "failed"} {
-		if got := outcomeWord(err); got != want {
+		if got := outcomeName(err); got != want {
 			t.Errorf("%T is %q", err, got)
 		}
 	}
 
-	calm := slow.New(slow.Options{After: time.Hour})
-	w = newWorld(t, Options{Slow: calm})
+	calm := slowlog.New(slowlog.Options{Threshold: time.Hour})
+	w = newFixture(t, Options{Slow: calm})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	if n := calm.Count(); n != 0 {
 		t.Errorf("%d requests are slow that are not", n)
 	}
 }
 
-// TestFastRequestsAllocateNothing proves (SW2) and (SE2): with a slow query log a prepared read that is not slow
-// allocates nothing.
+// TestFastRequestsAllocateNothing checks (SW2) and (SE2): with a slow-query log, a fast prepared read allocates no
+// memory.
 func TestFastRequestsAllocateNothing(t *testing.T) {
-	w := newWorld(t, Options{Slow: slow.New(slow.Options{After: time.Hour})})
+	w := newFixture(t, Options{Slow: slowlog.New(slowlog.Options{Threshold: time.Hour})})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
 	w.query(t, "INSERT INTO ks.t (k, v) VALUES (1, 'x')")
 	call := &Call{Request: Request{Version: 4, Consistency: dberr.One, PageSize: 5000, Values: [][]byte{i32(1)},
 		ID: w.prepared(t, w.client, "SELECT v FROM ks.t WHERE k = ?").ID}}
-	call.CompleteTo(make(doneChannel, 1))
+	call.CompleteTo(make(completionChannel, 1))
 	read := func() {
 		if w.client.Execute(context.Background(), call) != Done || call.Result.Err != nil {
 			t.Fatal(call.Result.Err)
@@ -93,31 +94,31 @@ func TestFastRequestsAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestUnderWay proves that a call which takes a while tells what it executes and since when, a batch as well, and
-// nothing once it is forgotten.
-func TestUnderWay(t *testing.T) {
-	w := newWorld(t, Options{})
+// TestRunning checks that a running call, including a batch, returns its statement and start time, and no statement
+// after ClearRunning.
+func TestRunning(t *testing.T) {
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	for text, r := range map[string]Request{"INSERT INTO ks.t (k) VALUES (1)": {}, "BATCH": {}} {
 		call := &Call{MayBlock: true, Request: r}
-		done := make(doneChannel, 1)
+		done := make(completionChannel, 1)
 		call.CompleteTo(done)
 		method := (*Session).Query
 		if call.Request.Text = []byte(text); text == "BATCH" {
 			method = (*Session).Batch
 			call.Request.Statements = []BatchStatement{{Text: []byte("INSERT INTO ks.t (k) VALUES (2)")}}
 		}
-		if at, since := call.UnderWay(); at != "" || !since.IsZero() {
+		if at, since := call.Running(); at != "" || !since.IsZero() {
 			t.Errorf("%q before the beginning", at)
 		}
 		if method(w.client, t.Context(), call) == Pending {
 			<-done
 		}
-		if at, since := call.UnderWay(); at != text || since.IsZero() {
+		if at, since := call.Running(); at != text || since.IsZero() {
 			t.Errorf("%q since %v, want %q", at, since, text)
 		}
-		call.Forget()
-		if at, since := call.UnderWay(); at != "" || !since.IsZero() {
+		call.ClearRunning()
+		if at, since := call.Running(); at != "" || !since.IsZero() {
 			t.Errorf("%q after the end", at)
 		}
 	}

@@ -18,58 +18,58 @@ import (
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
-// statement is a parsed statement, bound to the revisions of its tables. Only used changes after it was made.
+// statement is a parsed statement, bound to the revisions of its tables. It is immutable except for used.
 type statement struct {
 	text, keyspace string
-	// display is the text for everything that stores or shows it; see func display.
+	// display is the text for storage and display. See func display.
 	display string
-	// qualified is true if every table of a SELECT, modification or batch is named with its keyspace.
+	// qualified reports whether every table of a SELECT, modification, or batch is named with its keyspace.
 	qualified bool
 	kind      StatementKind
 	parsed    parser.Statement
 	markers   []parser.BindMarker
 
-	// One of read, write, batch and transaction is set for a SELECT, a modification, a BATCH and a transaction; none
-	// for what is bound when it runs.
+	// One of read, write, batch, and transaction is set for a SELECT, a modification, a BATCH, and a transaction. All
+	// are nil for statements that are bound during execution.
 	read   *read.Plan
 	reader read.Reader
-	// computed is true if the rows come from the catalog.
+	// computed reports whether the rows come from the catalog.
 	computed bool
-	// scans counts what a SELECT costs that looks no partition keys up, or filters rows; nil for others.
+	// scans counts the cost of a SELECT that scans or filters. It is nil for other statements.
 	scans *scanCount
 	write *write.Plan
 	batch *write.Batch
-	// transaction is a BEGIN TRANSACTION, which is executed as a modification, too.
+	// transaction is a BEGIN TRANSACTION. It is executed as a modification.
 	transaction *transaction.Plan
-	// call is a CALL, which none of the above is.
+	// call is a CALL. The fields above are nil in this case.
 	call *call.Plan
-	// result describes the rows of a SELECT; stable is false if clients may remember other columns (see
-	// Engine.reshaped).
+	// result describes the rows of a SELECT. stable is false if clients may have cached different columns (see
+	// Engine.alteredTables).
 	result    *Metadata
 	stable    bool
 	variables []expr.Variable
 	pkIndexes []uint16
-	// tables are the revisions the statement is bound to.
+	// tables holds the table revisions that the statement is bound to.
 	tables []*schema.Table
-	// evaluates says that a modification calls functions, or reads JSON.
+	// evaluates reports whether a modification calls functions or reads JSON.
 	evaluates bool
-	// functions are the user-defined functions that it calls, as they were then.
+	// functions holds the user-defined functions that the statement calls, at the time of binding.
 	functions expr.Calls
-	// held is the memory that was reserved for a large statement of QUERY, which its request gives back.
-	held int64
-	// needs are the permissions that it takes; locked says why nobody may execute it, as it writes to what is the
-	// server's own.
-	needs  []need
-	locked error
-	// traces is the table of traces that a SELECT reads: see checkTraces. It is nil for other statements.
+	// reserved is the memory reserved for a large unprepared statement. The request releases it.
+	reserved int64
+	// required lists the permissions that the statement requires. locked is an error if the statement writes to a table
+	// that clients must not modify.
+	required []requiredPermission
+	locked   error
+	// traces is the trace table that a SELECT reads, or nil. See checkTraces.
 	traces *schema.Table
-	// chosen are the masked columns that rows are chosen by or conditions compare, and of what table.
-	chosen []choice
-	// groups says that it changes CIDR groups.
-	groups bool
-	// forgets says that it deletes keys of a cache which does not exist here.
-	forgets bool
-	// explains is what an EXPLAIN is about, nil for other statements.
+	// maskedUses lists the masked columns that restrictions and conditions use.
+	maskedUses []maskedUse
+	// changesCIDRGroups reports whether the statement changes CIDR groups.
+	changesCIDRGroups bool
+	// deletesCacheKeys reports whether the statement deletes keys of a cache that does not exist here.
+	deletesCacheKeys bool
+	// explains is the statement of an EXPLAIN. It is nil for other statements.
 	explains *statement
 
 	used atomic.Int64
@@ -77,7 +77,8 @@ type statement struct {
 
 // modifies reports whether the statement is executed as a modification, which may be pending.
 func (st *statement) modifies() bool {
-	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.groups && !st.forgets
+	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.changesCIDRGroups &&
+		!st.deletesCacheKeys
 }
 
 // parse parses a text and binds it in a keyspace, which may be empty.
@@ -97,7 +98,7 @@ func (e *Engine) parse(text []byte, keyspace string) (*statement, error) {
 	return st, err
 }
 
-// bind binds a parsed statement to the present schema.
+// bind binds a parsed statement to the current schema.
 func (e *Engine) bind(st *statement) error {
 	switch s := st.parsed.(type) {
 	case *parser.Select:
@@ -120,7 +121,7 @@ func (e *Engine) bind(st *statement) error {
 		if ks == "" {
 			return errNoKeyspace
 		}
-		st.needs = []need{{access.Modify, access.OfTable(ks, s.Table.Name.Name)}}
+		st.required = []requiredPermission{{access.Modify, access.OfTable(ks, s.Table.Name.Name)}}
 	default:
 		if roles.Handles(st.parsed) {
 			st.kind = KindOther
@@ -132,7 +133,7 @@ func (e *Engine) bind(st *statement) error {
 	return nil
 }
 
-// allQualified reports whether a statement on tables names all of them with their keyspaces.
+// allQualified reports whether a statement names all its tables with their keyspaces.
 func allQualified(s parser.Statement) bool {
 	switch s := s.(type) {
 	case *parser.Select:
@@ -155,7 +156,7 @@ func allQualified(s parser.Statement) bool {
 	return false
 }
 
-// current reports whether the tables and functions that a statement is bound to are those of a schema.
+// current reports whether a schema has the tables and functions that the statement is bound to.
 func (st *statement) current(s *schema.Schema) bool {
 	return currentTables(st.tables, s) && st.functions.Current(s.Keyspace)
 }
@@ -180,22 +181,22 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 		return err
 	}
 	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}
-	st.chooses(t, st.read.RestrictedMasks())
+	st.noteMaskedUse(t, st.read.RestrictedMasks())
 	if t.Keyspace == tracesKeyspace {
 		st.traces = t
 	} else {
-		st.needsRead(t)
+		st.requireSelect(t)
 	}
 	if (st.read.FansOut() || st.read.Filters()) && !t.Virtual {
-		st.scans = e.scans.of(t.ID, st.read.Shape())
+		st.scans = e.scans.counter(t.ID, st.read.Shape())
 	}
-	st.needsFunctions(env.Called())
+	st.requireFunctions(env.Called())
 	st.variables, st.pkIndexes = st.read.Variables(), st.read.PKIndexes()
 	columns := make([]Column, len(st.read.Columns()))
 	for i, c := range st.read.Columns() {
 		columns[i] = Column(c)
 	}
-	st.result, st.stable = NewMetadata(columns), !e.isReshaped(t)
+	st.result, st.stable = NewMetadata(columns), !e.isAltered(t)
 	return nil
 }
 
@@ -206,7 +207,7 @@ func keyspaceOf(n parser.QualifiedName, session string) string {
 	return session
 }
 
-// describe is what PREPARE answers.
+// describe returns the result of PREPARE.
 func (st *statement) describe(id [16]byte) *Prepared {
 	p := &Prepared{ID: id, PKIndexes: st.pkIndexes, Result: st.result}
 	for _, v := range st.variables {
@@ -215,7 +216,7 @@ func (st *statement) describe(id [16]byte) *Prepared {
 	return p
 }
 
-// bindings puts the values of a request in the order of the markers. Values that came by name are looked up by it.
+// bindings puts the values of a request in the order of the markers. It finds named values by their names.
 func (st *statement) bindings(b *expr.Bindings, r *Request) error {
 	b.Values, b.Unset = r.Values, r.Unset
 	if r.Names == nil {
@@ -233,7 +234,7 @@ func (st *statement) bindings(b *expr.Bindings, r *Request) error {
 	return b.CheckCount(len(st.variables))
 }
 
-// valuesByName finds the values of a request by their names, the first of each.
+// valuesByName maps names to the first value with this name.
 func valuesByName(r *Request) map[string]int {
 	named := make(map[string]int, len(r.Names))
 	for j, name := range r.Names {
@@ -244,7 +245,7 @@ func valuesByName(r *Request) map[string]int {
 	return named
 }
 
-// checkAmount refuses an unprepared statement that came with another number of values than it has markers.
+// checkAmount rejects an unprepared statement whose number of values differs from its number of markers.
 func (st *statement) checkAmount(r *Request) error {
 	n := len(r.Values)
 	if r.Names != nil {
@@ -262,7 +263,7 @@ func (st *statement) checkAmount(r *Request) error {
 	return nil
 }
 
-// keyspaceExists checks USE.
+// keyspaceExists checks the keyspace of USE.
 func (e *Engine) keyspaceExists(name string) error {
 	if e.catalog.Snapshot().Keyspace(name) == nil {
 		return dberr.Missingf("Keyspace '%s' does not exist", name)

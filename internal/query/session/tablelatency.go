@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Operation is what a table is asked for.
+// Operation is a kind of operation on a table.
 type Operation uint8
 
-// The operations: a Read names partition keys, a Scan does not.
+// The operations. A Read names its partition keys, a Scan does not.
 const (
 	Read Operation = iota
 	Scan
@@ -23,75 +23,75 @@ const (
 	operations
 )
 
-// LatencySummary is how long operations took since the node started.
+// LatencySummary summarizes the latencies of an operation since the node started.
 type LatencySummary struct {
 	Count                uint64
 	Median, P99, Slowest time.Duration
-	// PerSecond is how many there were a second in the last minute.
+	// PerSecond is the mean rate over the last minute.
 	PerSecond float64
 }
 
-// The buckets of a spread: one a microsecond up to 8, then four for each power of two, which is 19 % at most, up to
-// 2^26 us; the last takes what is longer.
+// The buckets of a histogram: one per microsecond up to 8, then four per power of two up to 2^26 us. The last bucket
+// has no upper bound. The relative error is at most 19 %.
 const (
-	spreadExact   = 8
-	spreadBuckets = spreadExact + 4*23 + 1
+	exactBuckets     = 8
+	histogramBuckets = exactBuckets + 4*23 + 1
 )
 
-// spread counts durations of one operation on one table. It may be used concurrently.
-type spread struct {
-	buckets [spreadBuckets]atomic.Uint64
+// latencyHistogram counts the durations of one operation on one table. It is safe for concurrent use.
+type latencyHistogram struct {
+	buckets [histogramBuckets]atomic.Uint64
 	slowest atomic.Int64 // us
-	// minute is the newest minute in which something was counted; now and before are what was counted in it and in the
-	// one before.
-	minute      atomic.Int64
-	now, before atomic.Int64
+	// minute is the most recent minute with a recorded duration. thisMinute and lastMinute are the counts in that
+	// minute and in the minute before.
+	minute                 atomic.Int64
+	thisMinute, lastMinute atomic.Int64
 }
 
 func bucketOf(us uint64) int {
-	if us < spreadExact {
+	if us < exactBuckets {
 		return int(us)
 	}
 	log := bits.Len64(us) - 1 // 3 or more
-	return min(spreadExact+(log-3)*4+int(us>>(log-2)&3), spreadBuckets-1)
+	return min(exactBuckets+(log-3)*4+int(us>>(log-2)&3), histogramBuckets-1)
 }
 
-// bucketEnd is the largest duration of a bucket, in microseconds.
+// bucketEnd returns the largest duration of a bucket, in microseconds.
 func bucketEnd(i int) uint64 {
-	if i < spreadExact {
+	if i < exactBuckets {
 		return uint64(i)
 	}
-	log, quarter := (i-spreadExact)/4+3, uint64((i-spreadExact)%4)
+	log, quarter := (i-exactBuckets)/4+3, uint64((i-exactBuckets)%4)
 	return 1<<log + (quarter+1)<<(log-2) - 1
 }
 
-func (s *spread) record(took time.Duration, at time.Time) {
+func (s *latencyHistogram) record(took time.Duration, at time.Time) {
 	us := max(took.Microseconds(), 0)
 	s.buckets[bucketOf(uint64(us))].Add(1)
 	for old := s.slowest.Load(); us > old && !s.slowest.CompareAndSwap(old, us); old = s.slowest.Load() {
 	}
 	minute := at.Unix() / 60
 	if old := s.minute.Load(); minute > old && s.minute.CompareAndSwap(old, minute) {
-		last := s.now.Swap(0)
+		last := s.thisMinute.Swap(0)
 		if minute > old+1 {
 			last = 0
 		}
-		s.before.Store(last)
+		s.lastMinute.Store(last)
 	}
-	s.now.Add(1)
+	s.thisMinute.Add(1)
 }
 
-// Spread is how many operations took how long, as nodes tell each other.
-type Spread struct {
-	// Counts are by bucket, those without a count left out.
+// LatencyHistogram is a histogram in the format that nodes exchange.
+type LatencyHistogram struct {
+	// Counts holds the counts by bucket. Empty buckets are omitted.
 	Counts map[int]uint64 `json:"counts,omitempty"`
-	// Slowest is in microseconds; PerSecond is how many there were a second in the last minute.
+	// Slowest is in microseconds. PerSecond is the mean rate over the last minute.
 	Slowest   int64   `json:"slowest,omitempty"`
 	PerSecond float64 `json:"per_second,omitempty"`
 }
 
-// Add adds what another node has counted.
-func (s *Spread) Add(o *Spread) {
+// Add adds the counts of another node.
+func (s *LatencyHistogram) Add(o *LatencyHistogram) {
 	if s.Counts == nil {
 		s.Counts = map[int]uint64{}
 	}
@@ -101,9 +101,9 @@ func (s *Spread) Add(o *Spread) {
 	s.Slowest, s.PerSecond = max(s.Slowest, o.Slowest), s.PerSecond+o.PerSecond
 }
 
-// Summary sums up. Buckets that this build does not know are left out.
-func (s *Spread) Summary() (out LatencySummary) {
-	var counts [spreadBuckets]uint64
+// Summary returns the quantiles. It ignores buckets that this build does not know.
+func (s *LatencyHistogram) Summary() (out LatencySummary) {
+	var counts [histogramBuckets]uint64
 	for i := range counts {
 		counts[i] = s.Counts[i]
 		out.Count += counts[i]
@@ -123,16 +123,16 @@ func (s *Spread) Summary() (out LatencySummary) {
 	return out
 }
 
-// told is the spread as others are told it.
-func (s *spread) told(at time.Time) Spread {
-	out := Spread{Counts: map[int]uint64{}, Slowest: s.slowest.Load()}
+// export returns the histogram in the format that nodes exchange.
+func (s *latencyHistogram) export(at time.Time) LatencyHistogram {
+	out := LatencyHistogram{Counts: map[int]uint64{}, Slowest: s.slowest.Load()}
 	for i := range s.buckets {
 		if n := s.buckets[i].Load(); n > 0 {
 			out.Counts[i] = n
 		}
 	}
 	minute, into := at.Unix()/60, float64(at.Unix()%60)/60
-	now, before := s.now.Load(), s.before.Load()
+	now, before := s.thisMinute.Load(), s.lastMinute.Load()
 	switch s.minute.Load() {
 	case minute:
 	case minute - 1:
@@ -144,16 +144,16 @@ func (s *spread) told(at time.Time) Spread {
 	return out
 }
 
-// tableSpreads are the spreads of a table, each made when it is first needed.
-type tableSpreads [operations]atomic.Pointer[spread]
+// tableHistograms holds the histograms of a table. Each one is created on first use.
+type tableHistograms [operations]atomic.Pointer[latencyHistogram]
 
-// tableLatencies are the spreads of all tables that were asked for something.
+// tableLatencies holds the histograms of all tables with recorded operations.
 type tableLatencies struct {
 	mu     sync.RWMutex
-	tables map[uint32]*tableSpreads
+	tables map[uint32]*tableHistograms
 }
 
-// record counts an operation of each of the tables.
+// record records an operation for each of the tables.
 func (l *tableLatencies) record(tables []*schema.Table, op Operation, took time.Duration, at time.Time) {
 	for _, t := range tables {
 		of := l.find(t.ID)
@@ -162,34 +162,34 @@ func (l *tableLatencies) record(tables []*schema.Table, op Operation, took time.
 		}
 		s := of[op].Load()
 		if s == nil {
-			of[op].CompareAndSwap(nil, new(spread))
+			of[op].CompareAndSwap(nil, new(latencyHistogram))
 			s = of[op].Load()
 		}
 		s.record(took, at)
 	}
 }
 
-func (l *tableLatencies) find(table uint32) *tableSpreads {
+func (l *tableLatencies) find(table uint32) *tableHistograms {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.tables[table]
 }
 
-func (l *tableLatencies) add(table uint32) *tableSpreads {
+func (l *tableLatencies) add(table uint32) *tableHistograms {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tables == nil {
-		l.tables = map[uint32]*tableSpreads{}
+		l.tables = map[uint32]*tableHistograms{}
 	}
 	of := l.tables[table]
 	if of == nil {
-		of = new(tableSpreads)
+		of = new(tableHistograms)
 		l.tables[table] = of
 	}
 	return of
 }
 
-// keep forgets the tables that a schema does not have.
+// keep removes the tables that a schema does not have.
 func (l *tableLatencies) keep(s *schema.Schema) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,17 +200,17 @@ func (l *tableLatencies) keep(s *schema.Schema) {
 	}
 }
 
-// TableLatency says how long an operation took on a table, of the requests that this node has answered.
+// TableLatency returns the latency of an operation on a table, for the requests that this node has coordinated.
 func (e *Engine) TableLatency(table uint32, op Operation) LatencySummary {
-	s := e.TableSpread(table, op)
+	s := e.TableHistogram(table, op)
 	return s.Summary()
 }
 
-// TableSpread is what TableLatency sums up.
-func (e *Engine) TableSpread(table uint32, op Operation) Spread {
+// TableHistogram returns the histogram that TableLatency summarizes.
+func (e *Engine) TableHistogram(table uint32, op Operation) LatencyHistogram {
 	of := e.tableLatencies.find(table)
 	if of == nil || of[op].Load() == nil {
-		return Spread{}
+		return LatencyHistogram{}
 	}
-	return of[op].Load().told(e.opts.Now())
+	return of[op].Load().export(e.opts.Now())
 }

@@ -11,16 +11,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSpread: each duration is in the bucket that ends at or after it, and no more than a fifth after it; quantiles are
-// within that of those of the sorted durations, and none is above the slowest.
-func TestSpread(t *testing.T) {
-	for i := range spreadBuckets - 1 {
+// TestLatencyHistogram checks that each duration is in the bucket that ends at it, or after it by no more than a fifth.
+// Quantiles have the same accuracy, and no quantile exceeds the slowest duration.
+func TestLatencyHistogram(t *testing.T) {
+	for i := range histogramBuckets - 1 {
 		if end := bucketEnd(i); bucketOf(end) != i || bucketOf(end+1) != i+1 {
 			t.Fatalf("bucket %d ends at %d us, which is in %d, and the next in %d", i, end, bucketOf(end), bucketOf(end+1))
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		var s spread
+		var s latencyHistogram
 		at := time.Unix(6e8, 0)
 		all := rapid.SliceOfN(rapid.Int64Range(0, 1<<26-1), 1, 300).Draw(t, "us")
 		for _, us := range all {
@@ -40,9 +40,9 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// TestPerSecond: what is shown as the rate is that of the last minute, whenever one looks, and ends when nothing comes.
+// TestPerSecond checks that the rate is the mean of the last minute at any time, and becomes 0 without requests.
 func TestPerSecond(t *testing.T) {
-	var s spread
+	var s latencyHistogram
 	at := time.Unix(6e8, 0)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -63,14 +63,14 @@ func TestPerSecond(t *testing.T) {
 }
 
 func BenchmarkTableLatency(b *testing.B) {
-	var s spread
+	var s latencyHistogram
 	at := time.Unix(6e8, 0)
 	for b.Loop() {
 		s.record(300*time.Microsecond, at)
 	}
 }
 
-func summaryOf(s *spread, at time.Time) LatencySummary {
-	told := s.told(at)
+func summaryOf(s *latencyHistogram, at time.Time) LatencySummary {
+	told := s.export(at)
 	return told.Summary()
 }

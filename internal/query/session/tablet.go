@@ -10,35 +10,34 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Tablet says where a range of tokens of a table is, in the form of the extension tablets-routing-v1 of the protocol.
+// Tablet is the location of a token range of a table, as in the protocol extension tablets-routing-v1.
 type Tablet struct {
-	// First is before the first token of the range, Last is its last one.
+	// First is the token before the first token of the range. Last is the last token.
 	First, Last token.Token
-	// Replicas are the host ids of the nodes that have the range, that of the leader first.
+	// Replicas holds the host IDs of the nodes that store the range. The leader comes first.
 	Replicas []schema.UUID
 }
 
-// Routing tells where data is. It is asked about a token once per EXECUTE of a client that asked for
-// tablets-routing-v1.
+// Routing returns the location of data. It is called once per EXECUTE of a client that requested tablets-routing-v1.
 type Routing interface {
-	// Tablet finds the range that holds a token of a table. ok is false if there is nothing to tell: this node has a
-	// replica, or the table is not known.
+	// Tablet returns the range that contains a token of a table. ok is false if no location must be sent: this node has
+	// a replica, or the table is unknown.
 	Tablet(table uint32, t token.Token) (tablet Tablet, ok bool)
 }
 
 // tabletsPayload is the key of the custom payload.
 const tabletsPayload = "tablets-routing-v1"
 
-// reroute adds to a result where the partition of a prepared statement is, if this node is none of its replicas and the
-// client wants to know: as in ScyllaDB, a client that asks any of the replicas is not corrected. It is called before
-// the request is executed, while its values are there.
-func (s *Session) reroute(c *Call, st *statement) {
+// addTabletPayload adds the location of a prepared statement's partition to its result if this node is not a replica
+// and the client supports it. As in ScyllaDB, a client that contacts any of the replicas is not redirected. It is
+// called before the request is executed, while the bound values are valid.
+func (s *Session) addTabletPayload(c *Call, st *statement) {
 	routing := s.engine.opts.Routing
 	if routing == nil || !s.client.Tablets {
 		return
 	}
 	if len(st.tables) > 0 && st.tables[0].Container != nil {
-		return // its keys stand on the ring by another hash than the client's
+		return // containers use a different partition hash than the client
 	}
 	table, t, ok := st.token(&c.Request)
 	if !ok {
@@ -49,8 +48,8 @@ func (s *Session) reroute(c *Call, st *statement) {
 	}
 }
 
-// token is that of the partition key which a request binds; ok is false if the statement is not about one stored table,
-// or the key is not bound whole.
+// token returns the token of the partition key that a request binds. ok is false unless the statement accesses one
+// stored table and binds all components of the key.
 func (st *statement) token(r *Request) (table uint32, t token.Token, ok bool) {
 	if st.pkIndexes == nil || st.computed || r.Names != nil {
 		return 0, 0, false
@@ -70,8 +69,8 @@ func (st *statement) token(r *Request) (table uint32, t token.Token, ok bool) {
 	return st.tables[0].ID, st.tables[0].Token(key), true
 }
 
-// append appends the wire form: tuple<bigint, bigint, list<tuple<uuid, int>>>. The int is a number of ScyllaDB's, which
-// is 0 here.
+// append appends the wire format: tuple<bigint, bigint, list<tuple<uuid, int>>>. The int is the shard number of
+// ScyllaDB, which is 0 here.
 func (t *Tablet) append(dst []byte) []byte {
 	const replicaSize = 4 + 16 + 4 + 4
 	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, 8), uint64(t.First))
@@ -86,20 +85,20 @@ func (t *Tablet) append(dst []byte) []byte {
 	return dst
 }
 
-// MapRouting is a Routing over the map of physical partitions.
-type MapRouting struct {
-	// Map is the present map.
-	Map func() *topology.Snapshot
+// TopologyRouting implements Routing by the topology of physical partitions.
+type TopologyRouting struct {
+	// Topology returns the current topology.
+	Topology func() *topology.Snapshot
 	// Node is this node.
 	Node topology.NodeID
-	// Leader is the node that leads a partition as far as is known here, ok is false if it is not; nil: the hints of
-	// the map are used.
+	// Leader returns the leader of a partition. ok is false if the leader is unknown. If Leader is nil, the hints in
+	// the topology are used.
 	Leader func(p topology.PartitionID) (node topology.NodeID, ok bool)
 }
 
 // Tablet implements Routing.
-func (m *MapRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok bool) {
-	snapshot := m.Map()
+func (m *TopologyRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok bool) {
+	snapshot := m.Topology()
 	i := snapshot.Find(table, topology.Position{Ring: t.Position()})
 	if i < 0 {
 		return tablet, false
@@ -111,10 +110,10 @@ func (m *MapRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok bool
 		tablet.First = token.AtPosition(tokens.Begin - 1)
 	}
 	if len(p.Span.Limit.Key) > 0 {
-		tablet.Last-- // of that token it has only a part
+		tablet.Last-- // the partition holds only a part of this token
 	}
 	if tablet.First >= tablet.Last {
-		return tablet, false // a part of one token: no range can say that
+		return tablet, false // a part of one token is not a token range
 	}
 	leader, known := topology.NodeID{}, false
 	if m.Leader != nil {
@@ -126,7 +125,7 @@ func (m *MapRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok bool
 				return tablet, false
 			}
 			if r.State != topology.Voter {
-				continue // it comes, or goes
+				continue // it is being added or removed
 			}
 			tablet.Replicas = append(tablet.Replicas, schema.UUID(r.Node))
 			if first := r.Node == leader; known && first || !known && r.ID == set.Leader {

@@ -9,23 +9,25 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// textMemory bounds the memory of all large statements that came as text and are not done. What a statement takes
-// depends on the number of its tokens: a syntax tree is a hundred times as large as a text of many short terms, and no
-// larger than one of few long ones. Short texts are not counted: they are bounded with the bytes of requests in flight.
-type textMemory struct {
+// statementMemory limits the memory of all large unprepared statements in execution. The memory of a statement depends
+// on its number of tokens. The syntax tree of many short terms is a hundred times as large as its text. The tree of a
+// few long terms has about the size of its text. Short texts are not counted. They are covered by the limit on the
+// bytes of requests in flight.
+type statementMemory struct {
 	max  int64
 	used atomic.Int64
 }
 
 const (
-	// tokenBytes is about what a token of a statement takes in its syntax tree and plan, in bytes.
+	// tokenBytes is the estimated memory of a token in a syntax tree and a plan, in bytes.
 	tokenBytes = 200
-	// countedTextMin is the length from which on texts are counted, in bytes. It is where they are parsed on workers.
+	// countedTextMin is the length from which texts are counted, in bytes. Texts of this length are parsed on workers.
 	countedTextMin = inlineTextMax
 )
 
-// take reserves the memory of a statement, or of those of a batch, and returns how much it is; give gives it back.
-func (m *textMemory) take(texts ...[]byte) (int64, error) {
+// reserve reserves the memory of one statement, or of the statements of a batch, and returns its size. release releases
+// it.
+func (m *statementMemory) reserve(texts ...[]byte) (int64, error) {
 	size := 0
 	for _, t := range texts {
 		size += len(t)
@@ -35,21 +37,21 @@ func (m *textMemory) take(texts ...[]byte) (int64, error) {
 	}
 	most, tokens := int(m.max/tokenBytes), 0
 	for _, t := range texts {
-		tokens += parser.Tokens(string(t), most-tokens)
+		tokens += parser.CountTokens(string(t), most-tokens)
 		if tokens > most {
-			return 0, dberr.Invalidf("A statement of so many terms does not fit into the memory for statements, %d bytes: "+
-				"bind values, or send several statements", m.max)
+			return 0, dberr.Invalidf("The statement has too many terms for the statement memory of %d bytes: "+
+				"bind the values, or use several statements", m.max)
 		}
 	}
 	n := int64(tokens) * tokenBytes
 	if m.used.Add(n) > m.max {
 		m.used.Add(-n)
-		return 0, &dberr.Overloaded{Message: "Too many large statements are being executed: bind values, or try again"}
+		return 0, &dberr.Overloaded{Message: "Too many large statements are being executed. Bind the values, or retry later"}
 	}
 	return n, nil
 }
 
-func (m *textMemory) give(n int64) {
+func (m *statementMemory) release(n int64) {
 	if n != 0 {
 		m.used.Add(-n)
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestTextMemory proves that a statement of very many short terms is refused before it is parsed, one of as many bytes
-// in one term is not, and that what was reserved is given back whatever becomes of the request.
+// TestTextMemory checks that a statement with very many short terms is rejected before it is parsed, unlike a statement
+// of the same length with a single term. The reserved memory is released in all cases.
 func TestTextMemory(t *testing.T) {
-	w := newWorld(t, Options{TextBytesMax: 8 << 20})
+	w := newFixture(t, Options{TextBytesMax: 8 << 20})
 	w.query(t, "CREATE TABLE ks.texts (k int PRIMARY KEY, l list<int>, b blob)")
 	s := w.NewSession(Client{})
 	many := func(n int) string { return strings.Repeat("1,", n) + "1" }
@@ -65,10 +65,10 @@ func TestTextMemory(t *testing.T) {
 	})
 }
 
-// TestPreparedOfWideTables proves that what a prepared statement takes is counted by the columns it is bound to: SELECT
-// * of a wide table is a short text.
+// TestPreparedOfWideTables checks that the size of a prepared statement includes the columns that it is bound to:
+// SELECT * of a wide table is a short text.
 func TestPreparedOfWideTables(t *testing.T) {
-	w := newWorld(t, Options{PreparedBytesMax: 4 << 20})
+	w := newFixture(t, Options{PreparedBytesMax: 4 << 20})
 	columns := make([]string, 1000)
 	for i := range columns {
 		columns[i] = fmt.Sprintf("c%d int", i)
@@ -83,10 +83,10 @@ func TestPreparedOfWideTables(t *testing.T) {
 	}
 }
 
-// TestDeletionsAreBounded proves that a DELETE of the rows of many partitions is refused like one of many rows: its IN
-// relations multiply, too, where they give ranges.
+// TestDeletionsAreBounded checks that a DELETE in many partitions is rejected like a DELETE of many rows. The
+// combinations of its IN relations are also counted for ranges.
 func TestDeletionsAreBounded(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.ranges (k int, a int, b int, PRIMARY KEY (k, a, b))")
 	list := strings.Repeat("0,", 299) + "0"
 	for i := range 300 {

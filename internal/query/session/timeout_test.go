@@ -11,16 +11,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestTimeoutClause proves that USING TIMEOUT is accepted in all statements and bounds a SELECT that reads several
-// parts of a table, in both directions.
+// TestTimeoutClause checks that USING TIMEOUT is accepted in all statements. For a SELECT that reads several parts of a
+// table, it can shorten and extend the time limit.
 func TestTimeoutClause(t *testing.T) {
 	var now time.Time
 	step := time.Duration(0)
-	w := newWorld(t, Options{ScanTimeout: time.Minute, Now: func() time.Time {
+	w := newFixture(t, Options{ScanTimeout: time.Minute, Now: func() time.Time {
 		now = now.Add(step)
 		return now
 	}})
-	now = time.Now() // replicas have the clock of the machine
+	now = time.Now() // replicas use the machine's clock
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	for _, text := range []string{
 		"INSERT INTO ks.t (k, v) VALUES (1, 2) USING TIMEOUT 5s AND TTL 100",

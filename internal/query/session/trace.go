@@ -20,13 +20,13 @@ import (
 	"github.com/ilion-db/ilion/internal/query/write"
 )
 
-// tracer stores traces where clients look for them. It uses the product's own statements.
+// tracer stores traces in system_traces. It uses its own prepared statements.
 type tracer struct {
 	engine         *Engine
 	session, event *statement
 }
 
-// What system_traces.sessions calls the kinds of requests.
+// The kinds of requests in system_traces.sessions.
 const (
 	traceQuery   = "Execute CQL3 query"
 	traceExecute = "Execute CQL3 prepared query"
@@ -36,7 +36,7 @@ const (
 
 const tracesKeyspace = "system_traces"
 
-// traceTTL is how long traces are kept, in seconds; Cassandra's default.
+// traceTTL is the time to live of traces in seconds. It is Cassandra's default.
 const traceTTL = "86400"
 
 func (t *tracer) init(e *Engine) (err error) {
@@ -51,23 +51,23 @@ func (t *tracer) init(e *Engine) (err error) {
 	return err
 }
 
-// doneChannel is told of completions; it has room for all of them.
-type doneChannel chan struct{}
+// completionChannel receives completions. Its capacity is the number of completions.
+type completionChannel chan struct{}
 
-// Completed passes it on.
-func (d doneChannel) Completed() { d <- struct{}{} }
+// Completed implements Completer.
+func (d completionChannel) Completed() { d <- struct{}{} }
 
-// Written passes it on; a trace that could not be stored is no reason to fail its request.
-func (d doneChannel) Written(*write.Outcome) { d <- struct{}{} }
+// Written implements write.Completion. It ignores errors: a trace that cannot be stored does not fail its request.
+func (d completionChannel) Written(*write.Outcome) { d <- struct{}{} }
 
-// traceInfo says what is traced.
+// traceInfo describes a traced request.
 type traceInfo struct {
-	// request is what system_traces.sessions calls it; text is the statement as display has it, empty for a batch of
-	// several.
+	// request is the kind in system_traces.sessions. text is the display text of the statement. It is empty for a batch
+	// message.
 	request, text string
 }
 
-// traced runs a request and stores its trace before it answers, so that the client finds it.
+// traced executes a request and stores its trace before the response is sent, so that the client finds the trace.
 func (s *Session) traced(ctx context.Context, c *Call, info *traceInfo,
 	run func(context.Context, *Call) Status) Status {
 	if !c.MayBlock {
@@ -76,21 +76,21 @@ func (s *Session) traced(ctx context.Context, c *Call, info *traceInfo,
 	id := s.traceID()
 	t := trace.New(id, s.engine.opts.Now())
 	t.Add("Executing request")
-	client, done := c.done, make(doneChannel, 1)
+	client, done := c.done, make(completionChannel, 1)
 	c.CompleteTo(done)
 	if run(trace.With(ctx, t), c) == Pending {
 		<-done
 	}
 	c.CompleteTo(client)
-	noteCharge(t, c.Result.Charge)
+	traceCharge(t, c.Result.Charge)
 	t.Add("Request complete")
 	c.Result.TraceID, c.Result.HasTrace = id, true
 	s.engine.tracer.store(ctx, t, info, s.client, &c.Request)
 	return Done
 }
 
-// traceID draws the ID of a trace. Where clients log in, its last six bytes tell the role: that is how a role is known
-// to own a trace, whichever node it was made at.
+// traceID returns a new trace ID. If authentication is on, the last six bytes identify the role, so that every node can
+// determine the owner of a trace.
 func (s *Session) traceID() [16]byte {
 	id := s.engine.uuids.Next(s.engine.opts.Now().UnixNano())
 	if tag, ok := s.traceTag(); ok {
@@ -99,8 +99,8 @@ func (s *Session) traceID() [16]byte {
 	return id
 }
 
-// traceTag identifies the record of the session's role, or the account key, in IDs of traces; false where clients need
-// not log in. It has the multicast bit, as the node of a time UUID that is no hardware address.
+// traceTag returns the identification of the session's role record or account key in trace IDs. ok is false if
+// authentication is off. The multicast bit is set, as in a node ID of a time UUID that is not a hardware address.
 func (s *Session) traceTag() (tag [6]byte, ok bool) {
 	kind := "role"
 	if s.account != nil {
@@ -114,8 +114,8 @@ func (s *Session) traceTag() (tag [6]byte, ok bool) {
 	return tag, true
 }
 
-// checkTraces returns why the client must not execute a SELECT of a table of traces. Superusers, and roles to which
-// SELECT on the table was granted, may read all; others must name traces of their own.
+// checkTraces returns an error if the client must not execute a SELECT on a trace table. Superusers and roles with
+// SELECT on the table may read all traces. Other roles must name their own traces.
 func (s *Session) checkTraces(st *statement, b *expr.Bindings) error {
 	who, err := s.subject()
 	t := st.traces
@@ -128,13 +128,14 @@ func (s *Session) checkTraces(st *statement, b *expr.Bindings) error {
 		ok = ok && bytes.HasSuffix(id, tag[:])
 	}
 	if err == nil && !ok {
-		err = dberr.Unauthorizedf("User %s may read its own traces only: give the session_id of one of them, or have "+
-			"SELECT on %s granted", who.Name, access.OfTable(t.Keyspace, t.Name))
+		err = dberr.Unauthorizedf("User %s can read only its own traces: specify one of their session_ids, or grant "+
+			"SELECT on %s", who.Name, access.OfTable(t.Keyspace, t.Name))
 	}
 	return err
 }
 
-// store writes a trace. It is complete when store returns: clients take a session with a duration for that.
+// store writes a trace. The trace is complete when store returns, because clients treat a session with a duration as
+// complete.
 func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, client Client, r *Request) {
 	source := client.Local
 	if !source.IsValid() {
@@ -142,10 +143,10 @@ func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, cl
 	}
 	port := binary.BigEndian.AppendUint32(nil, uint32(source.Port()))
 	events := tr.Events()
-	done := make(doneChannel, len(events)+1)
+	done := make(completionChannel, len(events)+1)
 	last := time.Microsecond
 	for _, ev := range events {
-		// Never 0, which cqlsh takes for unknown.
+		// Not 0, which cqlsh treats as unknown.
 		last = max(last, ev.At.Sub(tr.Started))
 		id := t.engine.uuids.Next(ev.At.UnixNano())
 		t.write(ctx, t.event, done, [][]byte{tr.ID[:], id[:], []byte(ev.Activity), address(source.Addr()),
@@ -161,7 +162,7 @@ func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, cl
 	}
 }
 
-// parameters are what a trace shows of its request, by name in order.
+// parameters returns the parameters of a request for its trace, sorted by name.
 func parameters(info *traceInfo, r *Request) (p [][2]string) {
 	prepare := info.request == tracePrepare
 	if !prepare {
@@ -179,15 +180,15 @@ func parameters(info *traceInfo, r *Request) (p [][2]string) {
 	return p
 }
 
-// write begins to store a row; done is told of its end.
-func (t *tracer) write(ctx context.Context, st *statement, done doneChannel, values [][]byte) {
+// write starts to store a row. done receives the completion.
+func (t *tracer) write(ctx context.Context, st *statement, done completionChannel, values [][]byte) {
 	var r write.Request
 	r.Values, r.Level = values, dberr.One
 	r.Now, r.UUIDs = t.engine.opts.Now(), t.engine.uuids
 	t.engine.writes.Execute(ctx, st.write, &r, done)
 }
 
-// address is the wire form of an inet; null if it is not known.
+// address returns the wire format of an inet, or nil if the address is invalid.
 func address(a netip.Addr) []byte {
 	if !a.IsValid() {
 		return nil
@@ -195,7 +196,7 @@ func address(a netip.Addr) []byte {
 	return a.Unmap().AsSlice()
 }
 
-// textMap is the wire form of a map<text, text>; keys come sorted.
+// textMap returns the wire format of a map<text, text>. The entries must be sorted by key.
 func textMap(entries [][2]string) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(entries)))
 	for _, e := range entries {

@@ -23,37 +23,39 @@ func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
 	st.kind, st.transaction, st.tables = KindConditional, p, []*schema.Table{t}
 	st.variables, st.pkIndexes = p.Variables(), p.PKIndexes()
 	if p.Reads() {
-		st.needsRead(t)
+		st.requireSelect(t)
 	}
-	st.chooses(t, p.RestrictedMasks())
+	st.noteMaskedUse(t, p.RestrictedMasks())
 	if names := p.UsedMasks(); len(names) > 0 {
-		st.chosen = append(st.chosen, choice{table: t, columns: names, used: true})
+		st.maskedUses = append(st.maskedUses, maskedUse{table: t, columns: names, needsUnmask: true})
 	}
 	if p.Writes() {
-		st.needs = append(st.needs, need{access.Modify, access.OfTable(t.Keyspace, t.Name)})
+		st.required = append(st.required, requiredPermission{access.Modify, access.OfTable(t.Keyspace, t.Name)})
 	}
-	st.needsFunctions(p.Called())
+	st.requireFunctions(p.Called())
 	st.evaluates = true
 	if len(p.Columns()) > 0 {
 		columns := make([]Column, len(p.Columns()))
 		for i, c := range p.Columns() {
 			columns[i] = Column(c)
 		}
-		st.result, st.stable = NewMetadata(columns), !e.isReshaped(t)
+		st.result, st.stable = NewMetadata(columns), !e.isAltered(t)
 	}
 	return nil
 }
 
-// Programs carries out the transactions of the partitions that this node leads.
+// Programs returns the programs that execute the transactions of partitions that this node leads.
 func (e *Engine) Programs() *transaction.Programs { return e.programs }
 
-// present is the schema of an engine's catalog. It implements transaction.Schemas.
-type present struct{ *Engine }
+// currentSchema provides the current schema of an engine's catalog. It implements transaction.Schemas.
+type currentSchema struct{ *Engine }
 
 // Names implements transaction.Schemas.
-func (p present) Names(keyspace string) write.Names {
+func (p currentSchema) Names(keyspace string) write.Names {
 	return tableNames{p.Engine, p.catalog.Snapshot(), keyspace}
 }
 
 // Await implements transaction.Schemas.
-func (p present) Await(ctx context.Context, t *schema.Table) { p.awaitChange(ctx, []*schema.Table{t}) }
+func (p currentSchema) Await(ctx context.Context, t *schema.Table) {
+	p.awaitChange(ctx, []*schema.Table{t})
+}

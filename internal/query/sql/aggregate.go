@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// aggregateKind says what an aggregate does with the values of its argument. Undefined ones are not seen by any.
+// aggregateKind is the kind of an aggregate function. Undefined arguments are ignored.
 type aggregateKind uint8
 
 const (
@@ -26,19 +26,20 @@ const (
 var aggregateKinds = map[string]aggregateKind{"COUNT": aggregateCount, "COUNTIF": aggregateCountIf, "SUM": aggregateSum,
 	"AVG": aggregateAvg, "MIN": aggregateMin, "MAX": aggregateMax, "MAKELIST": aggregateList, "MAKESET": aggregateSet}
 
-// aggregate is what an aggregate knows of the values that it has seen.
+// aggregate is the state of an aggregate function.
 type aggregate struct {
 	count float64
-	// sum is of the numbers, with what was lost in rounding, so that the order of additions matters less.
+	// sum is the sum of the numbers. lost is the accumulated rounding error, which reduces the dependence on the order
+	// of additions.
 	sum, lost float64
 	best      document.Value
 	list      []document.Value
 	set       valueSet
-	// spoilt says that there was a value that makes the result undefined.
+	// spoilt reports that a value has made the result undefined.
 	spoilt bool
 }
 
-// add takes a value in. keep makes a value one that may be kept; size is how much more memory is needed.
+// add adds a value. keep returns a copy of a value that may be retained. size is the additional memory.
 func (a *aggregate) add(kind aggregateKind, v document.Value, keep func(document.Value) document.Value) (size int) {
 	if !v.IsDefined() {
 		return 0
@@ -83,7 +84,7 @@ func (a *aggregate) add(kind aggregateKind, v document.Value, keep func(document
 	return 0
 }
 
-// plus adds to the sum as Neumaier does.
+// plus adds a number to the sum by Neumaier's algorithm.
 func (a *aggregate) plus(f float64) {
 	s := a.sum + f
 	if math.Abs(a.sum) >= math.Abs(f) {
@@ -94,7 +95,8 @@ func (a *aggregate) plus(f float64) {
 	a.sum = s
 }
 
-// result is the aggregate's value: the sum of nothing is 0, the average and the least of nothing are undefined.
+// result returns the value of the aggregate. The sum of no values is 0; their average, minimum and maximum are
+// undefined.
 func (a *aggregate) result(kind aggregateKind) document.Value {
 	if a.spoilt {
 		return undefined
@@ -112,7 +114,7 @@ func (a *aggregate) result(kind aggregateKind) document.Value {
 	return a.best
 }
 
-// partial is what another aggregate needs to go on from this one.
+// partial returns the state for merging with other aggregates.
 func (a *aggregate) partial() document.Value {
 	return document.ObjectValue([]document.Member{
 		{Name: "n", Value: document.NumberValue(a.count)},
@@ -124,7 +126,7 @@ func (a *aggregate) partial() document.Value {
 	})
 }
 
-// merge takes in what a partial has seen.
+// merge merges a partial state into the aggregate.
 func (a *aggregate) merge(kind aggregateKind, p document.Value, keep func(document.Value) document.Value) (size int) {
 	a.spoilt = a.spoilt || p.Get("x").IsTrue()
 	switch kind {

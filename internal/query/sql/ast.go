@@ -8,13 +8,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Select is a query or sub-query.
+// Select is a query or subquery.
 type Select struct {
 	span
 	Distinct      bool
-	Top           Expr // or nil, as are Where, Offset and Limit
+	Top           Expr // may be nil, like Where, Offset and Limit
 	Star, Value   bool
-	Items         []Item // one with Value, none with Star
+	Items         []Item // one item with Value, none with Star
 	From          []Input
 	Where         Expr
 	GroupBy       []Expr
@@ -22,25 +22,25 @@ type Select struct {
 	Offset, Limit Expr
 }
 
-// Item is what is selected, and under which name.
+// Item is a selected expression and its name.
 type Item struct {
 	Expr  Expr
 	Alias string // "" where none is written
 }
 
-// Order is an expression to sort by.
+// Order is a sort expression.
 type Order struct {
 	Expr       Expr
 	Descending bool
 }
 
-// Input is a source of values: the container, a part of what another input has, or a sub-query.
+// Input is a source of values: the container, a part of another input, or a subquery.
 type Input struct {
 	span
 	Alias string // "" where none is written
-	// Each has the elements of the arrays that Of is: alias IN of.
+	// Each iterates over the elements of the arrays in Of: alias IN of.
 	Each bool
-	Of   Expr // a Name, Member or Index, or a Subquery
+	Of   Expr // a Name, Member, Index or Subquery
 }
 
 // Expr is an expression.
@@ -49,14 +49,14 @@ type Expr interface {
 	appendTo(dst []byte) []byte
 }
 
-// The expressions.
+// The kinds of expressions.
 type (
-	// Literal is a constant; Undefined is one, too.
+	// Literal is a constant. Undefined is also a constant.
 	Literal struct {
 		span
 		Value document.Value
 	}
-	// Placeholder is a value that comes with the query: @name.
+	// Placeholder is a query parameter: @name.
 	Placeholder struct {
 		span
 		Name string // with @
@@ -72,7 +72,7 @@ type (
 		Of   Expr
 		Name string
 	}
-	// Index is an element or property whose index or name is computed: of[at].
+	// Index is an element or property with a computed index or name: of[at].
 	Index struct {
 		span
 		Of, At Expr
@@ -83,7 +83,7 @@ type (
 		Op string
 		X  Expr
 	}
-	// Binary is x op y, with the operator in upper case.
+	// Binary is x op y. The operator is in upper case.
 	Binary struct {
 		span
 		Op   string
@@ -113,19 +113,19 @@ type (
 		X, Pattern, Escape Expr // Escape may be nil
 		Not                bool
 	}
-	// Call is a function: of the language, or of the container with udf. before its name.
+	// Call is a call of a built-in function, or of a user-defined function with the prefix udf.
 	Call struct {
 		span
-		Name string // as it stands
+		Name string // as written in the query
 		UDF  bool
 		Args []Expr
 	}
-	// ObjectExpr makes an object.
+	// ObjectExpr constructs an object.
 	ObjectExpr struct {
 		span
 		Members []ObjectMember
 	}
-	// ArrayExpr makes an array.
+	// ArrayExpr constructs an array.
 	ArrayExpr struct {
 		span
 		Elements []Expr
@@ -144,17 +144,17 @@ type ObjectMember struct {
 	Expr Expr
 }
 
-// SubqueryKind says what is asked of a sub-query.
+// SubqueryKind is the use of a subquery.
 type SubqueryKind uint8
 
-// The kinds: its only value, whether it has a value, all its values.
+// The kinds of subqueries: a single value, EXISTS, and ARRAY.
 const (
 	Scalar SubqueryKind = iota
 	Exists
 	Array
 )
 
-// aliasOf is the name under which an expression is selected if no other is written, or "".
+// aliasOf returns the default name of a selected expression, or "".
 func aliasOf(e Expr) string {
 	switch e := e.(type) {
 	case *Name:
@@ -165,7 +165,7 @@ func aliasOf(e Expr) string {
 	return ""
 }
 
-// names are those of the members that a list of expressions makes: $1, $2 .. of those that have none.
+// names returns the member names of the select list. Expressions without a name are named $1, $2 and so on.
 func (s *Select) names() []string {
 	out, unnamed := make([]string, len(s.Items)), 0
 	for i := range s.Items {

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// benchItems are items of 1 KB with 20 properties and their system properties at the end.
+// benchItems returns items of 1 KB with 20 properties, followed by their system properties.
 func benchItems(n int) []document.Value {
 	out := make([]document.Value, n)
 	for i := range out {
@@ -30,7 +30,7 @@ func benchItems(n int) []document.Value {
 	return out
 }
 
-// BenchmarkQuery evaluates queries over items of 1 KB; one operation is one item. It stresses the processor.
+// BenchmarkQuery evaluates queries over items of 1 KB. One operation processes one item. It uses mainly the CPU.
 func BenchmarkQuery(b *testing.B) {
 	items := benchItems(1000)
 	for _, c := range []struct{ name, text string }{
@@ -71,7 +71,7 @@ func BenchmarkQuery(b *testing.B) {
 	}
 }
 
-// BenchmarkCompile parses and binds a query as clients send it.
+// BenchmarkCompile parses and binds typical client queries.
 func BenchmarkCompile(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

@@ -11,32 +11,33 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// binder makes nodes of expressions. It resolves names, puts in parameters and evaluates what is constant.
+// binder converts expressions to nodes. It resolves names, substitutes parameters and folds constants.
 type binder struct {
 	text       string
 	parameters map[string]document.Value
 	slots      int
 	scope      *scope
-	// roots are the slots that are the whole item. whole counts where one is used and not a property of it, system says
-	// that a property is one of those that the database appends, and calls that there are user-defined functions.
+	// roots holds the slots that contain the whole item. whole counts the uses of an item as a whole. system reports
+	// that the query uses a system property. calls reports that the query calls user-defined functions.
 	roots         map[int]bool
 	whole         int
 	system, calls bool
-	// meter bounds the evaluation of constants.
+	// meter limits the evaluation of constants.
 	meter *meter.Meter
 }
 
-// scope is the inputs of a query, inside of those of the query around it.
+// scope holds the inputs of a query. Its parent is the scope of the enclosing query.
 type scope struct {
 	outer *scope
 	slots map[string]int
-	// groups is not nil while what is bound is evaluated once a group: only groups and aggregates have values then.
+	// groups is not nil if the expressions are evaluated once per group. Only groups and aggregates have values then.
 	groups *grouping
-	// items says that names that are no inputs are the container: in FROM of the query as a whole.
+	// items reports that names that are not inputs refer to the container. It is set for the FROM clause of the
+	// outermost query.
 	items bool
 }
 
-// grouping is the groups and aggregates of a query.
+// grouping holds the groups and aggregates of a query.
 type grouping struct {
 	slots      map[string]int // of GROUP BY expressions by their text
 	aggregates []boundAggregate
@@ -57,14 +58,14 @@ func (b *binder) fail(at span, code, format string, args ...any) error {
 	return failure(b.text, at, code, format, args...)
 }
 
-// What is constant is evaluated when a query is bound: up to constantBytes of memory and constantSteps of work for the
-// whole query. What is beyond that is evaluated when it is needed.
+// Limits of constant folding. Constants are evaluated when a query is bound, with up to constantBytes of memory and
+// constantSteps of work for the whole query. Constants beyond these limits are evaluated on demand.
 const (
 	constantBytes = 4 << 20
 	constantSteps = 1 << 20
 )
 
-// fold evaluates a node whose operands are constant.
+// fold evaluates a node with constant operands.
 func (b *binder) fold(n node, operands ...node) node {
 	for _, o := range operands {
 		if _, ok := o.(constNode); !ok {
@@ -109,7 +110,7 @@ func (b *binder) expr(x Expr) (node, error) {
 	case *Placeholder:
 		v, ok := b.parameters[x.Name]
 		if !ok {
-			return nil, b.fail(x.span, codeParameter, "The parameter '%s' has no value; send one with the query.",
+			return nil, b.fail(x.span, codeParameter, "The parameter '%s' has no value. Send a value with the query.",
 				x.Name)
 		}
 		return constNode{v}, nil
@@ -149,7 +150,7 @@ func (b *binder) expr(x Expr) (node, error) {
 	return b.compound(x)
 }
 
-// compound binds what has lists of expressions in it.
+// compound binds expressions that contain lists of expressions.
 func (b *binder) compound(x Expr) (node, error) {
 	switch x := x.(type) {
 	case *In:
@@ -187,7 +188,7 @@ func (b *binder) compound(x Expr) (node, error) {
 		}
 		return b.fold(&arrayNode{list}, list...), nil
 	}
-	return nil, b.fail(x.at(), codeSyntax, "Syntax error, this cannot stand here.")
+	return nil, b.fail(x.at(), codeSyntax, "Syntax error, this expression is not allowed here.")
 }
 
 func (b *binder) like(x *Like) (node, error) {
@@ -205,7 +206,7 @@ func (b *binder) like(x *Like) (node, error) {
 		c, ok := l.escape.(constNode)
 		if constant = ok; ok {
 			if escape = c.value; len([]rune(escape.Str())) != 1 {
-				return nil, b.fail(x.Escape.at(), codeArguments, "ESCAPE needs a string of one character.")
+				return nil, b.fail(x.Escape.at(), codeArguments, "ESCAPE requires a string of one character.")
 			}
 		}
 	}
@@ -215,7 +216,7 @@ func (b *binder) like(x *Like) (node, error) {
 	return l, nil
 }
 
-// resolve finds an input, and whether only aggregates may use it here.
+// resolve finds an input. grouped reports whether only aggregates may use it.
 func (b *binder) resolve(name string) (slot int, grouped, ok bool) {
 	for s := b.scope; s != nil; s = s.outer {
 		grouped = grouped || s.groups != nil
@@ -226,7 +227,7 @@ func (b *binder) resolve(name string) (slot int, grouped, ok bool) {
 	return 0, false, false
 }
 
-// isContainer reports whether a name that is no input is the container.
+// isContainer reports whether a name that is not an input refers to the container.
 func (b *binder) isContainer(name string) bool {
 	return strings.EqualFold(name, "ROOT") || b.scope != nil && b.scope.items
 }
@@ -249,7 +250,7 @@ func (b *binder) name(x *Name) (node, error) {
 	return nil, b.fail(x.span, codeIdentifier, "Identifier '%s' could not be resolved.", x.Name)
 }
 
-// member binds a path at once: its steps are taken one after the other.
+// member binds a complete path, so that its steps are evaluated together.
 func (b *binder) member(x *Member) (node, error) {
 	var names []string
 	var e Expr = x
@@ -287,7 +288,7 @@ func (b *binder) isItem(n node) bool {
 	return n == node(rootNode{})
 }
 
-// steps goes from a value by names, the first of which is the last of the list.
+// steps returns a node that follows names from a value. The names are in reverse order.
 func (b *binder) steps(of node, names []string) node {
 	if len(names) == 0 {
 		return of
@@ -349,12 +350,12 @@ func arity(f builtin) string {
 	return n
 }
 
-// aggregate binds the argument as it is for each row, and gives the result a slot.
+// aggregate binds the argument for each row and assigns a slot to the result.
 func (b *binder) aggregate(x *Call, kind aggregateKind) (node, error) {
 	s := b.scope
 	if s == nil || s.groups == nil {
-		return nil, b.fail(x.span, codeAggregate, "The aggregate function '%s' may stand in the SELECT clause of a query only, "+
-			"and not in another aggregate function.", x.Name)
+		return nil, b.fail(x.span, codeAggregate, "The aggregate function '%s' is allowed only in the SELECT clause of a query and "+
+			"cannot be nested.", x.Name)
 	}
 	if len(x.Args) != 1 {
 		return nil, b.fail(x.span, codeArguments, "The %s function has %d argument(s) here; it takes 1.",

@@ -9,27 +9,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// boundQuery is a query or sub-query that is ready to be run.
+// boundQuery is a query or subquery that is ready for execution.
 type boundQuery struct {
 	inputs []boundInput
-	where  node // or nil
-	// groups are the expressions of GROUP BY, and groupSlots where their values go.
+	where  node // may be nil
+	// groups holds the GROUP BY expressions, and groupSlots the slots for their values.
 	groups     []node
 	groupSlots []int
 	aggregates []boundAggregate
-	grouped    bool // there is GROUP BY or an aggregate
+	grouped    bool // the query has GROUP BY or an aggregate
 	orders     []boundOrder
 	distinct   bool
 	project    node
 	offset     int64
-	limit      int64 // of TOP and LIMIT together; -1 without one
+	limit      int64 // minimum of TOP and LIMIT; -1 for no limit
 }
 
 type boundInput struct {
 	slot int
 	each bool
-	of   node        // or
-	sub  *boundQuery // exactly one of them
+	of   node        // either of
+	sub  *boundQuery // or sub is set
 }
 
 type boundOrder struct {
@@ -37,10 +37,11 @@ type boundOrder struct {
 	descending bool
 }
 
-// plain says that results come out row by row, as they go in.
+// plain reports that each row immediately yields its result.
 func (q *boundQuery) plain() bool { return !q.grouped && !q.distinct && len(q.orders) == 0 }
 
-// query binds a query whose outer scope is the binder's. top says that it is the whole, or in the FROM of the whole.
+// query binds a query in the scope of the binder. top reports that the query is the outermost query or in its FROM
+// clause.
 func (b *binder) query(s *Select, top bool) (*boundQuery, error) {
 	q := &boundQuery{limit: -1}
 	outer := b.scope
@@ -80,8 +81,8 @@ func (b *binder) from(s *Select, q *boundQuery, top bool) (err error) {
 		if sub, ok := in.Of.(*Subquery); ok {
 			bound.sub, err = b.query(sub.Query, top && i == 0)
 			if err == nil && top && i == 0 && usesContainer(sub.Query) && !simple(sub.Query) {
-				err = b.fail(sub.span, codeBound, "A sub-query of the whole container in FROM may have only SELECT, FROM and WHERE; "+
-					"sort, group and limit in the outer query.")
+				err = b.fail(sub.span, codeBound, "A subquery of the whole container in FROM can contain only SELECT, FROM and WHERE. "+
+					"Sort, group and limit in the outer query.")
 			}
 		} else {
 			bound.of, err = b.expr(in.Of)
@@ -112,7 +113,7 @@ func (b *binder) from(s *Select, q *boundQuery, top bool) (err error) {
 	return nil
 }
 
-// usesContainer reports whether the first input of a query is the container and not a constant.
+// usesContainer reports whether the first input of a query is the container, as opposed to a constant.
 func usesContainer(s *Select) bool {
 	if len(s.From) == 0 {
 		return false
@@ -123,13 +124,13 @@ func usesContainer(s *Select) bool {
 	return true
 }
 
-// simple reports whether a query gives for all items what it gives for each.
+// simple reports whether the results of a query over all items are the concatenated results of each item.
 func simple(s *Select) bool {
 	return !s.Distinct && s.Top == nil && s.Offset == nil && len(s.OrderBy) == 0 && len(s.GroupBy) == 0 &&
 		!hasAggregate(s)
 }
 
-// hasAggregate reports whether what is selected or sorted by has an aggregate, those of sub-queries aside.
+// hasAggregate reports whether the SELECT or ORDER BY clause contains an aggregate, ignoring subqueries.
 func hasAggregate(s *Select) bool {
 	for _, item := range s.Items {
 		if containsAggregate(item.Expr) {
@@ -144,7 +145,7 @@ func hasAggregate(s *Select) bool {
 	return false
 }
 
-// containsAggregate reports whether an expression has an aggregate, those of subqueries aside.
+// containsAggregate reports whether an expression contains an aggregate, ignoring subqueries.
 func containsAggregate(e Expr) (found bool) {
 	walk(e, func(e Expr) bool {
 		if c, ok := e.(*Call); ok && !c.UDF && aggregateKinds[strings.ToUpper(c.Name)] != aggregateNone {
@@ -155,7 +156,8 @@ func containsAggregate(e Expr) (found bool) {
 	return found
 }
 
-// walk visits an expression and its parts, sub-queries aside, as long as visit says so.
+// walk visits an expression and its parts, excluding subqueries. It skips the parts of expressions for which visit
+// returns false.
 func walk(e Expr, visit func(Expr) bool) {
 	if !visit(e) {
 		return
@@ -192,13 +194,13 @@ func walk(e Expr, visit func(Expr) bool) {
 	}
 }
 
-// grouping binds GROUP BY; from then on only groups and aggregates have values.
+// grouping binds GROUP BY. Afterward, only groups and aggregates have values.
 func (b *binder) grouping(s *Select, q *boundQuery) error {
 	if len(s.GroupBy) == 0 && !hasAggregate(s) {
 		return nil
 	}
 	if s.Star {
-		return b.fail(s.span, codeStar, "'SELECT *' cannot be grouped; name what is to be selected.")
+		return b.fail(s.span, codeStar, "'SELECT *' is not valid with GROUP BY. Name the selected expressions.")
 	}
 	q.grouped = true
 	g := &grouping{slots: map[string]int{}}
@@ -215,7 +217,7 @@ func (b *binder) grouping(s *Select, q *boundQuery) error {
 	return nil
 }
 
-// projection binds what is selected.
+// projection binds the SELECT clause.
 func (b *binder) projection(s *Select, q *boundQuery) (node, error) {
 	if s.Star {
 		if len(q.inputs) != 1 {
@@ -240,8 +242,9 @@ func (b *binder) projection(s *Select, q *boundQuery) (node, error) {
 	return b.fold(o, o.values...), nil
 }
 
-// orders binds ORDER BY. A name that is no input is what is selected under it. A query with aggregates and without
-// GROUP BY has one result, so its order is checked and then dropped: clients append one to every query that they page.
+// orders binds ORDER BY. A name that is not an input refers to a selected expression. A query with aggregates and
+// without GROUP BY has a single result. Its ORDER BY clause is checked and then ignored, because clients append such a
+// clause to every paged query.
 func (b *binder) orders(s *Select, q *boundQuery) error {
 	for _, o := range s.OrderBy {
 		e := o.Expr
@@ -296,7 +299,7 @@ func (b *binder) limits(s *Select, q *boundQuery) error {
 		c, _ := n.(constNode)
 		count, ok := c.value.Int()
 		if c.value.Kind() != document.Number || !ok || count < 0 || count > math.MaxInt32 {
-			return b.fail(l.e.at(), codeNumber, "%s needs a whole number from 0 to %d.", l.name, math.MaxInt32)
+			return b.fail(l.e.at(), codeNumber, "%s must be an integer from 0 to %d.", l.name, math.MaxInt32)
 		}
 		l.set(count)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// endless is a source of small items without an end, as long as it is asked.
+// endless returns an infinite source of small items. It ends when stop returns true.
 func endless(t testing.TB, stop func(i int) bool) Source {
 	item := parseItem(t, `{"id":"1","a":1,"arr":[1,2,3,4,5,6,7,8,9,10]}`)
 	return func(yield func(Row, error) bool) {
@@ -24,8 +24,8 @@ func endless(t testing.TB, stop func(i int) bool) Source {
 	}
 }
 
-// TestMemoryIsBounded proves (QS4): sorts, groups and DISTINCT stop at the bound with an error that says what to do,
-// and a sort of which only a page is wanted keeps no more than the page.
+// TestMemoryIsBounded checks (QS4): sorts, groups and DISTINCT fail at the memory limit with an error that suggests a
+// remedy. A sort of which only one page is needed keeps only that page.
 func TestMemoryIsBounded(t *testing.T) {
 	never := func(int) bool { return false }
 	for _, text := range []string{"SELECT * FROM c ORDER BY c.id", "SELECT c.id FROM c GROUP BY c.id",
@@ -35,7 +35,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			Run{Bounds: Bounds{Memory: 100_000}},
 			func(document.Value) error { return nil })
 		limit, ok := errors.AsType[*LimitError](err)
-		if !ok || !strings.Contains(limit.Message, "restrict it by WHERE") {
+		if !ok || !strings.Contains(limit.Message, "restrict the query with WHERE") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -54,7 +54,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestRunsStop proves that a run ends with its context, also inside one item, and with errors of sink and source.
+// TestRunsStop checks that a run ends with its context, even within one item, and with errors of the sink and the
+// source.
 func TestRunsStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	none := func(document.Value) error { return nil }
@@ -98,8 +99,8 @@ func TestRunsStop(t *testing.T) {
 	}
 }
 
-// TestNesting proves that texts that are too long or too deep are refused, and that those at the bound are printed so
-// that they parse again.
+// TestNesting checks that texts that are too long or too deeply nested are rejected. The printed form of texts at the
+// limit must be valid.
 func TestNesting(t *testing.T) {
 	deep := func(n int) string { return "SELECT VALUE " + strings.Repeat("(", n) + "1" + strings.Repeat(")", n) }
 	if _, err := Parse(deep(250)); err != nil {
@@ -122,7 +123,7 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// TestContinuations proves that a continuation is refused by a query that has not given it, and when it is garbage.
+// TestContinuations checks that a query rejects malformed continuations and continuations of other queries.
 func TestContinuations(t *testing.T) {
 	items := []document.Value{parseItem(t, `{"id":1}`), parseItem(t, `{"id":2}`)}
 	none := func(document.Value) error { return nil }
@@ -145,8 +146,7 @@ func TestContinuations(t *testing.T) {
 	}
 }
 
-// TestPauses proves that a page in which the source has found nothing ends further than it began, and that the item at
-// the place where it ended is not left out.
+// TestPauses checks that a page without results makes progress, and that the item at its end is not skipped.
 func TestPauses(t *testing.T) {
 	item := parseItem(t, `{"id":1}`)
 	q := mustCompile(t, "SELECT VALUE c.id FROM c")
@@ -176,7 +176,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestMatches proves that conditions of patches are evaluated.
+// TestMatches checks the evaluation of patch conditions.
 func TestMatches(t *testing.T) {
 	item := parseItem(t, `{"id":"1","n":5}`)
 	for text, want := range map[string]bool{"from c where c.n = 5": true, "FROM c WHERE c.n > 5": false,
@@ -189,7 +189,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestErrorsForClients proves the form in which SDKs get an error.
+// TestErrorsForClients checks the error format that SDKs receive.
 func TestErrorsForClients(t *testing.T) {
 	_, err := Compile("SELECT * FORM c", nil)
 	e, ok := errors.AsType[*Error](err)

@@ -9,20 +9,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Bounds is how much a run may keep of the items it sees.
+// Bounds limits the state of a run.
 type Bounds struct {
-	// Memory is in bytes, estimated: for sorted rows, groups and distinct values.
+	// Memory is the estimated size in bytes of sorted rows, groups and distinct values.
 	Memory int
 }
 
-// DefaultBounds is what a zero Bounds stands for.
+// DefaultBounds replaces a zero Bounds.
 var DefaultBounds = Bounds{Memory: 64 << 20}
 
-// position is a place in the order of results: the values sorted by, and what tells those apart that have the same.
+// position is a position in the result order: the sort values and a tie breaker.
 type position struct {
 	keys  []document.Value
 	place string // of the item, or the key of the group
-	row   int    // of the item, counted from 1
+	row   int    // of the item, starting at 1
 }
 
 // entry is a result that is kept until all rows have been seen.
@@ -31,33 +31,34 @@ type entry struct {
 	value document.Value
 }
 
-// group is the rows that have the same values of GROUP BY.
+// group is a set of rows with equal GROUP BY values.
 type group struct {
 	values     []document.Value
 	aggregates []aggregate
 }
 
-// collector turns rows into results: at once where that is possible, else when finish says that there are no more.
+// collector converts rows to results. It returns a result immediately if possible, and otherwise when finish is
+// called.
 type collector struct {
 	q    *boundQuery
 	e    *env
 	keep func(document.Value) document.Value
 	emit func(document.Value) bool
-	// collect says that nothing is given away before finish.
+	// collect delays all results until finish.
 	collect bool
 
 	memory, size     int
-	skip, left, page int64 // of OFFSET, of LIMIT and of the page; -1 where there is none
+	skip, left, page int64 // of OFFSET, LIMIT and the page; -1 if not limited
 	after            *position
-	last             position // of the last result that was given away
-	full             bool     // the page is, and there is more
-	pageBytes, given int      // how many bytes of results a page may have, 0 for any number, and how many there are
+	last             position // of the last result returned
+	full             bool     // the page is full and there are more results
+	pageBytes, given int      // maximum size of a page's results (0 for no limit), and their current size
 	done             bool     // the limit is reached
-	moved            bool     // last is of this page
-	ordered          bool     // nothing that comes is before the row at hand
+	moved            bool     // last belongs to this page
+	ordered          bool     // no later row precedes the current row
 
 	entries []entry
-	seen    map[string]int // of DISTINCT: the entry that has a value
+	seen    map[string]int // of DISTINCT: the entry with a value
 	groups  map[string]*group
 	scratch []byte
 	keys    []document.Value
@@ -72,10 +73,10 @@ func newCollector(q *boundQuery, e *env, bounds Bounds, keep func(document.Value
 	return c
 }
 
-// streams says that results are given away as rows come.
+// streams reports that results are returned as rows arrive.
 func (c *collector) streams() bool { return !c.collect && !c.q.grouped && len(c.q.orders) == 0 }
 
-// compare is the order of results.
+// compare defines the order of results.
 func (c *collector) compare(a, b *position) int {
 	for i, o := range c.q.orders {
 		if n := document.Compare(a.keys[i], b.keys[i]); n != 0 {
@@ -91,7 +92,7 @@ func (c *collector) compare(a, b *position) int {
 	return a.row - b.row
 }
 
-// grow counts memory, and stops the run when there is too much.
+// grow adds to the memory usage and stops the run when the limit is exceeded.
 func (c *collector) grow(n int) {
 	if c.size += n; !c.e.keep(n) {
 		return
@@ -102,15 +103,16 @@ func (c *collector) grow(n int) {
 		case c.q.grouped:
 			what = "groups"
 		case c.q.distinct:
-			what = "makes distinct"
+			what = "deduplicates"
 		}
-		c.e.fail(&LimitError{"The query " + what + " more than may be kept in memory (" +
-			document.IntegerValue(int64(c.memory)).String() + " bytes); select fewer properties, restrict it by WHERE, ask for " +
-			"smaller pages, or limit it to one partition key."})
+		c.e.fail(&LimitError{"The query " + what + " more data than the memory limit allows (" +
+			document.IntegerValue(int64(c.memory)).String() + " bytes). Select fewer properties, restrict the query with WHERE, " +
+			"request smaller pages, or specify a partition key."})
 	}
 }
 
-// row takes in the row that the slots have, number row of the item at place. It returns false when no more are needed.
+// row adds the row in the slots. row is the row's number within the item at place. It returns false when no more rows
+// are needed.
 func (c *collector) row(place string, row int) bool {
 	switch {
 	case c.q.grouped:
@@ -121,12 +123,12 @@ func (c *collector) row(place string, row int) bool {
 	return c.order(place, row)
 }
 
-// stream gives a row away as the result that it is.
+// stream returns a row's result immediately.
 func (c *collector) stream(place string, row int) bool {
 	return c.streamed(position{place: place, row: row}, func() document.Value { return c.q.project.eval(c.e) })
 }
 
-// streamed is stream for the row at a position.
+// streamed works like stream for the row at a position.
 func (c *collector) streamed(p position, project func() document.Value) bool {
 	if c.left == 0 {
 		c.done = true
@@ -163,7 +165,7 @@ func (c *collector) streamed(p position, project func() document.Value) bool {
 	return c.give(p, v)
 }
 
-// key makes the text that equal values have in common.
+// key writes the canonical text of a value to scratch. Equal values have equal texts.
 func (c *collector) key(v document.Value) bool {
 	n := v.TextSize()
 	if !c.e.work(keySteps(v)) || n > cap(c.scratch) && !c.e.alloc(2*n) {
@@ -173,7 +175,7 @@ func (c *collector) key(v document.Value) bool {
 	return true
 }
 
-// give passes a result on, unless OFFSET leaves it out or it is Undefined. It returns false when no more are needed.
+// give returns a result unless OFFSET skips it or it is Undefined. It returns false when no more results are needed.
 func (c *collector) give(p position, v document.Value) bool {
 	if c.e.err != nil {
 		return false
@@ -214,8 +216,8 @@ func (c *collector) give(p position, v document.Value) bool {
 	return true
 }
 
-// need is how many results, the least in the order, can be of use: those of the page and one to know of more; -1 for
-// all.
+// need returns the number of leading results that must be kept: the results of the page and one more to detect further
+// results. It returns -1 for all.
 func (c *collector) need() int64 {
 	n := c.page
 	if c.left >= 0 && (n < 0 || c.left < n) {
@@ -233,14 +235,15 @@ func (c *collector) order(place string, row int) bool {
 	for i, o := range c.q.orders {
 		c.keys[i] = o.node.eval(c.e)
 		if !c.keys[i].IsDefined() && len(c.q.orders) == 1 {
-			// What lacks the only property sorted by is left out, as where no index has it.
+			// An item without the only sort property has no result, because an index on the property does not contain
+			// it.
 			return c.e.err == nil
 		}
 	}
 	return c.insert(p, func() document.Value { return c.q.project.eval(c.e) })
 }
 
-// insert keeps an entry if it may be among the results. p.keys and the value are the caller's again afterwards.
+// insert keeps an entry if it can be among the results. The caller may reuse p.keys and the value afterward.
 func (c *collector) insert(p position, project func() document.Value) bool {
 	if c.e.err != nil {
 		return false
@@ -286,7 +289,7 @@ func (c *collector) insert(p position, project func() document.Value) bool {
 	return c.e.err == nil
 }
 
-// own makes a position that may be kept.
+// own returns a copy of a position that may be retained.
 func (c *collector) own(p position) position {
 	p.keys = slices.Clone(p.keys)
 	for i, k := range p.keys {
@@ -304,7 +307,7 @@ func (p *position) size() int {
 	return n
 }
 
-// farthest is the entries as a heap whose first is the last in the order.
+// farthest is a heap of entries. Its first element is the last in the result order.
 type farthest collector
 
 func (f *farthest) Len() int { return len(f.entries) }
@@ -353,7 +356,7 @@ func (c *collector) group() bool {
 	return c.e.err == nil
 }
 
-// groupOf returns the group whose key is in scratch, a new one with the values if there is none.
+// groupOf returns the group with the key in scratch. If none exists, it creates a group with the values.
 func (c *collector) groupOf(value func(i int) document.Value) *group {
 	if g, ok := c.groups[string(c.scratch)]; ok {
 		return g
@@ -372,10 +375,10 @@ func (c *collector) groupOf(value func(i int) document.Value) *group {
 	return g
 }
 
-// results makes entries of the groups.
+// results converts the groups to entries.
 func (c *collector) results() {
 	if len(c.q.groups) == 0 && len(c.groups) == 0 {
-		// Aggregates of no rows have values, too.
+		// Aggregates over no rows have values, too.
 		c.scratch = c.scratch[:0]
 		c.groupOf(nil)
 	}
@@ -396,13 +399,13 @@ func (c *collector) results() {
 	}
 }
 
-// sorted are the entries in the order of results.
+// sorted returns the entries in the result order.
 func (c *collector) sorted() []entry {
 	slices.SortFunc(c.entries, func(a, b entry) int { return c.compare(&a.position, &b.position) })
 	return c.entries
 }
 
-// finish gives away what was kept. It returns false where results were not asked for to the end.
+// finish returns the kept results. It returns false if the consumer stops early.
 func (c *collector) finish() bool {
 	if c.streams() {
 		return c.e.err == nil

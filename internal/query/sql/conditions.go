@@ -10,19 +10,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Filter is what has to hold of properties of an item for it to have results, of a form that an index can serve. An
-// item that it holds for may have none all the same.
+// Filter is a necessary condition that an index can evaluate: an item that does not satisfy it has no results. An item
+// that satisfies it may still have none.
 type Filter struct {
-	// Op is AND or OR of Of, or what is said of the property at Path: =, <, <=, >, >=, IN, STARTSWITH or IS_DEFINED. Of
-	// a path through arrays it is said of one element or another.
+	// Op is AND or OR of Of, or a condition on the property at Path: =, <, <=, >, >=, IN, STARTSWITH or IS_DEFINED. If
+	// the path leads through arrays, one of the elements must satisfy the condition.
 	Op   string
 	Of   []*Filter
 	Path []document.Step
-	// Values are several with IN, none with IS_DEFINED, and else one.
+	// Values has several elements for IN, none for IS_DEFINED, and one for other conditions.
 	Values []document.Value
 }
 
-// OrderPath is a property that results are sorted by.
+// OrderPath is a sort property.
 type OrderPath struct {
 	Path       document.Path
 	Descending bool
@@ -30,7 +30,7 @@ type OrderPath struct {
 
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-// Filter returns what WHERE says of properties of the item, nil if that is nothing an index can serve.
+// Filter returns the conditions of the WHERE clause that an index can evaluate, or nil.
 func (q *Query) Filter() *Filter {
 	a := &analysis{parameters: q.parameters}
 	if q.tree.Where == nil || !a.inputs(q.tree, true) {
@@ -39,8 +39,8 @@ func (q *Query) Filter() *Filter {
 	return a.filter(q.tree.Where)
 }
 
-// Orders returns the properties of the item that results are sorted by, nil if they are not, or by something else, or
-// if there may be several results of an item, or one of several items.
+// Orders returns the sort properties of the query. It returns nil if the query sorts by other expressions, or if
+// results and items do not correspond one to one.
 func (q *Query) Orders() (out []OrderPath) {
 	if q.bound.distinct || len(q.tree.From) != 1 {
 		return nil
@@ -48,7 +48,8 @@ func (q *Query) Orders() (out []OrderPath) {
 	return q.SortPaths()
 }
 
-// SortPaths returns the properties of the item that results are sorted by, nil if they are not, or by something else.
+// SortPaths returns the sort properties of the query. It returns nil if the query does not sort or sorts by other
+// expressions.
 func (q *Query) SortPaths() (out []OrderPath) {
 	root, ok := q.container()
 	if !ok || q.bound.grouped {
@@ -65,7 +66,8 @@ func (q *Query) SortPaths() (out []OrderPath) {
 	return out
 }
 
-// Most is how many rows are looked for at most, those that OFFSET leaves out included; -1 where there is no limit.
+// Most returns the maximum number of rows that the query needs, including the rows that OFFSET skips. It returns -1 if
+// there is no limit.
 func (q *Query) Most() int64 {
 	if q.bound.limit < 0 {
 		return -1
@@ -73,8 +75,8 @@ func (q *Query) Most() int64 {
 	return q.bound.offset + q.bound.limit
 }
 
-// inputs notes which parts of the item the inputs of a query are. It returns false if the first one is not the item or
-// a part of it; top says that the query is the whole one.
+// inputs records which part of the item each input is. It returns false if the first input is not a part of the item.
+// top reports that the query is the outermost query.
 func (a *analysis) inputs(s *Select, top bool) bool {
 	outer := a.aliases
 	if a.aliases = maps.Clone(outer); a.aliases == nil {
@@ -90,7 +92,7 @@ func (a *analysis) inputs(s *Select, top bool) bool {
 				a.aliases = outer
 				return false
 			}
-			delete(a.aliases, in.Alias) // an input that hides one of the outer query
+			delete(a.aliases, in.Alias) // an input that hides an input of the outer query
 			continue
 		}
 		if in.Each {
@@ -108,7 +110,7 @@ func (a *analysis) inputs(s *Select, top bool) bool {
 	return len(s.From) > 0
 }
 
-// baseOf is the name that an expression begins with, if it is one of members.
+// baseOf returns the name at the beginning of a path expression.
 func baseOf(e Expr) string {
 	for {
 		switch x := e.(type) {
@@ -135,14 +137,14 @@ func (a *analysis) steps(e Expr) ([]document.Step, bool) {
 	return nil, false
 }
 
-// property is steps of what is not the item itself.
+// property works like steps, but excludes the item itself.
 func (a *analysis) property(e Expr) ([]document.Step, bool) {
 	steps, ok := a.steps(e)
 	return steps, ok && len(steps) > 0
 }
 
-// combine makes one filter of two, which are not used any more; nil says nothing. A long chain of the same operator
-// takes time in proportion to its length.
+// combine combines two filters, which must not be used afterward. A nil filter means no condition. The time for a long
+// chain of the same operator is linear.
 func combine(op string, x, y *Filter) *Filter {
 	switch {
 	case x == nil && y == nil || op == "OR" && (x == nil || y == nil):
@@ -249,7 +251,7 @@ func (a *analysis) call(x *Call) *Filter {
 	return nil
 }
 
-// arrayContains reads ARRAY_CONTAINS of a property, which is one if isProperty, or of a constant.
+// arrayContains analyzes ARRAY_CONTAINS of a property (if isProperty is set) or of a constant.
 func (a *analysis) arrayContains(x *Call, path []document.Step, isProperty bool) *Filter {
 	if isProperty {
 		v, ok := a.constant(x.Args[1])
@@ -266,7 +268,7 @@ func (a *analysis) arrayContains(x *Call, path []document.Step, isProperty bool)
 	return &Filter{Op: "IN", Path: path, Values: slices.Collect(list.Elements())}
 }
 
-// exists reads EXISTS of a part of the item.
+// exists analyzes EXISTS over a part of the item.
 func (a *analysis) exists(x *Subquery) *Filter {
 	if x.Kind != Exists || x.Query.Where == nil || !simple(x.Query) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Continuation is where the next page of a query begins.
+// Continuation is the position at which the next page of a query begins.
 type Continuation struct {
 	query string
 	position
@@ -16,8 +16,8 @@ type Continuation struct {
 	streams    bool
 }
 
-// Start returns the place from which a source has to begin, that item included; "" is the beginning. Queries that do
-// not stream look at all items again.
+// Start returns the place at which a source must begin, including the item there. "" is the beginning. Queries that do
+// not stream read all items again.
 func (c *Continuation) Start() string {
 	if c == nil || !c.streams {
 		return ""
@@ -25,8 +25,8 @@ func (c *Continuation) Start() string {
 	return c.place
 }
 
-// After returns the values of the properties that results are sorted by at which the page before ended; nil for the
-// first page, and for what is not sorted.
+// After returns the values of the sort properties at the end of the previous page. It returns nil for the first page
+// and for unsorted queries.
 func (c *Continuation) After() []document.Value {
 	if c == nil || c.streams || len(c.keys) == 0 {
 		return nil
@@ -34,7 +34,7 @@ func (c *Continuation) After() []document.Value {
 	return c.keys
 }
 
-// boxed writes a value that may be Undefined, which JSON does not have: an array of it or of nothing.
+// boxed represents a value that may be Undefined, which JSON does not support: an array with zero or one element.
 func boxed(v document.Value) document.Value {
 	if !v.IsDefined() {
 		return document.ArrayValue(nil)
@@ -57,7 +57,7 @@ func unbox(v document.Value) (out []document.Value) {
 	return out
 }
 
-// fields are how a position is written.
+// fields returns the JSON form of a position.
 func (p *position) fields() []document.Member {
 	return []document.Member{
 		{Name: "k", Value: box(p.keys)},
@@ -72,7 +72,7 @@ func positionOf(v document.Value) (position, bool) {
 	return position{unbox(v.Get("k")), string(place), int(row)}, ok && err == nil && row >= 0
 }
 
-// String returns the continuation as ParseContinuation reads it: letters, digits, - and _.
+// String returns the continuation in the form that ParseContinuation parses. It consists of letters, digits, - and _.
 func (c *Continuation) String() string {
 	members := append(c.fields(),
 		document.Member{Name: "q", Value: document.StringValue(c.query)},
@@ -82,12 +82,13 @@ func (c *Continuation) String() string {
 	return base64.RawURLEncoding.EncodeToString(document.ObjectValue(members).Append(nil))
 }
 
-// continuationMax is how long a continuation may be, in bytes: two values of partition keys and an id fit many times.
+// continuationMax is the maximum length of a continuation in bytes. It is sufficient for many partition key values and
+// an ID.
 const continuationMax = 4 << 20
 
-// ParseContinuation reads what String wrote. Errors are *Error.
+// ParseContinuation parses the output of String. Errors are of type *Error.
 func ParseContinuation(text string) (*Continuation, error) {
-	bad := &Error{Code: codeArguments, Message: "The continuation is not one that this database has given."}
+	bad := &Error{Code: codeArguments, Message: "The continuation is invalid."}
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) > continuationMax {
 		return nil, bad

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sql is the query language of containers, which is that of Azure Cosmos DB for NoSQL: text to a tree and back,
-// a tree to a Query bound to its parameters, and a Query over items, wherever those come from.
+// Package sql implements the query language of Azure Cosmos DB for NoSQL.
 //
-// Guarantees: (QS1) no text makes it panic, recurse without bound or run without looking at its context; (QS2) what it
-// prints parses back to a tree that prints the same; (QS3) results that several Collectors have of parts of the items,
-// merged, equal those of one Collector of all of them, whatever the parts; (QS4) what it keeps of items is bounded, and
-// reaching the bound is an error that says what to do; (QS5) a continuation goes on where its page has ended: items
-// that did not change in between are neither left out nor repeated.
+// It parses a query to a syntax tree, prints a tree, binds a tree to its parameters, and evaluates the bound Query
+// over items.
 //
-// It refuses to know where items are stored: a Source yields them with their places, which it compares as bytes.
+// Guarantees:
 //
-// Start at Compile, then Query.Run; Query.Keys and Query.Conditions say how few items a Source has to yield, and Plan
-// what clients ask the plan endpoint. The tree is in ast.go, what it means in bind.go and node.go, the functions in
-// functions*.go.
+//   - (QS1) No text causes a panic, unbounded recursion, or an evaluation that ignores its context.
+//   - (QS2) The printed form of a tree is valid, and its tree has the same printed form.
+//   - (QS3) The merged results of several Collectors over parts of the items equal the results of one Collector
+//     over all items.
+//   - (QS4) The memory for items is bounded. Reaching the bound is an error that suggests a remedy.
+//   - (QS5) A continuation resumes where its page ended: items that have not changed in the meantime are neither
+//     skipped nor repeated.
+//
+// The package does not depend on the storage of items: a Source yields them with their places, which are compared as
+// bytes.
+//
+// Start reading at Compile, then Query.Run. Query.Keys and Query.Filter describe the items that a Source must yield,
+// and Plan implements the query plan endpoint. The tree is defined in ast.go, its semantics in bind.go and node.go,
+// and the functions in functions*.go.
 package sql

@@ -18,8 +18,8 @@ var (
 	docNames = regexp.MustCompile(`(?m)^  ([A-Z][A-Z0-9_ ]+)$`)
 )
 
-// TestDocumentation proves that the examples of docs/container-queries.md answer what stands there, and that the page
-// lists the functions that there are.
+// TestDocumentation checks the results of the examples in docs/container-queries.md. It also checks that the page
+// lists all functions.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/container-queries.md")
 	if err != nil {

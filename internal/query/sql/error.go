@@ -8,11 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Error is a query that cannot be carried out, with the part of the text that is the reason. Clients of HTTP get it as
-// 400.
+// Error is an invalid query with the position of the error in its text. HTTP clients receive it with status 400.
 type Error struct {
-	Code       string // as Cosmos DB numbers them: SC1001 is a syntax error
-	Start, End int    // characters of the text, the end exclusive
+	Code       string // Cosmos DB's code; SC1001 is a syntax error
+	Start, End int    // characters of the text; End is exclusive
 	Message    string
 }
 
@@ -30,12 +29,12 @@ const (
 	codeBound      = "SC3000"
 )
 
-// Error returns the message with its place, for people.
+// Error returns the message with its position.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s (characters %d to %d)", e.Message, e.Start, e.End)
 }
 
-// JSON returns what clients expect as the message of a refused query: {"errors":[{"severity":"Error","location":..}]}.
+// JSON returns the error in the form that clients expect: {"errors":[{"severity":"Error","location":..}]}.
 func (e *Error) JSON() string {
 	type location struct {
 		Start int `json:"start"`
@@ -53,7 +52,7 @@ func (e *Error) JSON() string {
 	return string(b)
 }
 
-// LimitError says that a query needs more than may be kept for it, and what to do.
+// LimitError reports that a query exceeds a limit. Its message suggests a remedy.
 type LimitError struct{ Message string }
 
 func (e *LimitError) Error() string { return e.Message }
@@ -63,7 +62,7 @@ type span struct{ start, end int }
 
 func (s span) at() span { return s }
 
-// failure makes an error of a part of text.
+// failure returns an error for a part of the text.
 func failure(text string, at span, code, format string, args ...any) *Error {
 	end := min(max(at.end, at.start), len(text))
 	start := min(at.start, end)

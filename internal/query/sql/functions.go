@@ -11,20 +11,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Functions is what carries out user-defined functions. Errors are given to whoever runs the query.
+// Functions executes user-defined functions. Errors end the run and are returned to its caller.
 type Functions interface {
-	// Call calls a function by the name after udf. The arguments are the caller's again when it returns.
+	// Call calls a function by its name without the udf prefix. The caller may reuse args afterward.
 	Call(ctx context.Context, name string, args []document.Value) (document.Value, error)
 }
 
-// function is a function of the language. It does not keep args.
+// function is a built-in function. It does not retain args.
 type function func(e *env, args []document.Value) document.Value
 
-// builtin says how a function is called.
+// builtin describes a built-in function.
 type builtin struct {
 	f        function
-	min, max int // arguments; max is -1 where there may be any number
-	// volatile ones are not evaluated before the query runs.
+	min, max int // number of arguments; max is -1 if it is not limited
+	// volatile prevents evaluation before the query runs.
 	volatile bool
 }
 
@@ -37,19 +37,19 @@ var builtins = func() map[string]builtin {
 	return all
 }()
 
-// FunctionNames returns the names of all functions of the language and of all aggregates, in upper case and in order.
+// FunctionNames returns the sorted names of all built-in functions and aggregates in upper case.
 func FunctionNames() []string {
 	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(builtins)),
 		slices.Collect(maps.Keys(aggregateKinds)))))
 }
 
-// isSpatial says whether a name is that of a function that is left out.
+// isSpatial reports whether a name belongs to an unsupported spatial function.
 func isSpatial(upper string) bool { return strings.HasPrefix(upper, "ST_") }
 
-// textMax bounds what a function may make: an item cannot be longer.
+// textMax is the maximum size of a computed string, which is also the maximum size of an item.
 const textMax = document.SizeMax
 
-// text makes a string of bounded length.
+// text returns a string value of limited length.
 func (e *env) text(s string) document.Value {
 	if len(s) > textMax {
 		return e.longText()
@@ -58,10 +58,10 @@ func (e *env) text(s string) document.Value {
 }
 
 func (e *env) longText() document.Value {
-	return e.fail(&LimitError{"A string in the query became longer than 2 MB; use shorter ones."})
+	return e.fail(&LimitError{"A string in the query exceeds 2 MB. Use shorter strings."})
 }
 
-// typeFunctions say of what type a value is.
+// typeFunctions are the type-checking functions.
 var typeFunctions = map[string]builtin{
 	"IS_DEFINED": is(func(v document.Value) bool { return v.IsDefined() }),
 	"IS_NULL":    isKind(document.Null),
@@ -95,7 +95,7 @@ func isKind(k document.Kind) builtin {
 	return is(func(v document.Value) bool { return v.Kind() == k })
 }
 
-// pure makes a builtin that does not look at the environment.
+// pure returns a builtin that does not use the environment.
 func pure(minArgs, maxArgs int, f func(a []document.Value) document.Value) builtin {
 	return builtin{f: func(_ *env, a []document.Value) document.Value { return f(a) }, min: minArgs, max: maxArgs}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// arrayFunctions are undefined for what are not arrays where arrays are asked for.
+// arrayFunctions are the array functions. They return Undefined if an array argument is not an array.
 var arrayFunctions = map[string]builtin{
 	"ARRAY_CONCAT": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {
@@ -125,7 +125,7 @@ var arrayFunctions = map[string]builtin{
 	}, min: 1, max: 3},
 }
 
-// contains reports whether v is an object that has all that part has, in depth.
+// contains reports whether v is an object with all members of part, compared recursively.
 func (e *env) contains(v, part document.Value) bool {
 	if part.Kind() != document.Object || v.Kind() != document.Object {
 		return e.comparing(v, part) && document.Equal(v, part)
@@ -141,7 +141,7 @@ func (e *env) contains(v, part document.Value) bool {
 	return true
 }
 
-// containsMany makes f(array, values..): all of them, or any.
+// containsMany returns a function f(array, values..) that reports whether the array contains all or any of the values.
 func containsMany(every bool) builtin {
 	return builtin{min: 2, max: -1, f: func(e *env, a []document.Value) document.Value {
 		if a[0].Kind() != document.Array {
@@ -157,17 +157,17 @@ func containsMany(every bool) builtin {
 	}}
 }
 
-// valueSet has values by the text that equal ones have in common.
+// valueSet is a set of values, represented by their setKey texts.
 type valueSet map[string]struct{}
 
-// setEntryBytes is the memory of an entry of a valueSet beside its text, with the growth of the map. setEntrySteps is
-// the work of making one.
+// setEntryBytes is the memory of a valueSet entry excluding its text and including the growth of the map.
+// setEntrySteps is the work of creating an entry.
 const (
 	setEntryBytes = 96
 	setEntrySteps = 10
 )
 
-// valueSet makes the set of an array's elements; it is incomplete if evaluation has to end.
+// valueSet returns the set of an array's elements. The set is incomplete if the evaluation must end.
 func (e *env) valueSet(array document.Value) valueSet {
 	s := valueSet{}
 	for v := range array.Elements() {
@@ -185,7 +185,7 @@ func (e *env) setEntry(v document.Value) bool {
 	return e.work(setEntrySteps+keySteps(v)) && e.alloc(setEntryBytes+2*n)
 }
 
-// unless is a value, Undefined if evaluation has to end.
+// unless returns v, or Undefined if the evaluation must end.
 func (e *env) unless(v document.Value) document.Value {
 	if e.err != nil {
 		return undefined
@@ -198,10 +198,10 @@ func (s valueSet) has(v document.Value) bool {
 	return ok
 }
 
-// setKey is a text that two values have in common if and only if they are equal.
+// setKey returns a text that is equal for two values if and only if the values are equal.
 func setKey(v document.Value) string { return string(appendKey(nil, v)) }
 
-// appendKey appends the setKey: the canonical text, with the members of objects in order. Undefined has one, too.
+// appendKey appends the setKey: the canonical text with sorted object members. Undefined also has a key.
 func appendKey(b []byte, v document.Value) []byte {
 	switch v.Kind() {
 	case document.Undefined:
@@ -240,13 +240,13 @@ func compareText(a, b string) int {
 	return 0
 }
 
-// distinct is a list that has equal values once.
+// distinct is a list without duplicates.
 type distinct struct {
 	list
 	set valueSet
 }
 
-// add appends a value that is not there yet. It returns false when evaluation has to end.
+// add appends a value if the list does not contain it. It returns false if the evaluation must end.
 func (d *distinct) add(v document.Value) bool {
 	if !d.e.setEntry(v) {
 		return false
@@ -271,7 +271,8 @@ func (d *distinct) addAll(array document.Value) bool {
 	return true
 }
 
-// setFunction makes f(a, b): the different elements of a of which keep says whether they stay by their being in b.
+// setFunction returns a function f(a, b) that yields the distinct elements of a. keep receives whether b contains an
+// element and decides whether the element is included.
 func setFunction(keep func(in bool) bool) builtin {
 	return builtin{min: 2, max: 2, f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {

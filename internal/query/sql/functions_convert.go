@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// convertFunctions make values of texts and texts of values. A text that does not fit is undefined.
+// convertFunctions convert between strings and other values. A malformed string yields Undefined.
 var convertFunctions = map[string]builtin{
 	"STRINGTOARRAY":   parseAs(document.Array),
 	"STRINGTOBOOLEAN": parseAs(document.Boolean),
@@ -26,7 +26,7 @@ var convertFunctions = map[string]builtin{
 	}, min: 1, max: 1},
 }
 
-// parseAs makes f(text): the value of a kind that is written as JSON.
+// parseAs returns a function f(text) that parses a value of a kind from JSON.
 func parseAs(k document.Kind) builtin {
 	return pure(1, 1, func(a []document.Value) document.Value {
 		if a[0].Kind() != document.String {

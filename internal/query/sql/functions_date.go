@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// dateFunctions work on times as texts in UTC (2020-01-02T03:04:05.1234567Z), as ticks (100 ns since 1970) and as
-// timestamps (ms since 1970). The current time is that of the run: all calls in one run return the same value.
+// dateFunctions process times as UTC strings (2020-01-02T03:04:05.1234567Z), as ticks (100 ns since 1970) and as
+// timestamps (ms since 1970). The current time is the time of the run: all calls in one run return the same value.
 var dateFunctions = map[string]builtin{
 	"GETCURRENTDATETIME":        now(func(t time.Time) document.Value { return formatTime(t) }),
 	"GETCURRENTDATETIMESTATIC":  now(func(t time.Time) document.Value { return formatTime(t) }),
@@ -37,7 +37,7 @@ var dateFunctions = map[string]builtin{
 		}
 		return document.IntegerValue(u.number(to) - u.number(from))
 	}),
-	// The documentation has had both orders of the arguments.
+	// Cosmos DB's documentation has used both argument orders.
 	"DATETIMEPART": pure(2, 2, func(a []document.Value) document.Value {
 		if n, ok := datePart(a[0], a[1]); ok {
 			return document.IntegerValue(n)
@@ -109,9 +109,9 @@ var dateFunctions = map[string]builtin{
 
 const (
 	ticksPerSecond = 10_000_000
-	// epochSeconds are from the beginning of year 1 to 1970.
+	// epochSeconds is the number of seconds from the beginning of year 1 to 1970.
 	epochSeconds = 62_135_596_800
-	// unitsMax bounds the number of units that a function adds to a time.
+	// unitsMax limits the number of units that a function adds to a time.
 	unitsMax = 1e13
 )
 
@@ -123,7 +123,7 @@ func now(f func(time.Time) document.Value) builtin {
 	return builtin{f: func(e *env, _ []document.Value) document.Value { return f(e.now.UTC()) }, volatile: true}
 }
 
-// formatTime is undefined outside of the years that have four digits.
+// formatTime returns Undefined for years that do not have four digits.
 func formatTime(t time.Time) document.Value {
 	t = t.UTC()
 	if t.Year() < 1 || t.Year() > 9999 {
@@ -132,7 +132,7 @@ func formatTime(t time.Time) document.Value {
 	return document.StringValue(fmt.Sprintf("%s.%07dZ", t.Format("2006-01-02T15:04:05"), t.Nanosecond()/100))
 }
 
-// layouts are the forms in which a time may be written.
+// layouts are the accepted time formats.
 var layouts = []string{"2006-01-02T15:04:05Z", "2006-01-02T15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z",
 	"2006-01-02T15:04", "2006-01-02", "2006-01"}
 
@@ -141,7 +141,7 @@ func timeOf(v document.Value) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	for _, layout := range layouts {
-		// A fraction of the second is taken wherever seconds are.
+		// Every layout with seconds also accepts fractions of a second.
 		if t, err := time.Parse(layout, v.Str()); err == nil {
 			return t.UTC(), true
 		}
@@ -152,7 +152,7 @@ func timeOf(v document.Value) (time.Time, bool) {
 // unit is a part of a date and time.
 type unit struct {
 	months int           // of a year or month, else 0
-	length time.Duration // of the others
+	length time.Duration // of the other units
 }
 
 var unitNames = map[string]unit{}
@@ -180,7 +180,7 @@ func unitOf(v document.Value) (unit, bool) {
 	return u, ok
 }
 
-// weekdayNames are the names of the part that only DateTimePart knows: 1 is Sunday, 7 is Saturday.
+// weekdayNames are the names of the part that only DateTimePart supports: 1 is Sunday, 7 is Saturday.
 var weekdayNames = []string{"weekday", "dw", "w"}
 
 // datePart returns the named part of a time.
@@ -196,7 +196,7 @@ func datePart(part, at document.Value) (int64, bool) {
 	return u.part(t), ok
 }
 
-// datePartFunction returns a function of one argument, a time, that returns a part of it.
+// datePartFunction returns a function that returns a part of its only argument, a time.
 func datePartFunction(part string) builtin {
 	name := document.StringValue(part)
 	return pure(1, 1, func(a []document.Value) document.Value {
@@ -208,7 +208,7 @@ func datePartFunction(part string) builtin {
 	})
 }
 
-// add moves t by n units. A day that the month does not have becomes its last.
+// add moves t by n units. If the month does not have the resulting day, its last day is used.
 func (u unit) add(t time.Time, n int) time.Time {
 	if u.months == 0 {
 		seconds := int64(u.length / time.Second)
@@ -227,19 +227,19 @@ func (u unit) add(t time.Time, n int) time.Time {
 		t.Nanosecond(), time.UTC)
 }
 
-// number counts the units before t from some beginning that is a boundary of all units.
+// number returns the number of units between t and a common boundary of all units.
 func (u unit) number(t time.Time) int64 {
 	if u.months != 0 {
 		return int64((t.Year()*12 + int(t.Month()) - 1) / u.months)
 	}
 	if u.length >= time.Second {
-		// Counted from year 1, so that the division does not round towards 1970.
+		// Count from year 1, so that the division does not round toward 1970.
 		return (t.Unix() + epochSeconds) / int64(u.length/time.Second)
 	}
 	return t.Unix()*int64(time.Second/u.length) + int64(t.Nanosecond())/int64(u.length)
 }
 
-// part is the value of the unit in t.
+// part returns the value of the unit in t.
 func (u unit) part(t time.Time) int64 {
 	switch {
 	case u.months == 12:
@@ -258,7 +258,7 @@ func (u unit) part(t time.Time) int64 {
 	return int64(t.Nanosecond()) / int64(u.length)
 }
 
-// dateTimeBin rounds a time down to a multiple of a number of units since a beginning.
+// dateTimeBin rounds a time down to a multiple of a number of units since an origin.
 func dateTimeBin(a []document.Value) document.Value {
 	t, ok1 := timeOf(a[0])
 	u, ok2 := unitOf(a[1])

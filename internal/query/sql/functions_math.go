@@ -9,7 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// mathFunctions are undefined for what are not numbers, and where the result is no number of JSON.
+// mathFunctions are the mathematical functions. They return Undefined for arguments that are not numbers and for
+// results that JSON cannot represent.
 var mathFunctions = map[string]builtin{
 	"ABS":     number1(math.Abs),
 	"ACOS":    number1(math.Acos),
@@ -97,7 +98,7 @@ func number2(f func(x, y float64) float64) builtin {
 	})
 }
 
-// integerFunctions work on 64 bits and wrap around; they are undefined for what are not integers.
+// integerFunctions use 64-bit arithmetic with wraparound. They return Undefined for arguments that are not integers.
 var integerFunctions = map[string]builtin{
 	"INTADD":           integer2(func(x, y int64) (int64, bool) { return x + y, true }),
 	"INTSUB":           integer2(func(x, y int64) (int64, bool) { return x - y, true }),
@@ -143,7 +144,7 @@ func integer2(f func(x, y int64) (int64, bool)) builtin {
 	})
 }
 
-// int64Of returns a number that is an integer of 64 bits.
+// int64Of returns the value of a 64-bit integer.
 func int64Of(v document.Value) (int64, bool) {
 	if v.Kind() != document.Number {
 		return 0, false

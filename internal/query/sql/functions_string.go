@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/pattern"
 )
 
-// stringFunctions are undefined for what are not strings where strings are asked for. Positions and lengths count
-// UTF-16 units, as JavaScript does.
+// stringFunctions are the string functions. They return Undefined if a string argument is not a string. Positions and
+// lengths count UTF-16 units, as in JavaScript.
 var stringFunctions = map[string]builtin{
 	"CONCAT": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.String) {
@@ -34,8 +34,8 @@ var stringFunctions = map[string]builtin{
 		return e.text(b.String())
 	}, min: 2, max: -1},
 	"CONTAINS": search(strings.Contains),
-	// CONTAINS_ALL_CI(s, a, b) is CONTAINS(s, a, true) AND CONTAINS(s, b, true); the others follow their names: ANY for
-	// OR, CS for false.
+	// CONTAINS_ALL_CI(s, a, b) is CONTAINS(s, a, true) AND CONTAINS(s, b, true). ANY in a name stands for OR, and CS
+	// for false.
 	"CONTAINS_ALL_CI": containsEach(false, true),
 	"CONTAINS_ALL_CS": containsEach(false, false),
 	"CONTAINS_ANY_CI": containsEach(true, true),
@@ -168,10 +168,10 @@ var stringFunctions = map[string]builtin{
 	}, min: 2, max: 2},
 }
 
-// stringBytes is the memory of a string beside its text.
+// stringBytes is the memory of a string excluding its text.
 const stringBytes = 16
 
-// search makes f(string, part [, ignoreCase]).
+// search returns a function f(string, part [, ignoreCase]).
 func search(f func(s, part string) bool) builtin {
 	return pure(2, 3, func(a []document.Value) document.Value {
 		if !all(a[:2], document.String) || len(a) == 3 && a[2].Kind() != document.Boolean {
@@ -185,9 +185,9 @@ func search(f func(s, part string) bool) builtin {
 	})
 }
 
-// containsEach returns a function that looks for several strings in one. found is the result that decides as soon as
-// one of the strings gives it: true if one match is enough, false if all strings must match. If none decides and one of
-// the arguments is not a string, the result is undefined, as with AND and OR.
+// containsEach returns a function that searches a string for several strings. found is the decisive result: true if
+// one match is sufficient, false if all strings must match. If no search is decisive and one of the arguments is not a
+// string, the result is undefined, as with AND and OR.
 func containsEach(found, ignoreCase bool) builtin {
 	return builtin{min: 2, max: -1, f: func(e *env, a []document.Value) document.Value {
 		if a[0].Kind() != document.String {
@@ -219,7 +219,7 @@ func containsEach(found, ignoreCase bool) builtin {
 	}}
 }
 
-// mapText makes f(string); bytes is how many are allocated for each of the string.
+// mapText returns a function f(string). bytes is the number of bytes allocated per byte of the string.
 func mapText(bytes int, f func(string) string) builtin {
 	return builtin{min: 1, max: 1, f: func(e *env, a []document.Value) document.Value {
 		if a[0].Kind() != document.String || !e.alloc(bytes*a[0].TextSize()) {
@@ -229,7 +229,7 @@ func mapText(bytes int, f func(string) string) builtin {
 	}}
 }
 
-// trim makes f(string [, characters]).
+// trim returns a function f(string [, characters]).
 func trim(f func(s, cutset string) string) builtin {
 	return pure(1, 2, func(a []document.Value) document.Value {
 		if !all(a, document.String) {
@@ -261,7 +261,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// units is the length of s in UTF-16 units.
+// units returns the length of s in UTF-16 units.
 func units(s string) int {
 	if isASCII(s) {
 		return len(s)
@@ -273,7 +273,7 @@ func units(s string) int {
 	return n
 }
 
-// slice returns n units of s from start; what is outside s is left out, half a character becomes U+FFFD.
+// slice returns n units of s from start, limited to the extent of s. Half of a surrogate pair becomes U+FFFD.
 func slice(s string, start, n int) document.Value {
 	if start < 0 || n <= 0 {
 		return document.StringValue("")
@@ -287,7 +287,7 @@ func slice(s string, start, n int) document.Value {
 	return document.StringValue(string(utf16.Decode(u[start : start+min(n, len(u)-start)])))
 }
 
-// regexes keeps the last few expressions, compiled. Expressions are RE2's, which take time in proportion to the text.
+// regexes caches a few recently compiled expressions. RE2 expressions match in time linear in the text.
 type regexes struct {
 	mu  sync.Mutex
 	all map[string]*pattern.Pattern
@@ -297,7 +297,7 @@ const regexesMax = 64
 
 var compiled = regexes{all: map[string]*pattern.Pattern{}}
 
-// get compiles an expression; nil if it is malformed. The error is pattern.ErrTooLarge.
+// get compiles an expression. It returns nil if the expression is malformed. The error is pattern.ErrTooLarge.
 func (r *regexes) get(expression string) (*pattern.Pattern, error) {
 	r.mu.Lock()
 	re, ok := r.all[expression]
@@ -339,11 +339,11 @@ func regexMatch(e *env, a []document.Value) document.Value {
 		expression = "(?" + flags + ")" + expression
 	}
 	if len(expression) > 4096 {
-		return e.fail(&LimitError{"A regular expression has more than 4096 bytes."})
+		return e.fail(&LimitError{"A regular expression exceeds 4096 bytes."})
 	}
 	re, err := compiled.get(expression)
 	if err != nil {
-		return e.fail(&LimitError{"A regular expression is too large: repeat less in it, or make it shorter."})
+		return e.fail(&LimitError{"A regular expression is too large. Reduce its repetitions or its length."})
 	}
 	if re == nil || !e.atOnce(re.Cost(a[0].TextSize())) {
 		return undefined

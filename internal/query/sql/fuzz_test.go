@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// FuzzParse proves (QS1) and (QS2): no text makes the parser, the printer or an evaluation panic, and what is printed
-// parses again and prints the same.
+// FuzzParse checks (QS1) and (QS2): no text causes a panic in the parser, the printer or an evaluation. The printed
+// form of a query must parse and print identically.
 func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.txt")
 	for _, file := range files {

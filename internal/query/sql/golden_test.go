@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// testNow is what date functions answer in tests.
+// testNow is the current time in tests.
 var testNow = time.Date(2026, 11, 23, 10, 20, 30, 123456700, time.UTC)
 
-// rowsOf makes a source of items, each with its number as its place.
+// rowsOf returns a source of items. The place of an item is its number.
 func rowsOf(items []document.Value) Source {
 	return func(yield func(Row, error) bool) {
 		for i, v := range items {
@@ -38,7 +38,7 @@ func parseItem(t testing.TB, text string) document.Value {
 	return v
 }
 
-// udf is a hook that doubles numbers.
+// udf is a user-defined function that doubles numbers.
 type udf struct{}
 
 func (udf) Call(_ context.Context, name string, args []document.Value) (document.Value, error) {
@@ -48,9 +48,10 @@ func (udf) Call(_ context.Context, name string, args []document.Value) (document
 	return document.NumberValue(2 * args[0].Float()), nil
 }
 
-// TestGolden shows what queries answer. Commands: items (one a line, for the queries that follow), query (each line, or
-// each part between lone dots, is a query; @name = value lines before it are its parameters), pages (the same, by
-// pages of some results), print, keys and conditions (what WHERE says), plan.
+// TestGolden checks the results of queries. The commands are items, query, pages, print, keys, conditions (the
+// analysis of WHERE) and plan. Items are one per line and apply to the following queries. A query is a line, or a part
+// between single dots; preceding lines "@name = value" are its parameters. pages runs queries with pages of a few
+// results.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {
@@ -74,7 +75,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// statements cuts an input into queries: by lone dots where there are any, else by lines, those of parameters aside.
+// statements splits an input into queries: at single dots if there are any, else at line ends, except after parameter
+// lines.
 func statements(input string) []string {
 	if strings.Contains(input, "\n.\n") {
 		return strings.Split(input, "\n.\n")
@@ -92,7 +94,7 @@ func statements(input string) []string {
 	return out
 }
 
-// parameters takes the lines of parameters from the beginning of a text.
+// parameters extracts the parameter lines at the beginning of a text.
 func parameters(t testing.TB, text string) (string, []Parameter) {
 	var out []Parameter
 	for strings.HasPrefix(text, "@") {
@@ -146,7 +148,7 @@ func answer(t *testing.T, d *datadriven.TestData, out *strings.Builder, text str
 	}
 }
 
-// filterText writes a filter down.
+// filterText formats a filter.
 func filterText(f *Filter) string {
 	if f == nil {
 		return "nothing"

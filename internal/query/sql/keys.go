@@ -8,24 +8,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Key is what WHERE says of the partition key of the items that a query can have results for.
+// Key is a partition key for which a query can have results, according to its WHERE clause.
 type Key struct {
-	// Components are the values of the first paths of the partition key: all of them, or a prefix. Undefined is that of
-	// items without the property.
+	// Components are the values of all or of the first partition key paths. Undefined matches items without the
+	// property.
 	Components []document.Value
-	// ID is the item's id, if HasID.
+	// ID is the ID of the item if HasID is set.
 	ID    string
 	HasID bool
 }
 
-// keysMax is how many keys are told apart; a query that names more is one of all items.
+// keysMax is the maximum number of keys. A query with more keys reads all items.
 const keysMax = 1000
 
-// pins are the values that properties have to have, by the text of their paths.
+// pins holds required property values by the text of their paths.
 type pins map[string]document.Value
 
-// Keys returns the keys that an item has to have one of for WHERE to hold. ok is false where WHERE leaves the first
-// path of the partition key open: all items have to be looked at. No keys and true says that no item can match.
+// Keys returns the keys of the items that can satisfy WHERE. ok is false if WHERE does not restrict the first
+// partition key path, so that all items must be read. If ok is true and keys is empty, no item can match.
 func (q *Query) Keys(paths []document.Path) (keys []Key, ok bool) {
 	root, found := q.container()
 	if !found || q.tree.Where == nil || len(paths) == 0 {
@@ -66,7 +66,7 @@ func (q *Query) Keys(paths []document.Path) (keys []Key, ok bool) {
 	return keys, true
 }
 
-// container returns the name of the input that is the whole item, if it is the first one.
+// container returns the name of the first input if it is the whole item.
 func (q *Query) container() (name string, ok bool) {
 	if len(q.tree.From) == 0 || q.tree.From[0].Each {
 		return "", false
@@ -84,11 +84,11 @@ func (q *Query) container() (name string, ok bool) {
 
 func pathKey(p document.Path) string { return p.String() }
 
-// analysis reads conditions on properties of the item.
+// analysis analyzes conditions on properties of the item.
 type analysis struct {
 	root       string
 	parameters map[string]document.Value
-	// aliases are the parts of the item that inputs are, by their names.
+	// aliases holds, for each input name, the part of the item that it refers to.
 	aliases map[string][]document.Step
 	// binder evaluates constants.
 	binder *binder
@@ -116,7 +116,7 @@ func (a *analysis) path(e Expr) (document.Path, bool) {
 	}
 }
 
-// constant evaluates an expression that has no input in it.
+// constant evaluates an expression without inputs.
 func (a *analysis) constant(e Expr) (document.Value, bool) {
 	switch x := e.(type) {
 	case *Literal:
@@ -137,7 +137,7 @@ func (a *analysis) constant(e Expr) (document.Value, bool) {
 	return c.value, ok
 }
 
-// pins returns what has to be for e to hold: one of several. nil says that nothing is known.
+// pins returns alternatives, of which one must be satisfied for e to be true. It returns nil if nothing is known.
 func (a *analysis) pins(e Expr) []pins {
 	switch x := e.(type) {
 	case *Binary:
@@ -196,7 +196,7 @@ func (a *analysis) onlyArgument(c *Call, name string) (document.Path, bool) {
 	return a.path(c.Args[0])
 }
 
-// one says that a property has a value. Nothing equals Undefined.
+// one returns the requirement that a property has a value. No value equals Undefined.
 func one(path document.Path, v document.Value) []pins {
 	if !v.IsDefined() {
 		return []pins{}
@@ -204,7 +204,7 @@ func one(path document.Path, v document.Value) []pins {
 	return []pins{{pathKey(path): v}}
 }
 
-// both combines what has to be with what else has to be. Ones that contradict each other are left out.
+// both combines two requirements and omits contradictory alternatives.
 func both(l, r []pins) []pins {
 	switch {
 	case l == nil:

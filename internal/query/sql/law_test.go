@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// lawQueries are one of each kind of evaluation and some mixtures.
+// lawQueries contains a query for each kind of evaluation and some combinations.
 var lawQueries = []string{
 	"SELECT * FROM c",
 	"SELECT VALUE c.a FROM c WHERE c.a > 1",
@@ -34,7 +34,7 @@ var lawQueries = []string{
 	"SELECT DISTINCT VALUE COUNT(1) FROM c GROUP BY c.a",
 }
 
-// randomItems draws items whose properties are often missing and of several types.
+// randomItems draws items whose properties are often missing and have various types.
 func randomItems(t *rapid.T) []document.Value {
 	scalar := rapid.SampledFrom([]string{"", "null", "true", "false", "0", "1", "1.0", "2", "3.5", `"1"`, `"x"`, `"é"`,
 		"[1]", "[1,2]", `{"k":1}`})
@@ -86,8 +86,8 @@ func mustCompile(t interface{ Fatal(...any) }, text string, params ...Parameter)
 	return q
 }
 
-// TestPartsMerge proves (QS3): however items are split over collectors, and in whichever order their partial results
-// are merged, the results equal those of one run over all items. Of 1 and 1.0 any may be the one that a group shows.
+// TestPartsMerge checks (QS3): the merged partial results of any number of collectors in any order equal the results
+// of one run over all items. A group may show either 1 or 1.0.
 func TestPartsMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := randomItems(t)
@@ -114,7 +114,7 @@ func TestPartsMerge(t *testing.T) {
 			got = append(got, v.String())
 			return nil
 		})
-		// A page may end before items without results: whoever has seen them all knows that nothing comes.
+		// A page may end before items without results. A run over all items knows that no further results follow.
 		all, _ := runAll(t, q, items, Run{})
 		ended := next == nil && (wantNext == nil || len(all) == len(got))
 		if err != nil || !slices.EqualFunc(got, want, same) || next == nil != ended || next != nil && wantNext == nil {
@@ -124,13 +124,12 @@ func TestPartsMerge(t *testing.T) {
 	})
 }
 
-// same reports whether two texts are of equal values.
+// same reports whether two texts represent equal values.
 func same(a, b string) bool {
 	return document.Equal(document.View([]byte(a)), document.View([]byte(b)))
 }
 
-// TestPagesAreTheWhole proves (QS5): the pages of a query, of whatever sizes and with pauses of the source in between,
-// are its results, none twice and none left out.
+// TestPagesAreTheWhole checks (QS5): pages of any size, with pauses of the source, contain each result exactly once.
 func TestPagesAreTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := randomItems(t)
@@ -157,8 +156,8 @@ func TestPagesAreTheWhole(t *testing.T) {
 	})
 }
 
-// allPages runs a query page by page, each over what page says, and fails unless the pages have the results of one run
-// over all items.
+// allPages runs a query page by page with the sources that page returns. It fails unless the pages contain the results
+// of one run over all items.
 func allPages(t *rapid.T, q *Query, items []document.Value,
 	page func(after *Continuation) (Run, func(func(Row, error) bool))) {
 	want, _ := runAll(t, q, items, Run{})
@@ -186,7 +185,7 @@ func allPages(t *rapid.T, q *Query, items []document.Value,
 	t.Fatalf("%s does not end", q)
 }
 
-// TestOrderIsTotal proves that ORDER BY gives every item with the property once, in the order of types and values.
+// TestOrderIsTotal checks that ORDER BY returns each item with the property once, ordered by type and value.
 func TestOrderIsTotal(t *testing.T) {
 	up := mustCompile(t, "SELECT VALUE c FROM c ORDER BY c.a")
 	down := mustCompile(t, "SELECT VALUE c FROM c ORDER BY c.a DESC")
@@ -214,7 +213,7 @@ func TestOrderIsTotal(t *testing.T) {
 	})
 }
 
-// may reports whether the properties that a filter is about are there.
+// may reports whether the properties of a filter are present.
 func (f *Filter) may(v document.Value) bool {
 	switch f.Op {
 	case "AND":
@@ -230,8 +229,7 @@ func (f *Filter) may(v document.Value) bool {
 	return v.IsDefined()
 }
 
-// TestKeysLeaveNothingOut proves that an item for which WHERE holds has one of the keys, and satisfies the conditions
-// on single properties.
+// TestKeysLeaveNothingOut checks that an item that satisfies WHERE has one of the keys and satisfies the filter.
 func TestKeysLeaveNothingOut(t *testing.T) {
 	where := []string{"c.a = 1", "c.a = '1'", "c.a IN (1, 'x', true)", "c.a IN (2) AND c.b = 1",
 		"(c.a = 1 AND c.b = 2) OR (c.a = 'x')",

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// class says what a token is.
+// class is the class of a token.
 type class uint8
 
 const (
@@ -24,31 +24,31 @@ const (
 	tokenSymbol
 )
 
-// token is a word of the text.
+// token is a token of the text.
 type token struct {
 	span
 	class  class
-	text   string // as it stands; a string decoded; a symbol
+	text   string // as written; a decoded string; or a symbol
 	number document.Value
 	word   string // of a word: upper case
 }
 
-// reserved are the words that are never names of inputs or aliases without AS.
+// reserved are words that cannot name an input, or an alias without AS.
 var reserved = map[string]bool{"AND": true, "OR": true, "NOT": true, "IN": true, "BETWEEN": true, "LIKE": true,
 	"ESCAPE": true, "SELECT": true, "FROM": true, "WHERE": true, "ORDER": true, "GROUP": true, "BY": true, "JOIN": true,
 	"AS": true, "ASC": true, "DESC": true, "DISTINCT": true, "TOP": true, "VALUE": true, "EXISTS": true, "ARRAY": true,
 	"NULL": true, "TRUE": true, "FALSE": true, "UNDEFINED": true, "OFFSET": true, "LIMIT": true}
 
-// symbols of more than one character, the longest first.
+// symbols are the symbols of more than one character, longest first.
 var symbols = []string{">>>", "<<", ">>", "<=", ">=", "!=", "<>", "??", "||"}
 
-// lexer cuts a text into tokens.
+// lexer splits a text into tokens.
 type lexer struct {
 	text string
 	i    int
 }
 
-// skip passes over white space and comments.
+// skip skips white space and comments.
 func (l *lexer) skip() error {
 	for l.i < len(l.text) {
 		rest := l.text[l.i:]
@@ -81,7 +81,7 @@ func isWordPart(r rune) bool {
 	return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// wordEnd returns where the word ends that begins at i.
+// wordEnd returns the end of the word that begins at i.
 func (l *lexer) wordEnd(i int) int {
 	for i < len(l.text) {
 		r, n := utf8.DecodeRuneInString(l.text[i:])
@@ -223,7 +223,7 @@ func (l *lexer) str(t token) (token, error) {
 	return bad(len(l.text))
 }
 
-// escape appends what the escape after a backslash stands for, and returns how many bytes more than one it has.
+// escape appends the character of a backslash escape and returns its length in bytes minus one.
 func escape(s string, out *[]byte) (int, bool) {
 	const letters, meanings = `'"\/bfnrt`, "'\"\\/\b\f\n\r\t"
 	if at := strings.IndexByte(letters, s[0]); at >= 0 {
@@ -250,7 +250,7 @@ func escape(s string, out *[]byte) (int, bool) {
 	return n, true
 }
 
-// hexRune reads u and four hexadecimal digits.
+// hexRune parses u and four hexadecimal digits.
 func hexRune(s string) (rune, bool) {
 	if len(s) < 5 || s[0] != 'u' {
 		return 0, false

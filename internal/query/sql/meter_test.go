@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// allocated returns how many bytes f allocates, garbage included.
+// allocated returns the number of bytes that f allocates, including garbage.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -24,7 +24,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// large is an item of about 100 KB with arrays.
+// large returns an item of about 100 KB with arrays.
 func large() document.Value {
 	return document.View([]byte(`{"id":"one","t":"` + strings.Repeat("x", 90_000) + `","q":"` +
 		strings.Repeat(`\n`, 1000) +
@@ -32,7 +32,7 @@ func large() document.Value {
 		`"a":[` + strings.Repeat("1,", 1999) + `1],"b":[` + strings.Repeat("2,", 1999) + `2],"o":{"x":1,"y":2}}`))
 }
 
-// runLarge evaluates a query over the item, with bounds.
+// runLarge evaluates a query over the item with limits.
 func runLarge(t *testing.T, ctx context.Context, text string, l meter.Limits) (results int, err error) {
 	t.Helper()
 	q, err := Compile(text, nil)
@@ -52,7 +52,7 @@ func runLarge(t *testing.T, ctx context.Context, text string, l meter.Limits) (r
 	return results, err
 }
 
-// nested wraps a value many times, each time twice.
+// nested wraps a value repeatedly, twice at each level.
 func nested(depth int, open, end string) string {
 	text := "SELECT VALUE c.t FROM c"
 	for i := range depth {
@@ -63,8 +63,8 @@ func nested(depth int, open, end string) string {
 	return text
 }
 
-// TestMemory proves that no constructor of the language allocates much more than its bound: each query either has
-// results or is refused, and allocates less than 64 MB while it does so.
+// TestMemory checks that no constructor of the language allocates much more than its limit. Each query either succeeds
+// or is rejected, and allocates less than 64 MB.
 func TestMemory(t *testing.T) {
 	many := func(n int, item string) string {
 		return strings.TrimSuffix(strings.Repeat(item+",", n), ",")
@@ -146,7 +146,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// subJoins are inputs that each hold a large array.
+// subJoins returns n inputs that each hold a large array.
 func subJoins(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -155,8 +155,8 @@ func subJoins(n int) string {
 	return b.String()
 }
 
-// TestWorkEnds proves that an evaluation ends with its context and its deadline, and at its bound of work, wherever the
-// work is done.
+// TestWorkEnds checks that an evaluation ends with its context, at its deadline and at its work limit, for every kind
+// of work.
 func TestWorkEnds(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	for name, text := range map[string]string{
@@ -209,7 +209,7 @@ func TestWorkEnds(t *testing.T) {
 	end()
 }
 
-// BenchmarkStep is what a step of work takes, by where the work is done: about 30 ns on a quiet machine.
+// BenchmarkStep measures the time of a work step for each kind of work: about 30 ns on an idle machine.
 func BenchmarkStep(b *testing.B) {
 	const xyz = " FROM c JOIN x IN c.a JOIN y IN c.b JOIN z IN c.a"
 	for name, text := range map[string]string{
@@ -261,7 +261,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// TestPartialPages proves that pages which end at their bound of work have the same results together as one page.
+// TestPartialPages checks that pages that end at their work limit together have the same results as one page.
 func TestPartialPages(t *testing.T) {
 	q, err := Compile("SELECT VALUE [c.id, x, y] FROM c JOIN x IN c.a JOIN y IN c.a WHERE (x + y) % 7 = 0", nil)
 	if err != nil {

@@ -10,39 +10,39 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// node is an expression bound to its inputs and parameters.
+// node is an expression that is bound to its inputs and parameters.
 type node interface {
 	eval(e *env) document.Value
 }
 
-// env is what an expression is evaluated in. It is used by one goroutine.
+// env is the evaluation environment of an expression. It is used by one goroutine.
 type env struct {
 	ctx context.Context
-	// slots are the values of inputs, groups and aggregates; each has a place of its own in the whole query.
+	// slots holds the values of inputs, groups and aggregates. Each has a unique slot in the whole query.
 	slots []document.Value
-	// cursors look into the slots, so that several paths from one input walk over its text once.
+	// cursors iterate over the values in the slots, so that several paths from one input scan its text once.
 	cursors []document.Cursor
-	// stack has the arguments of the calls under way.
+	// stack holds the arguments of active calls.
 	stack     []document.Value
 	root      document.Value // the item
 	functions Functions
 	now       time.Time
 	// meter counts the memory and the work of the evaluation.
 	meter *meter.Meter
-	err   error // the first that a function or bound has raised; evaluation goes on, its results count for nothing
+	err   error // first error of a function or limit; the evaluation continues, but its results are discarded
 	ticks int
-	// ticksMax is how many rows may be evaluated, 0 for any number. bounds are those of sub-queries.
+	// ticksMax is the maximum number of rows to evaluate, or 0 for no limit. bounds limits subqueries.
 	ticksMax int
 	bounds   Bounds
 }
 
-// set gives a slot its value.
+// set assigns a value to a slot.
 func (e *env) set(slot int, v document.Value) {
 	e.slots[slot] = v
 	e.cursors[slot].Reset(v)
 }
 
-// fail keeps the first error.
+// fail records the first error.
 func (e *env) fail(err error) document.Value {
 	if e.err == nil {
 		e.err = err
@@ -50,10 +50,10 @@ func (e *env) fail(err error) document.Value {
 	return document.Value{}
 }
 
-// rowSteps is the work of a row beside its expressions.
+// rowSteps is the work of a row excluding its expressions.
 const rowSteps = 4
 
-// tick reports whether evaluation shall go on; it is called for every row.
+// tick reports whether the evaluation may continue. It is called for every row.
 func (e *env) tick() bool {
 	e.ticks++
 	e.work(rowSteps)
@@ -67,7 +67,7 @@ type (
 	constNode struct{ value document.Value }
 	rootNode  struct{}
 	slotNode  struct{ slot int }
-	// pathNode is properties of an input, which most expressions are made of.
+	// pathNode is a property path of an input, the most common expression.
 	pathNode struct {
 		slot  int
 		names []string
@@ -88,7 +88,7 @@ type (
 		x    node
 		list []node
 		not  bool
-		set  valueSet // of the list, where it is long and constant
+		set  valueSet // of the list if it is long and constant
 	}
 	betweenNode struct {
 		x, low, high node
@@ -96,7 +96,7 @@ type (
 	}
 	callNode struct {
 		f function
-		// stepBytes is how many bytes of the arguments the function works on in one step.
+		// stepBytes is the number of argument bytes that the function processes per step.
 		stepBytes int
 		args      []node
 	}
@@ -132,7 +132,7 @@ func (n *memberNode) eval(e *env) document.Value {
 func (n *indexNode) eval(e *env) document.Value {
 	of, at := n.of.eval(e), n.at.eval(e)
 	steps := 1 + of.TextSize()/pathBytes
-	if at.Kind() == document.Number { // elements are walked over one by one
+	if at.Kind() == document.Number { // elements are visited one by one
 		steps += min(2*max(int(at.Float()), 0), of.TextSize()/structureBytes)
 	}
 	e.work(steps)
@@ -186,13 +186,13 @@ func (n *coalesceNode) eval(e *env) document.Value {
 	return n.y.eval(e)
 }
 
-// inSetMin is from how many constants on IN looks them up in a set.
+// inSetMin is the number of constants from which IN uses a set.
 const inSetMin = 8
 
 func newIn(x node, list []node, not bool) node {
 	n := &inNode{x: x, list: list, not: not}
 	if len(list) >= inSetMin {
-		set := valueSet{} // a long list may be of few values
+		set := valueSet{} // a long list may contain few distinct values
 		var key []byte
 		for _, l := range list {
 			c, ok := l.(constNode)
@@ -209,7 +209,7 @@ func newIn(x node, list []node, not bool) node {
 	return n
 }
 
-// eval of IN is that of comparisons with OR between them.
+// eval evaluates IN like comparisons combined with OR.
 func (n *inNode) eval(e *env) document.Value {
 	x := n.x.eval(e)
 	e.work(1 + x.TextSize()/compareBytes)
@@ -248,7 +248,7 @@ func (n *betweenNode) eval(e *env) document.Value {
 	return v
 }
 
-// arguments evaluates args onto the stack; the caller takes them off again by cutting it at base.
+// arguments pushes the values of args onto the stack. The caller removes them by truncating the stack to base.
 func (e *env) arguments(args []node) (values []document.Value, base int) {
 	base = len(e.stack)
 	for _, a := range args {
@@ -285,7 +285,7 @@ func (n *udfNode) eval(e *env) document.Value {
 	if !e.work(callSteps+size/callBytes) || size > 2*textMax {
 		return e.tooLong()
 	}
-	e.meter.Pause() // the engine of scripts has places of its own
+	e.meter.Pause() // the script engine has its own slots
 	v, err := e.functions.Call(e.ctx, n.name, values)
 	e.stack = e.stack[:base]
 	if err != nil {

@@ -15,7 +15,8 @@ var (
 	undefined document.Value
 )
 
-// equals is x = y: of values of different types it is undefined, arrays and objects are compared in depth.
+// equals evaluates x = y. It returns Undefined for values of different types and compares arrays and objects
+// recursively.
 func equals(x, y document.Value) document.Value {
 	if x.Kind() != y.Kind() || x.Kind() == document.Undefined {
 		return undefined
@@ -23,7 +24,8 @@ func equals(x, y document.Value) document.Value {
 	return document.BooleanValue(document.Equal(x, y))
 }
 
-// differs is x != y. A value that is not null differs from null; else it is as equals is.
+// differs evaluates x != y. A value that is not null differs from null. Otherwise the result is the negation of
+// equals.
 func differs(x, y document.Value) document.Value {
 	if x.Kind() != y.Kind() && x.IsDefined() && y.IsDefined() &&
 		(x.Kind() == document.Null || y.Kind() == document.Null) {
@@ -32,7 +34,8 @@ func differs(x, y document.Value) document.Value {
 	return negate(equals(x, y))
 }
 
-// less is x < y, or x <= y: of arrays, objects and values of different types it is undefined.
+// less evaluates x < y, or x <= y with orEqual. It returns Undefined for arrays, objects and values of different
+// types.
 func less(x, y document.Value, orEqual bool) document.Value {
 	if x.Kind() != y.Kind() || x.Kind() == document.Undefined || x.Kind() >= document.Array {
 		return undefined
@@ -48,7 +51,7 @@ func negate(v document.Value) document.Value {
 	return document.BooleanValue(!v.IsTrue())
 }
 
-// and is x AND y in the logic of three values.
+// and evaluates x AND y in three-valued logic.
 func and(x, y document.Value) document.Value {
 	xb, yb := x.Kind() == document.Boolean, y.Kind() == document.Boolean
 	switch {
@@ -65,7 +68,7 @@ type (
 	orNode      struct{ x, y node }
 	notNode     struct{ x node }
 	compareNode struct {
-		op   byte // '=', '!', '<', 'l' for <=; > and >= change sides
+		op   byte // '=', '!', '<', 'l' for <=; > and >= swap the operands
 		x, y node
 	}
 	numberNode struct {
@@ -117,7 +120,8 @@ func (n *compareNode) eval(e *env) document.Value {
 	return less(x, y, n.op == 'l')
 }
 
-// eval of arithmetic is undefined for what are not two numbers, and where the result is no number of JSON.
+// eval evaluates an arithmetic operation. It returns Undefined unless both operands are numbers and JSON can represent
+// the result.
 func (n *numberNode) eval(e *env) document.Value {
 	x, y := n.x.eval(e), n.y.eval(e)
 	if x.Kind() != document.Number || y.Kind() != document.Number {
@@ -149,7 +153,7 @@ func (n *signNode) eval(e *env) document.Value {
 	return document.NumberValue(n.f(x.Float()))
 }
 
-// toInt32 is how JavaScript makes the operand of a bitwise operator.
+// toInt32 converts the operand of a bitwise operator as in JavaScript.
 func toInt32(f float64) int32 {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0
@@ -171,7 +175,7 @@ var arithmetic = map[string]func(x, y float64) float64{
 	">>>": func(x, y float64) float64 { return float64(uint32(toInt32(x)) >> (uint32(toInt32(y)) & 31)) },
 }
 
-// newBinary makes the node of an operator.
+// newBinary returns the node of an operator.
 func newBinary(op string, x, y node) node {
 	switch op {
 	case "AND":
@@ -210,11 +214,11 @@ func newUnary(op string, x node) node {
 	return &signNode{x, func(f float64) float64 { return f }}
 }
 
-// likeNode is x LIKE pattern.
+// likeNode evaluates x LIKE pattern.
 type likeNode struct {
 	x, pattern, escape node // escape may be nil
 	not                bool
-	// ready is the pattern where it is constant.
+	// ready is the compiled pattern if the pattern is constant.
 	ready *likePattern
 }
 
@@ -238,14 +242,15 @@ func (n *likeNode) eval(e *env) document.Value {
 	if x.Kind() != document.String {
 		return undefined
 	}
-	// In the worst case each % is tried at each character, and the rest of the pattern is compared there.
+	// In the worst case, the rest of the pattern is compared at each character for each %.
 	if !e.atOnce(p.cost(x.TextSize())) || !e.alloc(4*x.TextSize()) {
 		return undefined
 	}
 	return document.BooleanValue(p.matches(x.Str()) != n.not)
 }
 
-// likePattern is a pattern cut into what single characters have to be; many stands for any number of any.
+// likePattern is a pattern split into parts. A part matches a single character, or any number of characters if many is
+// set.
 type likePattern struct{ parts []likePart }
 
 type likePart struct {
@@ -281,7 +286,8 @@ func newLike(pattern, escape string) *likePattern {
 	return p
 }
 
-// newSet reads [..] after its opening bracket and returns how many characters it has. Without an end it is a bracket.
+// newSet parses a set after its opening bracket and returns its length in characters. Without a closing bracket, it is
+// a literal bracket.
 func newSet(runes []rune) (likePart, int) {
 	end := strings.IndexRune(string(runes), ']')
 	if end < 0 {
@@ -318,10 +324,10 @@ func (p *likePart) takes(r rune) bool {
 	return p.except
 }
 
-// likeBytes is the memory of a part of a pattern, with the growth of the list.
+// likeBytes is the memory of a pattern part, including the growth of the list.
 const likeBytes = 160
 
-// cost is the work of matching a text of so many bytes: the parts between two % are compared at each of its characters.
+// cost returns the work of matching a text of a given size. The parts between two % are compared at each character.
 func (p *likePattern) cost(size int) int {
 	most, run := 1, 0
 	for i := range p.parts {
@@ -333,7 +339,7 @@ func (p *likePattern) cost(size int) int {
 	return 1 + size*most/8
 }
 
-// matches goes back to the last % only, which is enough and keeps it from being exponential.
+// matches backtracks only to the last %, which is sufficient and avoids exponential time.
 func (p *likePattern) matches(s string) bool {
 	text := []rune(s)
 	i, at, star, mark := 0, 0, -1, 0

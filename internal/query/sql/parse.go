@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// TextMax is how long a query may be, in bytes.
+// TextMax is the maximum length of a query in bytes.
 const TextMax = 512 << 10
 
-// depthMax is how deep expressions and sub-queries may lie in each other. The printed form has parentheses of its own,
-// so that what parses also parses after printing.
+// depthMax is the maximum nesting depth of expressions and subqueries. The printed form contains additional
+// parentheses, and the parser accepts them.
 const depthMax = 256
 
-// Parse reads a query. Errors are *Error. A query may begin with FROM, as conditions of patches do: all is selected.
+// Parse parses a query. Errors are of type *Error. A query may begin with FROM, like the condition of a patch; it then
+// selects everything.
 func Parse(text string) (*Select, error) {
 	if len(text) > TextMax {
 		return nil, failure(text, span{}, codeBound, "The query has %d bytes; at most %d are allowed.", len(text),
@@ -34,11 +35,11 @@ func Parse(text string) (*Select, error) {
 	return s, nil
 }
 
-// parser reads one token ahead.
+// parser parses a query with one token of lookahead.
 type parser struct {
 	lexer
 	t     token
-	last  int // where the token before t ends
+	last  int // the end of the token before t
 	depth int
 }
 
@@ -49,7 +50,7 @@ func (p *parser) advance() error {
 	return err
 }
 
-// unexpected is the error that t cannot stand where it does.
+// unexpected returns the error for an unexpected token t.
 func (p *parser) unexpected() error {
 	if p.t.class == tokenEnd {
 		return failure(p.text, p.t.span, codeSyntax, "Syntax error, the query ends where more is expected.")
@@ -60,7 +61,7 @@ func (p *parser) unexpected() error {
 func (p *parser) isSymbol(s string) bool { return p.t.class == tokenSymbol && p.t.text == s }
 func (p *parser) isWord(w string) bool   { return p.t.class == tokenWord && p.t.word == w }
 
-// symbol passes over a symbol if it is there.
+// symbol consumes a symbol if it is next.
 func (p *parser) symbol(s string) (bool, error) {
 	if !p.isSymbol(s) {
 		return false, nil
@@ -68,7 +69,7 @@ func (p *parser) symbol(s string) (bool, error) {
 	return true, p.advance()
 }
 
-// word passes over a word if it is there.
+// word consumes a word if it is next.
 func (p *parser) word(w string) (bool, error) {
 	if !p.isWord(w) {
 		return false, nil
@@ -92,7 +93,7 @@ func (p *parser) expectWord(w string) error {
 	return err
 }
 
-// deeper guards against nesting without bound; the caller subtracts from depth again.
+// deeper limits the nesting depth. The caller must decrement depth afterward.
 func (p *parser) deeper() error {
 	if p.depth++; p.depth > depthMax {
 		return failure(p.text, p.t.span, codeBound, "The query is nested more than %d deep.", depthMax)
@@ -132,7 +133,7 @@ func (p *parser) query() (*Select, error) {
 	return s, nil
 }
 
-// selection reads SELECT and what is selected.
+// selection parses the SELECT clause.
 func (p *parser) selection(s *Select) error {
 	if err := p.expectWord("SELECT"); err != nil {
 		return err
@@ -183,7 +184,7 @@ func (p *parser) item() (Item, error) {
 	return Item{e, alias}, err
 }
 
-// alias reads [AS] name. After AS every word is a name, and a string if strings are allowed.
+// alias parses [AS] name. After AS, any word is a name, and so is a string if strings is set.
 func (p *parser) alias(strings bool) (string, error) {
 	as, err := p.word("AS")
 	if err != nil {
@@ -200,7 +201,7 @@ func (p *parser) alias(strings bool) (string, error) {
 	return name, p.advance()
 }
 
-// count reads the number of TOP, OFFSET or LIMIT.
+// count parses the number of TOP, OFFSET or LIMIT.
 func (p *parser) count() (Expr, error) {
 	if p.t.class != tokenNumber && p.t.class != tokenParameter {
 		return nil, p.unexpected()
@@ -269,7 +270,7 @@ func (p *parser) input() (Input, error) {
 	return in, err
 }
 
-// tail reads GROUP BY, ORDER BY and OFFSET LIMIT.
+// tail parses GROUP BY, ORDER BY and OFFSET LIMIT.
 func (p *parser) tail(s *Select) error {
 	if ok, err := p.word("GROUP"); err != nil {
 		return err
@@ -324,7 +325,7 @@ func (p *parser) orders(s *Select) error {
 	}
 }
 
-// list reads expressions with commas between them.
+// list parses comma-separated expressions.
 func (p *parser) list() ([]Expr, error) {
 	var out []Expr
 	for {
@@ -332,7 +333,7 @@ func (p *parser) list() ([]Expr, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(out) == cap(out) { // append makes long lists longer by a quarter each time
+		if len(out) == cap(out) { // append would grow long lists by only a quarter
 			out = slices.Grow(out, max(1, len(out)))
 		}
 		out = append(out, e)

@@ -4,15 +4,15 @@ package sql
 
 import "github.com/ilion-db/ilion/internal/model/document"
 
-// Levels of operators, from those that bind least. Between OR and the comparisons are AND and NOT; above all are the
-// unary ones.
+// levels holds the binary operators in ascending order of precedence. AND and NOT have a precedence between OR and the
+// comparisons; unary operators have the highest.
 var levels = [][]string{
 	{"|"}, {"^"}, {"&"},
 	{"=", "!=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN", "LIKE", "NOT"},
 	{"<<", ">>", ">>>"}, {"+", "-", "||"}, {"*", "/", "%"},
 }
 
-// expr reads an expression: condition ? a : b, which binds least.
+// expr parses an expression, starting with condition ? a : b, which has the lowest precedence.
 func (p *parser) expr() (Expr, error) {
 	if err := p.deeper(); err != nil {
 		return nil, err
@@ -36,10 +36,10 @@ func (p *parser) expr() (Expr, error) {
 	return &Ternary{p.since(x), x, then, other}, err
 }
 
-// since is the part of the text from where e begins to the last token.
+// since returns the part of the text from the beginning of e to the last token.
 func (p *parser) since(e Expr) span { return span{e.at().start, p.last} }
 
-// leftToRight reads operands with operators between them that are words or symbols.
+// leftToRight parses operands that are separated by a left-associative operator.
 func (p *parser) leftToRight(op string, isWord bool, operand func() (Expr, error)) (Expr, error) {
 	x, err := operand()
 	for err == nil {
@@ -77,7 +77,7 @@ func (p *parser) not() (Expr, error) {
 	return &Unary{span{start, p.last}, "NOT", x}, err
 }
 
-// binary reads what is on a level of operators or above it.
+// binary parses an expression of at least the given precedence level.
 func (p *parser) binary(level int) (Expr, error) {
 	if level == len(levels) {
 		return p.unary()
@@ -106,7 +106,7 @@ func (p *parser) binary(level int) (Expr, error) {
 	return nil, err
 }
 
-// operator returns the operator at t if it is of the level, or "".
+// operator returns the operator at t if it has the level, or "".
 func (p *parser) operator(level int) string {
 	text := p.t.text
 	switch p.t.class {
@@ -124,7 +124,7 @@ func (p *parser) operator(level int) string {
 	return ""
 }
 
-// relation reads [NOT] IN, BETWEEN or LIKE after x.
+// relation parses [NOT] IN, BETWEEN or LIKE after x.
 func (p *parser) relation(x Expr, level int) (Expr, error) {
 	no, err := p.word("NOT")
 	if err != nil {
@@ -203,7 +203,7 @@ func (p *parser) unary() (Expr, error) {
 	return &Unary{span{start, p.last}, op, x}, nil
 }
 
-// postfix reads .name and [index] after x.
+// postfix parses .name and [index] after x.
 func (p *parser) postfix(x Expr) (Expr, error) {
 	for n := 0; ; n++ {
 		if n > depthMax {

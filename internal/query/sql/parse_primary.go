@@ -4,7 +4,7 @@ package sql
 
 import "github.com/ilion-db/ilion/internal/model/document"
 
-// constants are the words that are values.
+// constants are the words that denote values.
 var constants = map[string]document.Value{"NULL": document.NullValue, "TRUE": document.BooleanValue(true),
 	"FALSE": document.BooleanValue(false), "UNDEFINED": {}}
 
@@ -40,7 +40,7 @@ func (p *parser) primary() (Expr, error) {
 	return nil, p.unexpected()
 }
 
-// subquery reads EXISTS or ARRAY with its query.
+// subquery parses EXISTS or ARRAY with its query.
 func (p *parser) subquery(t token) (Expr, error) {
 	if err := p.advance(); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (p *parser) subquery(t token) (Expr, error) {
 	return s, nil
 }
 
-// parenthesised reads an expression or a sub-query in parentheses.
+// parenthesised parses an expression or a subquery in parentheses.
 func (p *parser) parenthesised(kind SubqueryKind) (Expr, error) {
 	start := p.t.start
 	if err := p.expect("("); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// partOf is what a part makes of rows, of which it need not want the last ones.
+// partOf returns the partial result of rows. It may not need the last rows.
 func partOf(t *rapid.T, q *Query, run Run, rows []Row) Row {
 	p, err := q.Part(context.Background(), run)
 	if err != nil {
@@ -33,9 +33,9 @@ func partOf(t *rapid.T, q *Query, run Run, rows []Row) Row {
 	return Row{Place: last, Partial: p.Partial()}
 }
 
-// TestPartsAreTheWhole proves that a query whose items come one by one, or as parts that were evaluated elsewhere, in
-// any mixture, has the results of one over all items, text for text, by pages of any size and with pauses; and that a
-// part which needs no more items has all that the page can have of them.
+// TestPartsAreTheWhole checks that any combination of single items and partial results yields the same text as one run
+// over all items, with pages of any size and with pauses. A part that needs no more items must contain all results
+// that the page can use.
 func TestPartsAreTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := randomItems(t)
@@ -74,7 +74,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	})
 }
 
-// TestBare proves which queries find the same in items as they were sent, without what the database appends.
+// TestBare checks which queries have the same results for items without system properties.
 func TestBare(t *testing.T) {
 	for text, want := range map[string]bool{
 		"SELECT VALUE COUNT(1) FROM c":                                         true,
@@ -107,8 +107,8 @@ func TestBare(t *testing.T) {
 	}
 }
 
-// TestPartsAreBounded proves that a part ends with an error where one item makes too many rows, and has enough where
-// many do, or where it keeps much; and that queries with user-defined functions have none.
+// TestPartsAreBounded checks that a part fails if one item has too many rows. It must report Enough if many items have
+// too many rows or if it keeps too much. Queries with user-defined functions must not have parts.
 func TestPartsAreBounded(t *testing.T) {
 	large := make([]document.Value, 2000)
 	for i := range large {

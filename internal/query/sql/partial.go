@@ -9,11 +9,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// partialMax is how long a partial result may be, in bytes: what Bounds keeps, written as JSON.
+// partialMax is the maximum length of a partial result in bytes: the memory limit of Bounds as JSON.
 const partialMax = 256 << 20
 
-// The bounds of a Part: what it keeps before it has to be merged, what it may keep at most, which an item may add to
-// it, and how many rows it evaluates before and at most. Sub-queries have the bound of memory each.
+// Limits of a Part: the memory and the rows after which it must be merged, the additional memory and rows that a
+// single item may take, and the memory of each subquery.
 const (
 	partBytes    = 1 << 20
 	partBytesMax = 12 << 20
@@ -22,14 +22,14 @@ const (
 )
 
 // errTicks ends a Part that evaluates too many rows.
-var errTicks = &LimitError{"The query evaluates more combinations of the elements of one item than a part of it may."}
+var errTicks = &LimitError{"The query evaluates too many combinations of the elements of one item for a partial result."}
 
-// Parts reports whether items may be evaluated in parts, away from whoever runs the query.
+// Parts reports whether replicas may evaluate parts of the items.
 func (q *Query) Parts() bool { return q.items && !q.calls }
 
-// Part begins an evaluation of some of the items of a run, all behind those of the parts before and in their order. Its
-// Partial is what Row.Partial takes. It is over when Add returns false or it has Enough. An error of Add says nothing
-// of the query: it may be that of a bound which only parts have.
+// Part starts the evaluation of some items of a run. The items must follow the items of earlier parts and be in order.
+// Its Partial is the value of Row.Partial. It is complete when Add returns false or Enough returns true. An error of
+// Add does not imply that the query fails, because parts have lower limits.
 func (q *Query) Part(ctx context.Context, run Run) (*Collector, error) {
 	run.Bounds = Bounds{Memory: partBytesMax}
 	c, err := q.Collect(ctx, run)
@@ -39,20 +39,20 @@ func (q *Query) Part(ctx context.Context, run Run) (*Collector, error) {
 	return c, err
 }
 
-// Enough reports whether a Part keeps so much, or has taken so long, that it is to be merged.
+// Enough reports whether a Part has reached the size or the number of rows at which it must be merged.
 func (c *Collector) Enough() bool { return c.c.size >= partBytes || c.e.ticks >= partRows }
 
-// Sorts reports whether results are in the order of values, and not in that of places.
+// Sorts reports whether results are in value order instead of place order.
 func (q *Query) Sorts() bool { return len(q.bound.orders) > 0 }
 
-// Groups reports whether results are made of groups of rows: aggregates and GROUP BY.
+// Groups reports whether results are computed from groups of rows, by aggregates or GROUP BY.
 func (q *Query) Groups() bool { return q.bound.grouped }
 
-// Distinct reports whether each result is given once.
+// Distinct reports whether duplicate results are removed.
 func (q *Query) Distinct() bool { return q.bound.distinct }
 
-// Partial returns what has been collected, for a Collector of the same query elsewhere to merge: rows with what they
-// are sorted by, or groups with what their aggregates know. It is JSON.
+// Partial returns the collected state as JSON, which another Collector of the same query can merge. It contains rows
+// with their sort values, or groups with their aggregate states.
 func (c *Collector) Partial() []byte {
 	var members []document.Member
 	if c.q.bound.grouped {
@@ -75,13 +75,13 @@ func (c *Collector) Partial() []byte {
 	return document.ObjectValue(members).Append(nil)
 }
 
-// Merge takes in what a Collector of the same query and run has collected of other items.
+// Merge merges the state of a Collector of the same query and run over other items.
 func (c *Collector) Merge(partial []byte) error {
 	_, err := c.merge(partial)
 	return err
 }
 
-// merge is Merge; it returns false when no more is needed.
+// merge works like Merge. It returns false when no more items are needed.
 func (c *Collector) merge(partial []byte) (more bool, err error) {
 	v, err := document.Parse(partial, document.Limits{Size: partialMax, Depth: 2 * document.DepthMax})
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Collector) merge(partial []byte) (more bool, err error) {
 	for g := range v.Get("g").Elements() {
 		values := unbox(g.Get("v"))
 		if len(values) != len(in.q.groups) || g.Get("a").Len() != len(in.q.aggregates) {
-			return false, fmt.Errorf("partial result of a query: a group of another query")
+			return false, fmt.Errorf("partial result of a query: group belongs to another query")
 		}
 		in.scratch = in.scratch[:0]
 		for _, x := range values {
@@ -105,7 +105,7 @@ func (c *Collector) merge(partial []byte) (more bool, err error) {
 	for r := range v.Get("r").Elements() {
 		p, ok := positionOf(r)
 		if !ok || len(p.keys) != len(in.q.orders) {
-			return false, fmt.Errorf("partial result of a query: a row of another query")
+			return false, fmt.Errorf("partial result of a query: row belongs to another query")
 		}
 		project := func() document.Value { return r.Get("v") }
 		if in.streams() {

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// PlanRange is a part of the space of effective partition keys, in hexadecimal, that a query has to look at.
+// PlanRange is a range of hexadecimal effective partition keys that a query must read.
 type PlanRange struct {
 	Min            string `json:"min"`
 	Max            string `json:"max"`
@@ -17,7 +17,7 @@ type PlanRange struct {
 	IsMaxInclusive bool   `json:"isMaxInclusive"`
 }
 
-// planInfo is what clients that merge results themselves want to know. The names are the protocol's.
+// planInfo is the information for clients that merge results themselves. The names are defined by the protocol.
 type planInfo struct {
 	DistinctType            string             `json:"distinctType"`
 	Top                     *int64             `json:"top"`
@@ -34,11 +34,11 @@ type planInfo struct {
 	HasNonStreamingOrderBy  bool               `json:"hasNonStreamingOrderBy"`
 }
 
-// orderFilter is what clients replace by true, or by a filter when they go on.
+// orderFilter is a placeholder that clients replace with true or with a filter that resumes the query.
 const orderFilter = "({documentdb-formattableorderbyquery-filter})"
 
-// Plan returns the answer of the query plan endpoint: what a client has to do with the results of each range, and the
-// query to send there. No ranges stand for all of them.
+// Plan returns the response of the query plan endpoint: the rewritten query for each range, and how the client must
+// process the results. If ranges is empty, the query reads all ranges.
 func Plan(q *Query, ranges []PlanRange) []byte {
 	if len(ranges) == 0 {
 		ranges = []PlanRange{{"", "FF", true, false}}
@@ -74,7 +74,8 @@ func Plan(q *Query, ranges []PlanRange) []byte {
 	return out
 }
 
-// planLimits takes OFFSET away from the rewritten query: which results it leaves out is known when all are merged.
+// planLimits removes OFFSET from the rewritten query, because only the merged results determine which results are
+// skipped.
 func (q *Query) planLimits(info *planInfo, s *Select) {
 	if s.Top != nil {
 		top := q.constant(s.Top)
@@ -88,7 +89,7 @@ func (q *Query) planLimits(info *planInfo, s *Select) {
 	}
 }
 
-// constant is the value of a count, which was checked when the query was bound.
+// constant returns the value of a count, which was validated when the query was bound.
 func (q *Query) constant(e Expr) int64 {
 	a := &analysis{parameters: q.parameters}
 	v, _ := a.constant(e)
@@ -98,7 +99,7 @@ func (q *Query) constant(e Expr) int64 {
 
 func object(members ...ObjectMember) Expr { return &ObjectExpr{Members: members} }
 
-// items makes [{"item": e}, ..].
+// items returns [{"item": e}, ..].
 func items(list []Expr) Expr {
 	a := &ArrayExpr{}
 	for _, e := range list {
@@ -107,7 +108,7 @@ func items(list []Expr) Expr {
 	return a
 }
 
-// planOrder has each result come with what it is sorted by.
+// planOrder adds the sort values to each result.
 func planOrder(info *planInfo, s *Select) {
 	var by []Expr
 	for _, o := range s.OrderBy {
@@ -130,7 +131,7 @@ func planOrder(info *planInfo, s *Select) {
 	s.Where = filter
 }
 
-// payloadOf makes one value of what is selected; item makes the value of each member.
+// payloadOf combines the selected expressions into one value. item returns the value of each member.
 func payloadOf(s *Select, item func(alias string, e Expr) Expr) Expr {
 	if s.Star {
 		return &Name{Name: inputAlias(s)}
@@ -156,12 +157,12 @@ func inputAlias(s *Select) string {
 	return aliasOf(s.From[0].Of)
 }
 
-// aggregateNames are those of the protocol.
+// aggregateNames are the aggregate names of the protocol.
 var aggregateNames = map[string]string{"COUNT": "Count", "COUNTIF": "CountIf", "SUM": "Sum", "AVG": "Average",
 	"MIN": "Min",
 	"MAX": "Max", "MAKELIST": "MakeList", "MAKESET": "MakeSet"}
 
-// aggregateName returns the protocol's name of an expression that is an aggregate and nothing else, or "".
+// aggregateName returns the protocol's name if an expression is a single aggregate, or "".
 func aggregateName(e Expr) string {
 	if c, ok := e.(*Call); ok && !c.UDF {
 		return aggregateNames[strings.ToUpper(c.Name)]
@@ -169,7 +170,8 @@ func aggregateName(e Expr) string {
 	return ""
 }
 
-// partialOf is what is asked of each range in the place of an aggregate, so that the parts can be put together.
+// partialOf returns the expression that replaces an aggregate in the rewritten query, so that partial results can be
+// merged.
 func partialOf(name string, e Expr) Expr {
 	call := func(function string) Expr { return &Call{Name: function, Args: e.(*Call).Args} }
 	switch name {
@@ -183,7 +185,8 @@ func partialOf(name string, e Expr) Expr {
 	return object(ObjectMember{"item", e})
 }
 
-// planGroups has aggregates come in parts, and each group with its key. It reports whether the query was rewritten.
+// planGroups replaces aggregates with partial aggregates and adds the key to each group. It reports whether the query
+// was rewritten.
 func planGroups(info *planInfo, s *Select) bool {
 	for _, g := range s.GroupBy {
 		info.GroupByExpressions = append(info.GroupByExpressions, string(g.appendTo(nil)))

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// String returns the query's text, in one line and with all parentheses.
+// String returns the query's text in one line with all parentheses.
 func (s *Select) String() string { return string(s.appendTo(nil)) }
 
 func (s *Select) appendTo(b []byte) []byte {
@@ -78,7 +78,7 @@ func (s *Select) appendFrom(b []byte) []byte {
 	return b
 }
 
-// comma separates what is at i from what is before it.
+// comma appends a separator unless i is 0.
 func comma(b []byte, i int) []byte {
 	if i > 0 {
 		return append(b, ", "...)
@@ -86,7 +86,7 @@ func comma(b []byte, i int) []byte {
 	return b
 }
 
-// isWord reports whether a name can stand without quotes.
+// isWord reports whether a name is valid without quotes.
 func isWord(s string) bool {
 	for i, r := range s {
 		if i == 0 && !isWordStart(r) || !isWordPart(r) {
@@ -103,7 +103,7 @@ func appendAlias(b []byte, name string) []byte {
 	return document.AppendString(b, name)
 }
 
-// How tightly expressions bind, for parentheses; the levels of the parser lie from precLevel.
+// Precedences of expressions, for parentheses. The parser's levels start at precLevel.
 const (
 	precTernary = iota
 	precCoalesce
@@ -115,7 +115,7 @@ const (
 	precPrimary = precUnary + 1
 )
 
-// precRelation is how tightly comparisons bind.
+// precRelation is the precedence of comparisons.
 const precRelation = precLevel + 3
 
 func precedence(e Expr) int {
@@ -156,7 +156,7 @@ func isNegative(e Expr) bool {
 	return ok && l.Value.Kind() == document.Number && l.Value.Float() < 0
 }
 
-// appendOperand appends an expression, in parentheses if it binds less than the operator that it is an operand of.
+// appendOperand appends an expression, in parentheses if its precedence is lower than prec.
 func appendOperand(b []byte, e Expr, prec int) []byte {
 	if precedence(e) < prec {
 		return append(e.appendTo(append(b, '(')), ')')
@@ -164,7 +164,7 @@ func appendOperand(b []byte, e Expr, prec int) []byte {
 	return e.appendTo(b)
 }
 
-// appendBase appends what a step of a path is taken from. A number would swallow the point.
+// appendBase appends the base of a path step. A number needs parentheses because it would absorb the period.
 func appendBase(b []byte, e Expr) []byte {
 	if _, ok := e.(*Literal); ok {
 		return append(e.appendTo(append(b, '(')), ')')
@@ -197,7 +197,7 @@ func (e *Index) appendTo(b []byte) []byte {
 func (e *Unary) appendTo(b []byte) []byte {
 	b = append(b, e.Op...)
 	inner, ok := e.X.(*Unary)
-	// Two signs side by side would begin a comment.
+	// Two adjacent minus signs would start a comment.
 	if e.Op == "NOT" || ok && inner.Op != "NOT" || isNegative(e.X) {
 		b = append(b, ' ')
 	}

@@ -15,26 +15,26 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// Parameter is a value that comes with a query.
+// Parameter is a query parameter.
 type Parameter struct {
 	Name  string // with @
 	Value document.Value
 }
 
-// Query is a query that is ready to be run, any number of times and by many goroutines at once.
+// Query is a compiled query. It may be run repeatedly and concurrently.
 type Query struct {
 	tree  *Select
 	bound *boundQuery
 	slots int
-	// parameters are the values by name.
+	// parameters holds the parameter values by name.
 	parameters map[string]document.Value
-	items      bool   // it looks at items at all
+	items      bool   // the query reads items
 	bare       bool   // see Bare
-	calls      bool   // it has user-defined functions
+	calls      bool   // the query calls user-defined functions
 	id         string // of the text and the parameters, for continuations
 }
 
-// Compile reads a query and puts its parameters in. Errors are *Error.
+// Compile parses a query and binds its parameters. Errors are of type *Error.
 func Compile(text string, parameters []Parameter) (*Query, error) {
 	tree, err := Parse(text)
 	if err != nil {
@@ -55,33 +55,32 @@ func Compile(text string, parameters []Parameter) (*Query, error) {
 	return q, nil
 }
 
-// String returns the query's text as it was understood.
+// String returns the query's text in canonical form.
 func (q *Query) String() string { return q.tree.String() }
 
 // Row is an item of a Source.
 type Row struct {
-	// Place tells the item from all others of the container, and is not above, as bytes, that of any later one. It is
-	// made by whoever makes the Source, and comes back in Continuation.Start.
+	// Place identifies the item in the container. Places are in ascending byte order. The Source defines them, and
+	// Continuation.Start returns them.
 	Place string
-	// Item is the whole item. It has to stay as it is until the next row is asked for. Properties that the database
-	// appends may be left out where the query is Bare.
+	// Item is the whole item. It must remain unchanged until the next row is requested. It may lack system properties
+	// if the query is Bare.
 	Item document.Value
-	// Partial, if not nil, is not an item, but what a Part of the same query has made of several: those behind the row
-	// before, up to Place.
+	// Partial, if not nil, replaces the item. It is the partial result of several items: those after the previous row,
+	// up to Place.
 	Partial []byte
-	// Ordered says that all items that come after it are behind it in the order of results too: by what the query sorts
-	// by, and by their places where that is the same.
+	// Ordered reports that all later items follow this item in the result order, by the sort values and then by place.
 	Ordered bool
 }
 
-// Source yields items in the order of their places. An error ends the run; ErrPause ends the page.
+// Source yields items in place order. An error ends the run; ErrPause ends the page.
 type Source = iter.Seq2[Row, error]
 
-// ErrPause says that a Source has yielded as much as a page may cost. It is for queries that Stream.
+// ErrPause reports that a Source has reached the cost limit of a page. It is valid only for streaming queries.
 var ErrPause = errors.New("sql: the source pauses")
 
-// Pause is an ErrPause of a Source that has come further than the last item that it has yielded, or has yielded none:
-// the next page begins at Place. Without it a page that finds nothing would begin where it began.
+// Pause is an ErrPause of a Source that has advanced beyond the last item that it yielded. The next page begins at
+// Place. Without it, a page that finds no items would make no progress.
 type Pause struct{ Place string }
 
 func (Pause) Error() string { return ErrPause.Error() }
@@ -89,33 +88,33 @@ func (Pause) Error() string { return ErrPause.Error() }
 // Is reports whether target is ErrPause.
 func (Pause) Is(target error) bool { return target == ErrPause }
 
-// Run says how a query is run.
+// Run configures the execution of a query.
 type Run struct {
-	// Page is how many results are wanted; 0 is all.
+	// Page is the maximum number of results; 0 means all.
 	Page int
-	// After is where the page before ended, or nil.
+	// After is the end of the previous page, or nil.
 	After     *Continuation
 	Functions Functions // may be nil
-	Now       time.Time // of date functions
+	Now       time.Time // the current time of date functions
 	Bounds    Bounds
-	// Meter bounds the evaluation; nil bounds its work alone. PageBytes ends a page before its results have more bytes,
-	// about; 0 does not.
+	// Meter limits the evaluation; nil limits only its work. PageBytes is the approximate maximum size of a page's
+	// results; 0 means no limit.
 	Meter     *meter.Meter
 	PageBytes int
 }
 
-// Streams reports whether results come as items do: a run keeps nothing, may pause, and goes on where it ended. Others
-// look at all items again for each page.
+// Streams reports whether results are returned as items arrive. Such a run keeps no state, may pause, and resumes
+// where it ended. Other queries read all items again for each page.
 func (q *Query) Streams() bool { return q.bound.plain() }
 
-// Bare reports whether the query looks at no property that the database appends to items, whose names begin with _, and
-// at no item as a whole: it finds the same in the items as they were sent.
+// Bare reports whether the query uses neither system properties, whose names begin with _, nor items as a whole. Its
+// results are the same for items without system properties.
 func (q *Query) Bare() bool { return q.bare }
 
-// UsesItems reports whether the query looks at items at all; SELECT 1 does not.
+// UsesItems reports whether the query reads items. SELECT 1 does not.
 func (q *Query) UsesItems() bool { return q.items }
 
-// CountsOnly reports whether the query is SELECT VALUE COUNT of a constant without WHERE: it needs no item's text.
+// CountsOnly reports whether the query is SELECT VALUE COUNT of a constant without WHERE. It needs no item's text.
 func (q *Query) CountsOnly() bool {
 	b := q.bound
 	if len(b.aggregates) != 1 || b.where != nil || len(b.groups) > 0 || len(b.inputs) != 1 ||
@@ -135,20 +134,20 @@ func (q *Query) newEnv(ctx context.Context, r *Run) *env {
 		functions: r.Functions, now: r.Now, bounds: r.Bounds}
 }
 
-// Collector evaluates a query over items that are added one by one. It is used by one goroutine.
+// Collector evaluates a query over items that are added individually. It is used by one goroutine.
 type Collector struct {
 	q   *Query
 	c   *collector
 	e   *env
 	row int
-	at  string // the place of the item under way, or of the last one
-	// reached is how far the source has come beyond it.
+	at  string // the place of the current or last item
+	// reached is the position of the source beyond that item.
 	reached string
-	// visit is made once, so that rows do not allocate.
+	// visit is created once, so that rows do not allocate.
 	visit func() bool
 }
 
-// Collect begins an evaluation. Results are kept until Finish or Partial; errors are those of a continuation that
+// Collect starts an evaluation. Results are kept until Finish or Partial. It returns an error if the continuation
 // belongs to another query.
 func (q *Query) Collect(ctx context.Context, run Run) (*Collector, error) {
 	c, err := q.begin(ctx, &run)
@@ -180,10 +179,10 @@ func (q *Query) begin(ctx context.Context, run *Run) (*Collector, error) {
 	return c, nil
 }
 
-// An item allows for itemSteps of work, and one more for each itemBytes bytes that it has.
+// An item allows itemSteps of work, plus one step for each itemBytes bytes of its size.
 const itemSteps, itemBytes = 200, 8
 
-// Add takes an item in, or what has been made of several. It returns false when no more are needed.
+// Add adds an item or a partial result. It returns false when no more are needed.
 func (c *Collector) Add(r Row) (more bool, err error) {
 	if r.Partial != nil {
 		c.at = r.Place
@@ -195,7 +194,7 @@ func (c *Collector) Add(r Row) (more bool, err error) {
 	return more, c.e.err
 }
 
-// Finish gives the results to sink, and returns where the next page begins, or nil if there is none.
+// Finish passes the results to sink. It returns the beginning of the next page, or nil after the last page.
 func (c *Collector) Finish(sink func(document.Value) error) (*Continuation, error) {
 	c.c.emit = func(v document.Value) bool {
 		if err := sink(v); err != nil {
@@ -207,7 +206,7 @@ func (c *Collector) Finish(sink func(document.Value) error) (*Continuation, erro
 	return c.next(false), c.e.err
 }
 
-// next is where the next page begins. paused says that not all items have been seen.
+// next returns the beginning of the next page. paused reports that not all items have been seen.
 func (c *Collector) next(paused bool) *Continuation {
 	if c.c.done || !c.c.full && !paused || c.e.err != nil {
 		return nil
@@ -227,9 +226,9 @@ func (c *Collector) next(paused bool) *Continuation {
 	return &Continuation{query: c.q.id, position: at, skip: c.c.skip, left: c.c.left, streams: c.q.Streams()}
 }
 
-// Run evaluates the query over a source and gives each result to sink, valid during the call. It returns where the next
-// page begins, or nil if there is none. Errors are *Error, *LimitError, those of the source, the sink, the functions
-// and the context.
+// Run evaluates the query over a source and passes each result to sink. A result is valid during the call. It returns
+// the beginning of the next page, or nil after the last page. Errors are *Error, *LimitError, and errors of the
+// source, the sink, the functions and the context.
 func (q *Query) Run(ctx context.Context, source Source, run Run, sink func(document.Value) error) (*Continuation,
 	error) {
 	if err := ctx.Err(); err != nil {
@@ -276,9 +275,9 @@ func (q *Query) Run(ctx context.Context, source Source, run Run, sink func(docum
 	return c.Finish(sink)
 }
 
-// exhausted ends a page whose evaluation has come to its bound of work or time: the next page begins behind the last
-// result, or behind the item before, whose place is given. Without either, and where results do not stream, the error
-// stays.
+// exhausted ends a page whose evaluation has reached its work or time limit. The next page begins after the last
+// result, or after the previous item, whose place is before. If neither exists or the results do not stream, it
+// returns the error.
 func (c *Collector) exhausted(before string, err error) (*Continuation, error) {
 	if !c.q.Streams() || !c.e.meter.Exhausted() {
 		return nil, err
@@ -293,7 +292,7 @@ func (c *Collector) exhausted(before string, err error) (*Continuation, error) {
 	return &Continuation{query: c.q.id, position: at, skip: c.c.skip, left: c.c.left, streams: true}, nil
 }
 
-// Matches reports whether the query has a result for an item, as a condition does: FROM c WHERE c.n = 1.
+// Matches reports whether the query has a result for an item. It evaluates conditions such as FROM c WHERE c.n = 1.
 func (q *Query) Matches(ctx context.Context, item document.Value, run Run) (bool, error) {
 	run.Page, run.After = 1, nil
 	found := false

@@ -4,8 +4,8 @@ package sql
 
 import "github.com/ilion-db/ilion/internal/model/document"
 
-// rows sets the slots to each combination of the inputs from i on for which WHERE holds, and calls visit. It returns
-// false if visit did.
+// rows sets the slots to each combination of the inputs from i onward that satisfies WHERE, and calls visit. It
+// returns false if visit does.
 func (q *boundQuery) rows(e *env, i int, visit func() bool) bool {
 	mark := e.meter.Mark()
 	more := q.row(e, i, visit)
@@ -13,7 +13,7 @@ func (q *boundQuery) rows(e *env, i int, visit func() bool) bool {
 	return more
 }
 
-// row is rows without a release of the memory that it has allocated.
+// row works like rows, but does not release the memory that it allocates.
 func (q *boundQuery) row(e *env, i int, visit func() bool) bool {
 	if i == len(q.inputs) {
 		if !e.tick() {
@@ -31,7 +31,7 @@ func (q *boundQuery) row(e *env, i int, visit func() bool) bool {
 	return q.input(e, i, in.of.eval(e), visit)
 }
 
-// input sets the slot of input i to v, or to each element of it, and goes on with the next input.
+// input sets the slot of input i to v or to each element of v, and continues with the next input.
 func (q *boundQuery) input(e *env, i int, v document.Value, visit func() bool) bool {
 	in := &q.inputs[i]
 	if !v.IsDefined() {
@@ -50,7 +50,7 @@ func (q *boundQuery) input(e *env, i int, v document.Value, visit func() bool) b
 	return true
 }
 
-// results calls visit with each result of a sub-query, Undefined ones included. It returns false if visit did.
+// results calls visit with each result of a subquery, including Undefined. It returns false if visit does.
 func (q *boundQuery) results(e *env, visit func(document.Value) bool) bool {
 	if q.plain() && q.offset == 0 && q.limit < 0 {
 		return q.rows(e, 0, func() bool {
@@ -74,11 +74,11 @@ type subqueryNode struct {
 	query *boundQuery
 }
 
-// arrayMax is how many elements an ARRAY sub-query makes at most.
+// arrayMax is the maximum number of elements of an ARRAY subquery.
 const arrayMax = 100_000
 
 func (n *subqueryNode) eval(e *env) document.Value {
-	// A query inside one of its own rows: the slots are its own, so nothing is to be put back.
+	// The subquery has its own slots, so no state of the outer query must be restored.
 	out := list{e: e}
 	kept, found := 0, 0
 	defer func() { _ = e.meter.Keep(-kept) }()
@@ -92,7 +92,7 @@ func (n *subqueryNode) eval(e *env) document.Value {
 			return false
 		case Array:
 			if len(out.elements) == arrayMax {
-				e.fail(&LimitError{"ARRAY has made more than 100000 elements; make it smaller by WHERE or TOP."})
+				e.fail(&LimitError{"ARRAY has more than 100000 elements. Reduce them with WHERE or TOP."})
 				return false
 			}
 		case Scalar:
@@ -102,7 +102,7 @@ func (n *subqueryNode) eval(e *env) document.Value {
 				return false
 			}
 		}
-		// What a row allocates is released at its end: the elements stay.
+		// Release the memory that a row allocates, but keep the elements.
 		before := e.meter.Mark()
 		ok := out.add(v)
 		size := int(e.meter.Mark()-before) + v.Size()

@@ -8,17 +8,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// How many bytes of a value are one step of work: to walk over its text for a member, to compare it, to pass it to a
-// function.
+// Bytes of a value per step of work: scanning its text for a member, comparing it, or passing it to a function.
 const (
 	pathBytes    = 256
 	compareBytes = 64
 	callBytes    = 32
-	// structureBytes is that of arrays and objects where each element or member is looked at.
+	// structureBytes applies to arrays and objects of which each element or member is examined.
 	structureBytes = 1
 )
 
-// slowCalls are the functions that work on fewer bytes in a step than callBytes. BenchmarkStep measures them.
+// slowCalls are the functions that process fewer bytes per step than callBytes, as measured by BenchmarkStep.
 var slowCalls = map[string]int{
 	"REPLACE": 1, "REVERSE": 1, "TOSTRING": 1, "STRINGTOARRAY": 4, "STRINGTOOBJECT": 4, "STRINGSPLIT": 4,
 	"STRINGJOIN": 2, "UPPER": 8, "LOWER": 8, "CONTAINS": 16, "STARTSWITH": 16, "ENDSWITH": 16, "STRINGEQUALS": 16,
@@ -27,7 +26,7 @@ var slowCalls = map[string]int{
 	"ARRAY_CONTAINS_ALL": 4, "ARRAY_CONTAINS_ANY": 4,
 }
 
-// stepBytesOf returns how many bytes of its arguments a function works on in one step.
+// stepBytesOf returns the number of argument bytes that a function processes per step.
 func stepBytesOf(name string) int {
 	if n, slow := slowCalls[name]; slow {
 		return n
@@ -35,7 +34,7 @@ func stepBytesOf(name string) int {
 	return callBytes
 }
 
-// keySteps is the work of making the text that equal values have in common.
+// keySteps returns the work of computing a value's canonical text.
 func keySteps(v document.Value) int {
 	if k := v.Kind(); k == document.Array || k == document.Object {
 		return 4 + v.TextSize()/2
@@ -43,33 +42,33 @@ func keySteps(v document.Value) int {
 	return 4 + v.TextSize()/callBytes
 }
 
-// callWork is the work of calling a function of the language, beside that on its arguments.
+// callWork is the work of calling a built-in function, excluding its arguments.
 const callWork = 4
 
 // numberSteps is the work of reading two numbers for arithmetic or a comparison.
 const numberSteps = 3
 
-// memberFactor is how many times the size of an object its members take in memory while they are compared.
+// memberFactor is the ratio of the memory of an object's members during a comparison to the object's size.
 const memberFactor = 12
 
-// callSteps is the work of calling a user-defined function, beside that of the function.
+// callSteps is the work of calling a user-defined function, excluding the function itself.
 const callSteps = 500
 
-// The memory of computed values: of a value, and of a member of an object, in bytes.
+// Memory of computed values in bytes: of a value, and of a member of an object.
 const (
 	valueBytes  = 40
 	memberBytes = 56
 )
 
-// A function allocates up to allocFactor times as many bytes as its arguments have, where nothing else is counted for
-// it. It is not counted for arguments of less than smallArguments bytes, which all functions of a row take together
+// A function may allocate up to allocFactor times the size of its arguments if its memory is not counted otherwise.
+// Arguments of less than smallArguments bytes are not counted; all functions of a row share this allowance.
 // without asking.
 const (
 	allocFactor    = 2
 	smallArguments = 1 << 10
 )
 
-// work counts steps, and reports whether evaluation shall go on.
+// work counts steps and reports whether the evaluation may continue.
 func (e *env) work(steps int) bool {
 	if err := e.meter.Step(steps); err != nil {
 		e.fail(err)
@@ -77,19 +76,19 @@ func (e *env) work(steps int) bool {
 	return e.err == nil
 }
 
-// atOnceMax bounds work that cannot be interrupted, in steps.
+// atOnceMax is the maximum number of steps of uninterruptible work.
 const atOnceMax = 1 << 23
 
-// atOnce is work for what cannot be interrupted.
+// atOnce works like work for uninterruptible work.
 func (e *env) atOnce(steps int) bool {
 	if steps > atOnceMax {
-		e.fail(&LimitError{"A text in the query is too long to be compared with so long a pattern; use shorter ones."})
+		e.fail(&LimitError{"A text and a pattern in the query are too long to be compared. Use shorter ones."})
 		return false
 	}
 	return e.work(steps)
 }
 
-// comparing counts the work and the memory of comparing two values, before it is done.
+// comparing counts the work and the memory of a comparison in advance.
 func (e *env) comparing(x, y document.Value) bool {
 	if x.Kind() != y.Kind() {
 		return e.work(1)
@@ -109,7 +108,7 @@ func (e *env) comparing(x, y document.Value) bool {
 	return e.work(1)
 }
 
-// keep is alloc for what is kept beyond the row; a negative number gives memory back.
+// keep works like alloc for memory that is kept beyond the row. A negative number releases memory.
 func (e *env) keep(bytes int) bool {
 	if err := e.meter.Keep(bytes); err != nil {
 		e.fail(err)
@@ -117,7 +116,7 @@ func (e *env) keep(bytes int) bool {
 	return e.err == nil
 }
 
-// alloc asks for memory before it is allocated, and reports whether evaluation shall go on.
+// alloc reserves memory before it is allocated and reports whether the evaluation may continue.
 func (e *env) alloc(bytes int) bool {
 	if err := e.meter.Alloc(bytes); err != nil {
 		e.fail(err)
@@ -125,23 +124,23 @@ func (e *env) alloc(bytes int) bool {
 	return e.err == nil
 }
 
-// tooLong ends an evaluation that has made a value which is longer than an item may be.
+// tooLong ends an evaluation that has computed a value larger than an item may be.
 func (e *env) tooLong() document.Value {
 	if e.err != nil {
 		return undefined
 	}
-	return e.fail(&LimitError{"A value in the query became longer than 2 MB, which is the most that an item may have; " +
-		"select fewer or smaller properties."})
+	return e.fail(&LimitError{"A value in the query exceeds 2 MB, the maximum size of an item. " +
+		"Select fewer or smaller properties."})
 }
 
-// list makes an array of a bounded size.
+// list is an array of limited size.
 type list struct {
 	e        *env
 	elements []document.Value
 	size     int
 }
 
-// add appends a value, unless it is Undefined. It returns false when evaluation has to end.
+// add appends a value unless it is Undefined. It returns false if the evaluation must end.
 func (l *list) add(v document.Value) bool {
 	if l.e.err != nil {
 		return false
@@ -177,7 +176,7 @@ func (l *list) addAll(array document.Value) bool {
 	return true
 }
 
-// array is the array, Undefined if evaluation has to end.
+// array returns the array, or Undefined if the evaluation must end.
 func (l *list) array() document.Value {
 	if l.e.err != nil {
 		return undefined

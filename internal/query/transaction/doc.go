@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transaction binds and executes BEGIN TRANSACTION .. COMMIT TRANSACTION: reads of one logical partition,
-// conditions on what was read, and changes, all or nothing.
+// Package transaction binds and executes BEGIN TRANSACTION .. COMMIT TRANSACTION. A transaction reads one logical
+// partition, checks conditions on the values read, and applies its changes atomically.
 //
-// A transaction is bound twice: on the node of its client, which finds out which logical partition it is of, and what
-// its result looks like, and on the node that leads that partition, where it is carried out as the program of a
-// partition.Txn. What travels is its text and the values of its markers.
+// A transaction is bound twice. The client's node binds it to determine its logical partition and the columns of its
+// result. The leader of the partition binds it again and executes it as the program of a partition.Txn. The text and
+// the bound values are sent to the leader.
 //
-// Guarantees: (TX1) all statements of a transaction are of one logical partition, or nothing is sent; (TX2) both nodes
-// have bound the statement to the same revision of the table, or nothing is done; (TX3) all statements see the state
-// before the transaction. Isolation, exactly-once and bounds are those of package partition.
+// Guarantees:
 //
-// Start at Prepare, then Executor (the client's node) and Programs (the leader's).
+//   - (TX1) All statements of a transaction access one logical partition. Otherwise the transaction is not sent.
+//   - (TX2) Both nodes have bound the statement to the same revision of the table. Otherwise no statement is executed.
+//   - (TX3) All statements see the state before the transaction.
+//
+// Isolation, exactly-once execution, and limits are provided by package partition. Start reading at Prepare, then at
+// Executor (the client's node) and Programs (the leader).
 package transaction

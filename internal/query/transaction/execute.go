@@ -16,13 +16,13 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Executor sends transactions to the leaders of their partitions. It may be used by many goroutines at once.
+// Executor sends transactions to the leaders of their partitions. It is safe for concurrent use.
 type Executor struct{ coordinator write.Coordinator }
 
-// NewExecutor makes an executor that sends by c.
+// NewExecutor returns an executor that sends transactions through c.
 func NewExecutor(c write.Coordinator) *Executor { return &Executor{c} }
 
-// Execute executes a plan and completes done once, perhaps before it returns; see write.Executor.Execute.
+// Execute executes a plan. It completes done once, possibly before it returns. See write.Executor.Execute.
 func (e *Executor) Execute(ctx context.Context, p *Plan, r *write.Request, done write.Completion) {
 	c, err := p.command(r)
 	if err != nil {
@@ -33,16 +33,16 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *write.Request, done 
 	e.coordinator.ConditionalWrite(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, &execution{p, done})
 }
 
-// Explain says what a plan would cost, and what finding that out has cost. It waits.
+// Explain returns the price of a plan and the cost of computing it. It blocks.
 func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (price, cost ru.Units, err error) {
 	c, err := p.command(r)
 	if err != nil {
 		return 0, 0, err
 	}
 	c.Dry = true
-	told := make(decided, 1)
-	e.coordinator.ConditionalWrite(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, told)
-	o := <-told
+	decided := make(decisionChannel, 1)
+	e.coordinator.ConditionalWrite(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, decided)
+	o := <-decided
 	if o.err != nil {
 		return 0, 0, o.err
 	}
@@ -53,17 +53,17 @@ func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (pric
 	return ru.Units(n), ru.Units(o.decision.Charge), nil
 }
 
-// decided is a command.CASCompletion to wait for.
-type decided chan outcome
+// decisionChannel is a command.CASCompletion that delivers the result on a channel.
+type decisionChannel chan outcome
 
 type outcome struct {
 	decision *command.CASResult
 	err      error
 }
 
-func (d decided) CASDone(decision *command.CASResult, err error) { d <- outcome{decision, err} }
+func (d decisionChannel) CASDone(decision *command.CASResult, err error) { d <- outcome{decision, err} }
 
-// execution is an Execute under way.
+// execution is an Execute in progress.
 type execution struct {
 	plan *Plan
 	done write.Completion
@@ -73,8 +73,8 @@ type execution struct {
 func (x *execution) CASDone(d *command.CASResult, err error) {
 	o := write.Outcome{Err: err}
 	if err == nil {
-		var a answer
-		if a, o.Err = decodeAnswer(d.Result); o.Err == nil {
+		var a programResult
+		if a, o.Err = decodeResult(d.Result); o.Err == nil {
 			o.Applied, o.Charge, o.Warnings = d.Applied, ru.Units(d.Charge), a.warnings
 			o.Cells, o.RowCount = a.cells, a.rows
 			for _, c := range x.plan.columns {
@@ -85,7 +85,7 @@ func (x *execution) CASDone(d *command.CASResult, err error) {
 	x.done.Written(&o)
 }
 
-// command is what goes to the leader.
+// command returns the command for the leader.
 func (p *Plan) command(r *write.Request) (*command.Conditional, error) {
 	if err := r.CheckCount(len(p.variables)); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (p *Plan) command(r *write.Request) (*command.Conditional, error) {
 	}, nil
 }
 
-// key is the partition key that all statements are of (TX1).
+// key returns the partition key of all statements (TX1).
 func (p *Plan) key(b *expr.Bindings) (key []byte, err error) {
 	join := func(next []byte, err error) error {
 		switch {
@@ -114,7 +114,7 @@ func (p *Plan) key(b *expr.Bindings) (key []byte, err error) {
 		case key == nil:
 			key = bytes.Clone(next)
 		case !bytes.Equal(key, next):
-			return dberr.Invalidf("A transaction is within one logical partition: it cannot be of both %s and %s of "+
+			return dberr.Invalidf("A transaction must access a single logical partition, but this one accesses %s and %s of "+
 				"table %s", p.keyText(key), p.keyText(next), p.table)
 		}
 		return nil
@@ -139,10 +139,10 @@ func (p *Plan) key(b *expr.Bindings) (key []byte, err error) {
 	return key, nil
 }
 
-// keyTextMax is how much of a value an error shows, in bytes.
+// keyTextMax limits the part of a value that an error shows, in bytes.
 const keyTextMax = 100
 
-// keyText is a partition key as CQL compares it: id = 5 AND day = '2026-01-01'.
+// keyText returns a partition key as CQL comparisons: id = 5 AND day = '2026-01-01'.
 func (p *Plan) keyText(key []byte) string {
 	parts := make([]string, len(p.table.PartitionKey))
 	for i, c := range p.table.PartitionKey {

@@ -17,7 +17,7 @@ import (
 
 // Plan is a transaction bound to one revision of its table.
 type Plan struct {
-	// text is the statement, keyspace that of tables that are named without one.
+	// text is the statement. keyspace is the keyspace of tables named without one.
 	text, keyspace string
 	ks             *schema.Keyspace
 	table          *schema.Table
@@ -27,39 +27,40 @@ type Plan struct {
 	writes         bool
 
 	lets []let
-	// slots are the columns of lets that are referred to, in the order of Bindings.References.
+	// slots holds the referenced columns of lets, in the order of Bindings.References.
 	slots []slot
-	// result is the SELECT of the table, and returns that of references; at most one is there.
+	// result is the SELECT of the table. returns is the SELECT of references. At most one of them is set.
 	result  *read.Plan
 	returns []expr.Term
 	columns []read.Column
 	steps   []step
 }
 
-// let is a row that is read. Those that an UPDATE of a column by itself needs have no name.
+// let is a row to read. The lets of UPDATEs that refer to current values share the name ownRowName.
 type let struct {
 	name parser.Ident
 	plan *read.Plan
 }
 
-// slot is a column of the row of a let.
+// slot is a column of a let.
 type slot struct{ let, column int }
 
-// step is what is changed if all conditions hold.
+// step holds the changes that are applied if all its conditions are satisfied.
 type step struct {
 	conditions []condition
 	plans      []*write.Plan
 }
 
-// condition compares two terms of a type, or asks whether left, or with nil the row of let, is null.
+// condition compares two terms of the same type. If right is nil, it checks whether left is null. If let is not
+// negative, it checks whether the row of this let is null.
 type condition struct {
 	operator    parser.Operator
 	left, right expr.Term
 	let         int
 }
 
-// Prepare binds a transaction with so many bind markers. text is what it was parsed from, and keyspace where tables
-// without one are looked up.
+// Prepare binds a transaction. text is its source, keyspace is the keyspace of tables named without one, and markers is
+// the number of bind markers.
 func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names, markers int) (*Plan, error) {
 	b := &binder{p: &Plan{text: text, keyspace: keyspace}, names: names}
 	b.env = expr.NewEnv(names.Release(), nil, nil, markers)
@@ -75,29 +76,29 @@ func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names,
 	return p, nil
 }
 
-// Called are the user-defined functions that the transaction calls.
+// Called returns the user-defined functions that the transaction calls.
 func (p *Plan) Called() expr.Calls { return p.called }
 
-// Table is the table at the revision that the plan was made for.
+// Table returns the table revision that the plan is bound to.
 func (p *Plan) Table() *schema.Table { return p.table }
 
 // Variables describes the bind markers of all statements.
 func (p *Plan) Variables() []expr.Variable { return p.variables }
 
-// PKIndexes are the markers that give the partition key, nil if they are not all bound in one statement.
+// PKIndexes returns the markers of the partition key, or nil unless one statement binds all components.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// Columns describes the result; nil if there is none.
+// Columns describes the result. It is nil if there is no result.
 func (p *Plan) Columns() []read.Column { return p.columns }
 
-// Writes reports whether the transaction changes anything; Reads whether it reads.
+// Writes reports whether the transaction changes rows.
 func (p *Plan) Writes() bool { return p.writes }
 
-// Reads reports whether the transaction reads anything.
+// Reads reports whether the transaction reads rows.
 func (p *Plan) Reads() bool { return len(p.lets) > 0 || p.result != nil }
 
-// Words says what the transaction does, for EXPLAIN.
-func (p *Plan) Words() string {
+// Summary describes the transaction for EXPLAIN.
+func (p *Plan) Summary() string {
 	switch {
 	case !p.writes:
 		return "transaction of reads"
@@ -107,7 +108,7 @@ func (p *Plan) Words() string {
 	return "transaction of changes"
 }
 
-// binder binds one transaction. It is the expr.References of its statements.
+// binder binds one transaction. It implements expr.References for its statements.
 type binder struct {
 	p     *Plan
 	names write.Names
@@ -138,8 +139,8 @@ func (b *binder) bind(stmt *parser.Transaction) error {
 	return nil
 }
 
-// use finds the table of a statement and makes it that of the transaction, or refuses another one.
-func (b *binder) use(name parser.QualifiedName) (*expr.Env, error) {
+// bindTable resolves the table of a statement. All statements of the transaction must use the same table.
+func (b *binder) bindTable(name parser.QualifiedName) (*expr.Env, error) {
 	ks, t, err := b.names.Table(name)
 	if err == nil {
 		err = catalog.CheckWritable(t)
@@ -152,40 +153,39 @@ func (b *binder) use(name parser.QualifiedName) (*expr.Env, error) {
 	case p.table == nil:
 		p.ks, p.table = ks, t
 	case p.table != t:
-		return nil, dberr.Invalidf("A transaction is within one logical partition, which belongs to one table: "+
-			"it cannot be of both %s and %s", p.table, t)
+		return nil, dberr.Invalidf("A transaction must access a single logical partition of one table, "+
+			"but this one accesses %s and %s", p.table, t)
 	}
 	env := b.env.For(ks, t)
 	env.References = b
 	return env, nil
 }
 
-// selection binds a SELECT.
-// errTimeout refuses a timeout of one statement: the leader carries out a transaction as a whole.
-var errTimeout = dberr.Invalidf("A statement within a transaction cannot have USING TIMEOUT")
+// errTimeout rejects a timeout of one statement, because the leader executes a transaction as a whole.
+var errTimeout = dberr.Invalidf("A statement in a transaction cannot have USING TIMEOUT")
 
 func (b *binder) selection(s *parser.Select) (*read.Plan, error) {
-	env, err := b.use(s.Table)
+	env, err := b.bindTable(s.Table)
 	if err != nil {
 		return nil, err
 	}
-	env.References = nil // its names are columns
+	env.References = nil // names in a SELECT are columns
 	plan, err := read.Bind(s, env)
 	switch {
 	case err != nil:
 		return nil, err
 	case plan.FansOut():
-		return nil, dberr.Invalidf("A SELECT within a transaction must give the whole partition key")
+		return nil, dberr.Invalidf("A SELECT in a transaction must specify the whole partition key")
 	case plan.HasTimeout():
 		return nil, errTimeout
 	case plan.Indexed():
-		return nil, dberr.Invalidf("A SELECT within a transaction cannot use an index")
+		return nil, dberr.Invalidf("A SELECT in a transaction cannot use an index")
 	}
-	b.routed(plan.PKIndexes())
+	b.setPKIndexes(plan.PKIndexes())
 	return plan, nil
 }
 
-func (b *binder) routed(pkIndexes []uint16) {
+func (b *binder) setPKIndexes(pkIndexes []uint16) {
 	if b.p.pkIndexes == nil {
 		b.p.pkIndexes = pkIndexes
 	}
@@ -193,24 +193,24 @@ func (b *binder) routed(pkIndexes []uint16) {
 
 func (b *binder) let(l *parser.Let) error {
 	if b.find(l.Name) >= 0 {
-		return dberr.Invalidf("The name %s is given by two LETs of the transaction", l.Name)
+		return dberr.Invalidf("Two LETs of the transaction have the name %s", l.Name)
 	}
 	plan, err := b.selection(l.Select)
 	if err != nil {
 		return err
 	}
 	if !plan.OneRow() && l.Select.Limit == nil {
-		return dberr.Invalidf("LET %s must read at most one row: give its whole primary key, or LIMIT 1", l.Name)
+		return dberr.Invalidf("LET %s must read at most one row: specify the whole primary key or LIMIT 1", l.Name)
 	}
 	b.p.lets = append(b.p.lets, let{l.Name, plan})
 	return nil
 }
 
-// find is the place of a let by its name, -1 if there is none.
+// find returns the index of a let by its name, or -1.
 func (b *binder) find(name parser.Ident) int {
 	for i := len(b.p.lets) - 1; i >= 0; i-- {
 		if b.p.lets[i].name.Name == name.Name {
-			return i // the last one, if they are of UPDATEs
+			return i // UPDATEs share a name; the last one is the current
 		}
 	}
 	return -1
@@ -220,7 +220,7 @@ func (b *binder) find(name parser.Ident) int {
 func (b *binder) Reference(name, column parser.Ident) (int, *cqltype.Type, error) {
 	i := b.find(name)
 	if i < 0 {
-		return 0, nil, dberr.Invalidf("No LET of the transaction has read %s, of which %s.%s would be a part", name, name,
+		return 0, nil, dberr.Invalidf("The transaction has no LET %s for the reference %s.%s", name, name,
 			column)
 	}
 	for j, c := range b.p.lets[i].plan.Columns() {
@@ -231,7 +231,7 @@ func (b *binder) Reference(name, column parser.Ident) (int, *cqltype.Type, error
 	return 0, nil, dberr.Invalidf("LET %s does not select %s", name, column)
 }
 
-// slot gives the place of a column that is referred to.
+// slot returns the index of a referenced column.
 func (p *Plan) slot(s slot) int {
 	for i := range p.slots {
 		if p.slots[i] == s {
@@ -248,7 +248,7 @@ func (b *binder) returns(selectors []parser.Selector) error {
 		return nil
 	}
 	if b.p.table == nil {
-		return dberr.Invalidf("A transaction must read before it can return what it has read")
+		return dberr.Invalidf("A transaction must have a LET before it can return a reference")
 	}
 	env := b.env.For(b.p.ks, b.p.table)
 	env.References = b
@@ -268,14 +268,14 @@ func (b *binder) returns(selectors []parser.Selector) error {
 	return nil
 }
 
-// typed binds a term whose type is known by itself.
+// typed binds a term whose type can be inferred.
 func (b *binder) typed(t parser.Term, env *expr.Env) (expr.Term, *cqltype.Type, error) {
-	t = hinted(t, env)
+	t = addTypeHints(t, env)
 	typ := expr.TypeOf(t, env)
 	if typ == nil {
 		r := expr.Receiver{Name: expr.Text(t), Type: cqltype.Native(cqltype.Blob)}
 		if _, err := expr.Bind(t, r, env); err != nil {
-			return nil, nil, err // what is wrong inside says more
+			return nil, nil, err // an error in a subterm is more specific
 		}
 		return nil, nil, dberr.Invalidf("Cannot infer the type of %s (try using a type hint)", expr.Text(t))
 	}
@@ -283,7 +283,7 @@ func (b *binder) typed(t parser.Term, env *expr.Env) (expr.Term, *cqltype.Type, 
 	return bound, typ, err
 }
 
-// RestrictedMasks are the names of the masked columns that rows are chosen by.
+// RestrictedMasks returns the names of the masked columns that restrict rows.
 func (p *Plan) RestrictedMasks() (names []string) {
 	plans := []*read.Plan{p.result}
 	for i := range p.lets {
@@ -302,8 +302,8 @@ func (p *Plan) RestrictedMasks() (names []string) {
 	return names
 }
 
-// UsedMasks are the columns of LETs that show masked columns and are referred to: what is compared or written is never
-// what a mask shows.
+// UsedMasks returns the masked columns of LETs that are referenced. Comparisons and writes always use the unmasked
+// values.
 func (p *Plan) UsedMasks() (names []string) {
 	for _, s := range p.slots {
 		if plan := p.lets[s.let].plan; plan.MaskedOutput(s.column) {

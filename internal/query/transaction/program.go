@@ -11,29 +11,32 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// errMalformed says that bytes are no program, or no result of one.
+// errMalformed is returned for bytes that are not a valid program or result.
 var errMalformed = errors.New("malformed transaction")
 
-// programVersion is the first byte of a program, resultVersion that of what it returns: results are kept beside rows.
+// programVersion is the first byte of a program. resultVersion is the first byte of its result, which is stored with
+// rows.
 const (
 	programVersion = 1
 	resultVersion  = 1
 )
 
-// body is what travels to the leader.
-type body struct {
+// programBody is the content of a program, as sent to the leader.
+type programBody struct {
 	keyspace, text string
-	// table and revision are what the client's node has bound the statement to.
+	// table and revision identify the table to which the client's node has bound the statement.
 	table    uint32
 	revision uint64
 	now      int64 // in Unix nanoseconds
-	// guarded says that the guardrails hold for the client, clear that it may see masked columns.
+	// guarded reports whether the guardrails apply to the client. clear reports whether the client may see unmasked
+	// values.
 	guarded, clear bool
 	values         [][]byte
 	unset          []bool
 }
 
-// fieldClear is there if the client may see masked columns. A build that does not know it knows no masks.
+// fieldClear is present if the client may see unmasked values. A build that does not know the field does not support
+// masks.
 const fieldClear = 1
 
 // appendProgram encodes an execution of a plan.
@@ -57,8 +60,8 @@ func appendProgram(p *Plan, b *expr.Bindings, guarded, clear bool) []byte {
 	return w
 }
 
-// decodeProgram reads what appendProgram wrote; values are views.
-func decodeProgram(src []byte) (p body, err error) {
+// decodeProgram decodes the output of appendProgram. The values refer to src.
+func decodeProgram(src []byte) (p programBody, err error) {
 	r := codec.NewReader(src, errMalformed)
 	if err := checkVersion(&r, "the program of a transaction", programVersion, func(f codec.Field) bool {
 		p.clear = p.clear || f.Number == fieldClear
@@ -75,7 +78,8 @@ func decodeProgram(src []byte) (p body, err error) {
 	return p, r.End()
 }
 
-// checkVersion reads a version and the fields after it; known takes those that this build knows, nil if there are none.
+// checkVersion reads a version and the fields that follow it. known accepts the fields that this build knows. It may be
+// nil.
 func checkVersion(r *codec.Reader, what string, newest byte, known func(codec.Field) bool) error {
 	if v := r.Byte(); v > newest {
 		return &feature.Newer{What: what, Unit: "version", Has: uint64(v), Newest: uint64(newest)}
@@ -88,19 +92,19 @@ func checkVersion(r *codec.Reader, what string, newest byte, known func(codec.Fi
 	return r.Err()
 }
 
-// bindings are the values of an execution.
-func (p *body) bindings() expr.Bindings {
+// bindings returns the bindings of an execution.
+func (p *programBody) bindings() expr.Bindings {
 	return expr.Bindings{Values: p.values, Unset: p.unset, Now: time.Unix(0, p.now).UTC()}
 }
 
-// answer is what a program returns.
-type answer struct {
+// programResult is the result of a program.
+type programResult struct {
 	rows     int
 	cells    []byte
 	warnings []string
 }
 
-func (a *answer) append(dst []byte) []byte {
+func (a *programResult) append(dst []byte) []byte {
 	w := codec.Writer(append(dst, resultVersion))
 	w.EndFields()
 	w.Uint(uint64(a.rows))
@@ -112,8 +116,8 @@ func (a *answer) append(dst []byte) []byte {
 	return w
 }
 
-// decodeAnswer reads what append wrote; cells are a view.
-func decodeAnswer(src []byte) (a answer, err error) {
+// decodeResult decodes the output of append. The cells refer to src.
+func decodeResult(src []byte) (a programResult, err error) {
 	r := codec.NewReader(src, errMalformed)
 	if err := checkVersion(&r, "the result of a transaction", resultVersion, nil); err != nil {
 		return a, err

@@ -13,21 +13,22 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// TestProgramRoundTrip proves that a program and an answer are read as they were written, nulls, unset values and empty
-// ones told apart, and that those of a newer build are refused as such.
+// TestProgramRoundTrip checks that decoding a program and a result returns the encoded data, that null, unset, and
+// empty values are distinguished, and that data of a newer build is rejected as such.
 func TestProgramRoundTrip(t *testing.T) {
 	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
 	b := expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}, Unset: []bool{true, false, false}}
 	encoded := appendProgram(p, &b, true, true)
 	got, err := decodeProgram(encoded)
-	want := body{keyspace: "ks", text: "BEGIN ..", table: 1030, revision: 7, now: b.Now.UnixNano(), guarded: true,
-		clear: true, values: b.Values, unset: b.Unset}
+	want := programBody{keyspace: "ks", text: "BEGIN ..", table: 1030, revision: 7, now: b.Now.UnixNano(),
+		guarded: true,
+		clear:   true, values: b.Values, unset: b.Unset}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v, want %+v", got, err, want)
 	}
-	a := answer{rows: 2, cells: []byte("cells"), warnings: []string{"w"}}
+	a := programResult{rows: 2, cells: []byte("cells"), warnings: []string{"w"}}
 	told := a.append(nil)
-	if got, err := decodeAnswer(told); err != nil || !reflect.DeepEqual(got, a) {
+	if got, err := decodeResult(told); err != nil || !reflect.DeepEqual(got, a) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	encoded[0]++
@@ -35,16 +36,16 @@ func TestProgramRoundTrip(t *testing.T) {
 	if _, err := decodeProgram(encoded); !errors.Is(err, feature.ErrNewer) {
 		t.Errorf("a newer program: %v", err)
 	}
-	if _, err := decodeAnswer(told); !errors.Is(err, feature.ErrNewer) {
+	if _, err := decodeResult(told); !errors.Is(err, feature.ErrNewer) {
 		t.Errorf("a newer answer: %v", err)
 	}
 }
 
-// FuzzProgram proves that no bytes make the decoders panic, and what they accept survives another round.
+// FuzzProgram checks that the decoders never panic, and that accepted data survives another round trip.
 func FuzzProgram(f *testing.F) {
 	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
 	f.Add(appendProgram(p, &expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}}, true, false))
-	f.Add((&answer{rows: 2, cells: []byte("cells"), warnings: []string{"w"}}).append(nil))
+	f.Add((&programResult{rows: 2, cells: []byte("cells"), warnings: []string{"w"}}).append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got, err := decodeProgram(b); err == nil {
 			bind := got.bindings()
@@ -54,9 +55,9 @@ func FuzzProgram(f *testing.F) {
 				t.Fatalf("%+v became %+v, %v", got, same, err)
 			}
 		}
-		if got, err := decodeAnswer(b); err == nil {
+		if got, err := decodeResult(b); err == nil {
 			again := got.append(nil)
-			if same, err := decodeAnswer(again); err != nil || !bytes.Equal(same.append(nil), again) {
+			if same, err := decodeResult(again); err != nil || !bytes.Equal(same.append(nil), again) {
 				t.Fatalf("%+v became %+v, %v", got, same, err)
 			}
 		}

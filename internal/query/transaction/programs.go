@@ -18,15 +18,15 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Schemas is the schema as a leader's node knows it.
+// Schemas provides the schema of a leader's node.
 type Schemas interface {
-	// Names finds tables in the present schema, in a keyspace where they are named without one.
+	// Names resolves tables in the current schema. keyspace is the keyspace of tables named without one.
 	Names(keyspace string) write.Names
-	// Await waits until the present schema is not this table's any more, for a moment at most.
+	// Await waits for a short time until the table differs from the current schema.
 	Await(ctx context.Context, t *schema.Table)
 }
 
-// Programs carries out transactions at leaders. It is safe for concurrent use.
+// Programs executes transactions on leaders. It is safe for concurrent use.
 type Programs struct {
 	schemas Schemas
 	writes  *write.Executor
@@ -35,18 +35,20 @@ type Programs struct {
 
 	mu    sync.Mutex
 	plans map[planName]*Plan
-	size  int // of the texts, in bytes
+	size  int // total length of the texts, in bytes
 }
 
 type planName struct{ keyspace, text string }
 
-// Plans are kept up to so many, and so many bytes of text; then all are made anew.
+// The limits of the plan cache: number of plans and total length of their texts. When a limit is reached, the cache is
+// cleared.
 const (
 	plansMax     = 1000
 	plansTextMax = 4 << 20
 )
 
-// NewPrograms makes programs whose changes are made by writes, under guards for those clients for whom they hold.
+// NewPrograms returns programs that use writes to apply changes, under the guardrails in guards for clients that are
+// not exempt.
 func NewPrograms(s Schemas, writes *write.Executor, guards *guardrail.Guards, uuids *cqltype.TimeUUIDs) *Programs {
 	return &Programs{schemas: s, writes: writes, guards: guards, uuids: uuids, plans: map[planName]*Plan{}}
 }
@@ -69,7 +71,7 @@ func (s *Programs) Program(ctx context.Context, c *command.Conditional) (partiti
 		return nil, partition.ErrStaleSchema // (TX2)
 	}
 	if names := plan.UsedMasks(); len(names) > 0 && !b.clear {
-		return nil, dberr.Unauthorizedf("To use masked columns [%s] of %s in a transaction takes UNMASK permission",
+		return nil, dberr.Unauthorizedf("Using the masked columns [%s] of %s in a transaction requires the UNMASK permission",
 			strings.Join(names, ", "), plan.table)
 	}
 	x := &run{programs: s, plan: plan, bind: b.bindings()}
@@ -84,8 +86,8 @@ func (s *Programs) Program(ctx context.Context, c *command.Conditional) (partiti
 	return x, nil
 }
 
-// plan finds the plan of a program, or makes and keeps one.
-func (s *Programs) plan(b *body) (*Plan, error) {
+// plan returns the plan of a program from the cache, or prepares and caches it.
+func (s *Programs) plan(b *programBody) (*Plan, error) {
 	name := planName{b.keyspace, b.text}
 	names := s.schemas.Names(b.keyspace)
 	s.mu.Lock()
@@ -103,13 +105,13 @@ func (s *Programs) plan(b *body) (*Plan, error) {
 	}
 	t, ok := stmt.(*parser.Transaction)
 	if !ok {
-		return nil, dberr.Serverf("%v: it is another statement", errMalformed)
+		return nil, dberr.Serverf("%v: not a transaction", errMalformed)
 	}
 	if p, err = Prepare(t, b.text, b.keyspace, names, len(markers)); err != nil {
-		return nil, partition.ErrStaleSchema // the client's node has bound it
+		return nil, partition.ErrStaleSchema // the client's node could bind it
 	}
 	if len(b.text) > plansTextMax/plansMax*16 {
-		return p, nil // it is parsed each time
+		return p, nil // not cached because of its length
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +126,7 @@ func (s *Programs) plan(b *body) (*Plan, error) {
 	return p, nil
 }
 
-// current reports whether the table and the functions of a plan are those of a schema.
+// current reports whether a schema has the table and the functions of a plan.
 func (p *Plan) current(names write.Names) bool {
 	_, t, err := names.Table(parser.QualifiedName{Keyspace: parser.Ident{Name: p.table.Keyspace},
 		Name: parser.Ident{Name: p.table.Name}})

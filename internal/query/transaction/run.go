@@ -16,19 +16,19 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// run is one run of a plan at the leader. It is a partition.Program.
+// run is one execution of a plan on the leader. It implements partition.Program.
 type run struct {
 	programs *Programs
 	plan     *Plan
 	bind     expr.Bindings
 	guard    *guardrail.Check
 	options  read.Options
-	// there says of each let whether it has found a row.
-	there  []bool
-	answer answer
+	// found reports for each let whether it has found a row.
+	found  []bool
+	result programResult
 }
 
-// evaluationBytes is the memory that the values of a transaction may take.
+// evaluationBytes limits the memory for evaluating the values of a transaction.
 const evaluationBytes = 32 << 20
 
 // Run implements partition.Program.
@@ -45,15 +45,15 @@ func (x *run) Run(ctx context.Context, t *partition.Txn) ([]byte, error) {
 		return nil, err
 	}
 	if x.guard.On() {
-		x.answer.warnings = append(x.answer.warnings, x.guard.Warnings...)
+		x.result.warnings = append(x.result.warnings, x.guard.Warnings...)
 	}
-	return x.answer.append(nil), nil
+	return x.result.append(nil), nil
 }
 
-// readLets reads the rows of all lets, and takes from them what is referred to.
+// readLets reads the rows of all lets and stores the referenced values.
 func (x *run) readLets(ctx context.Context, t *partition.Txn) error {
 	p := x.plan
-	x.there = make([]bool, len(p.lets))
+	x.found = make([]bool, len(p.lets))
 	x.bind.References = make([][]byte, len(p.slots))
 	for i := range p.lets {
 		var page read.Page
@@ -61,9 +61,9 @@ func (x *run) readLets(ctx context.Context, t *partition.Txn) error {
 			return err
 		}
 		if page.Rows > 1 {
-			return dberr.Invalidf("LET %s must read at most one row, and has read %d", p.lets[i].name, page.Rows)
+			return dberr.Invalidf("LET %s must read at most one row, but it read %d", p.lets[i].name, page.Rows)
 		}
-		if x.there[i] = page.Rows == 1; !x.there[i] {
+		if x.found[i] = page.Rows == 1; !x.found[i] {
 			continue
 		}
 		values := cells(page.Cells)
@@ -76,7 +76,7 @@ func (x *run) readLets(ctx context.Context, t *partition.Txn) error {
 	return nil
 }
 
-// cells takes the values of one row apart.
+// cells splits the encoded values of one row.
 func cells(b []byte) (out [][]byte) {
 	for len(b) >= 4 {
 		n := int32(binary.BigEndian.Uint32(b))
@@ -89,7 +89,7 @@ func cells(b []byte) (out [][]byte) {
 	return out
 }
 
-// fill makes the result.
+// fill sets the result.
 func (x *run) fill(ctx context.Context, t *partition.Txn) error {
 	p := x.plan
 	if p.result != nil {
@@ -97,24 +97,24 @@ func (x *run) fill(ctx context.Context, t *partition.Txn) error {
 		if err := p.result.Execute(ctx, t, &x.bind, x.options, &page); err != nil {
 			return err
 		}
-		x.answer.rows, x.answer.cells, x.answer.warnings = page.Rows, page.Cells, page.Warnings
+		x.result.rows, x.result.cells, x.result.warnings = page.Rows, page.Cells, page.Warnings
 		return nil
 	}
 	if len(p.returns) == 0 {
 		return nil
 	}
-	x.answer.rows = 1
+	x.result.rows = 1
 	for _, term := range p.returns {
 		v, _, err := term.Eval(&x.bind)
 		if err != nil {
 			return err
 		}
-		x.answer.cells = cqltype.AppendValue(x.answer.cells, v)
+		x.result.cells = cqltype.AppendValue(x.result.cells, v)
 	}
 	return nil
 }
 
-// change stages the changes of the steps whose conditions hold.
+// change stages the changes of the steps whose conditions are satisfied.
 func (x *run) change(ctx context.Context, t *partition.Txn) error {
 	staging := x.programs.writes.NewStaging(x.guard)
 	for i := range x.plan.steps {
@@ -133,19 +133,19 @@ func (x *run) change(ctx context.Context, t *partition.Txn) error {
 		}
 	}
 	c, warnings, err := staging.Conditional()
-	x.answer.warnings = append(x.answer.warnings, warnings...)
+	x.result.warnings = append(x.result.warnings, warnings...)
 	if err != nil || c == nil {
 		return err
 	}
 	return t.Stage(ctx, c)
 }
 
-// holds reports whether all conditions hold. None does that compares with null.
+// holds reports whether all conditions are satisfied. A comparison with null never is.
 func (x *run) holds(list []condition) (bool, error) {
 	for i := range list {
 		c := &list[i]
 		if c.let >= 0 {
-			if x.there[c.let] == (c.operator == parser.IsNull) {
+			if x.found[c.let] == (c.operator == parser.IsNull) {
 				return false, nil
 			}
 			continue
@@ -174,7 +174,7 @@ func (x *run) holds(list []condition) (bool, error) {
 	return true, nil
 }
 
-// compares reports whether an operator holds of values that compare so.
+// compares reports whether an operator is satisfied by the result of a comparison.
 func compares(o parser.Operator, order int) bool {
 	switch o {
 	case parser.Equal:

@@ -36,30 +36,30 @@ func (b *binder) step(s *parser.Step) error {
 
 // modification binds a statement that changes rows.
 func (b *binder) modification(stmt parser.Statement) (*write.Plan, error) {
-	env, err := b.use(parser.ModifiedTable(stmt))
+	env, err := b.bindTable(parser.ModifiedTable(stmt))
 	if err != nil {
 		return nil, err
 	}
 	if u, ok := stmt.(*parser.Update); ok {
-		if stmt, err = b.selfless(u, env); err != nil {
+		if stmt, err = b.rewriteSelfUpdates(u, env); err != nil {
 			return nil, err
 		}
 	}
 	plan, err := write.Bind(stmt, env)
 	if e, ok := errors.AsType[*dberr.Invalid](err); ok {
-		return nil, &dberr.Invalid{Message: strings.ReplaceAll(e.Message, ownName+".", "")}
+		return nil, &dberr.Invalid{Message: strings.ReplaceAll(e.Message, ownRowName+".", "")}
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.routed(plan.PKIndexes())
+	b.setPKIndexes(plan.PKIndexes())
 	b.p.writes = true
 	return plan, nil
 }
 
-// selfless turns c = c + value of a number into c = row.c + value, where row is a let of the row that is updated. The
-// statement itself stays as it is.
-func (b *binder) selfless(u *parser.Update, env *expr.Env) (*parser.Update, error) {
+// rewriteSelfUpdates rewrites c = c + value for a number as c = row.c + value, where row is a let of the updated row.
+// It does not modify the original statement.
+func (b *binder) rewriteSelfUpdates(u *parser.Update, env *expr.Env) (*parser.Update, error) {
 	out := *u
 	out.Assignments = append([]parser.Assignment(nil), u.Assignments...)
 	var own *let
@@ -67,13 +67,13 @@ func (b *binder) selfless(u *parser.Update, env *expr.Env) (*parser.Update, erro
 		a := &out.Assignments[i]
 		c := env.Table.ByName[a.Column.Name]
 		if c != nil && (a.Kind == parser.SetColumn || a.Kind == parser.AddTo || a.Kind == parser.SubtractFrom) {
-			a.Value = hinted(a.Value, env)
+			a.Value = addTypeHints(a.Value, env)
 		}
-		if c == nil || a.Kind != parser.AddTo && a.Kind != parser.SubtractFrom || !adds(c.Type) {
+		if c == nil || a.Kind != parser.AddTo && a.Kind != parser.SubtractFrom || !isAddable(c.Type) {
 			continue
 		}
 		if own == nil {
-			own = &let{name: parser.Ident{Name: ownName, Quoted: true}}
+			own = &let{name: parser.Ident{Name: ownRowName, Quoted: true}}
 		}
 		op := byte('+')
 		if a.Kind == parser.SubtractFrom {
@@ -81,19 +81,19 @@ func (b *binder) selfless(u *parser.Update, env *expr.Env) (*parser.Update, erro
 		}
 		a.Kind = parser.SetColumn
 		a.Value = &parser.Arithmetic{Op: op, Left: &parser.Field{Term: &parser.Column{Name: own.name}, Name: a.Column},
-			Right: hint(a.Value, c.Type, c.Name)}
+			Right: typeHint(a.Value, c.Type, c.Name)}
 	}
 	if own == nil {
 		return &out, nil
 	}
-	return &out, b.readOwn(own, &out, env.Table)
+	return &out, b.bindOwnRow(own, &out, env.Table)
 }
 
-// ownName is the name of the let of the row that the UPDATE at hand changes. It cannot be written.
-const ownName = "\x00"
+// ownRowName is the name of the let for the row of the current UPDATE. It cannot occur in a statement.
+const ownRowName = "\x00"
 
-// adds reports whether values of a type are numbers, or moments that durations can be added to.
-func adds(t *cqltype.Type) bool {
+// isAddable reports whether values of a type are numbers, or times to which durations can be added.
+func isAddable(t *cqltype.Type) bool {
 	switch t.Kind {
 	case cqltype.Tinyint, cqltype.Smallint, cqltype.Int, cqltype.Bigint, cqltype.Varint, cqltype.Float, cqltype.Double,
 		cqltype.Decimal, cqltype.Date, cqltype.Timestamp:
@@ -102,8 +102,8 @@ func adds(t *cqltype.Type) bool {
 	return false
 }
 
-// readOwn makes a let of the columns of the row that an UPDATE sets by themselves.
-func (b *binder) readOwn(own *let, u *parser.Update, t *schema.Table) error {
+// bindOwnRow binds a let of the columns that an UPDATE changes relative to their current values.
+func (b *binder) bindOwnRow(own *let, u *parser.Update, t *schema.Table) error {
 	s := &parser.Select{Table: u.Table, Where: u.Where}
 	static := true
 	for _, a := range u.Assignments {
@@ -120,7 +120,7 @@ func (b *binder) readOwn(own *let, u *parser.Update, t *schema.Table) error {
 		return err
 	}
 	if own.plan = plan; !plan.OneRow() && !static {
-		return dberr.Invalidf("An UPDATE within a transaction that sets a column by its own value must name one row")
+		return dberr.Invalidf("An UPDATE in a transaction that refers to a column's current value must specify one row")
 	}
 	b.p.lets = append(b.p.lets, *own)
 	return nil
@@ -131,12 +131,12 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 	c = condition{operator: s.Op, let: -1}
 	if row, ok := s.Left.(*parser.Column); ok {
 		if c.let = b.find(row.Name); c.let < 0 {
-			return c, dberr.Invalidf("No LET of the transaction has read %s", row.Name)
+			return c, dberr.Invalidf("The transaction has no LET %s", row.Name)
 		}
 		return c, nil
 	}
 	if b.p.table == nil {
-		return c, dberr.Invalidf("A transaction must read before it can compare what it has read")
+		return c, dberr.Invalidf("A transaction must have a LET before it can compare a reference")
 	}
 	env := b.env.For(b.p.ks, b.p.table)
 	env.References = b
@@ -144,7 +144,7 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 		c.left, _, err = b.typed(s.Left, env)
 		return c, err
 	}
-	left, right := hinted(s.Left, env), hinted(s.Right, env)
+	left, right := addTypeHints(s.Left, env), addTypeHints(s.Right, env)
 	r := expr.Receiver{Name: expr.Text(left), Type: expr.TypeOf(left, env)}
 	if r.Type == nil {
 		r = expr.Receiver{Name: expr.Text(right), Type: expr.TypeOf(right, env)}
@@ -156,7 +156,7 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 		return c, err
 	}
 	if r.Type.ContainsDuration() && s.Op != parser.Equal && s.Op != parser.NotEqual {
-		return c, dberr.Invalidf("Durations have no order: %s cannot be compared by %s", r.Name, s.Op)
+		return c, dberr.Invalidf("Durations have no order: %s cannot be compared with %s", r.Name, s.Op)
 	}
 	if c.left, err = expr.Bind(left, r, env); err == nil {
 		c.right, err = expr.Bind(right, r, env)
@@ -164,26 +164,27 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 	return c, err
 }
 
-// hinted gives markers beside a term of a known type that type: in x.a - ?, the marker is of the type of x.a.
-func hinted(t parser.Term, env *expr.Env) parser.Term {
+// addTypeHints gives a marker the type of the other operand if that type is known. In x.a - ?, the marker has the type
+// of x.a.
+func addTypeHints(t parser.Term, env *expr.Env) parser.Term {
 	a, ok := t.(*parser.Arithmetic)
 	if !ok {
 		return t
 	}
-	left, right := hinted(a.Left, env), hinted(a.Right, env)
+	left, right := addTypeHints(a.Left, env), addTypeHints(a.Right, env)
 	if _, ok := right.(*parser.Marker); ok {
-		right = hint(right, expr.TypeOf(left, env), expr.Text(left))
+		right = typeHint(right, expr.TypeOf(left, env), expr.Text(left))
 	} else if _, ok := left.(*parser.Marker); ok {
-		left = hint(left, expr.TypeOf(right, env), expr.Text(right))
+		left = typeHint(left, expr.TypeOf(right, env), expr.Text(right))
 	}
 	return &parser.Arithmetic{Op: a.Op, Left: left, Right: right}
 }
 
-// hint says of a marker that it is a number of a type, or a duration that is added to a moment, and has it named after
-// what it is calculated with, for the name of a function's argument says nothing.
-func hint(t parser.Term, typ *cqltype.Type, name string) parser.Term {
+// typeHint marks a marker as a number of a type, or as a duration that is added to a time. The marker is named after
+// the other operand, because the name of a function argument is not meaningful.
+func typeHint(t parser.Term, typ *cqltype.Type, name string) parser.Term {
 	m, ok := t.(*parser.Marker)
-	if !ok || typ == nil || !adds(typ) {
+	if !ok || typ == nil || !isAddable(typ) {
 		return t
 	}
 	if typ.Kind == cqltype.Date || typ.Kind == cqltype.Timestamp {

@@ -15,14 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// hold copies bytes into the execution's memory, where they live until the write is done.
-func (x *Execution) hold(b []byte) []byte {
+// keep copies bytes into the execution's arena, where they are valid until the write is complete.
+func (x *Execution) keep(b []byte) []byte {
 	begin := len(x.arena)
 	x.arena = append(x.arena, b...)
 	return x.tail(begin)
 }
 
-// tail is what was appended to the arena since begin.
+// tail returns the bytes appended to the arena since begin.
 func (x *Execution) tail(begin int) []byte {
 	return x.arena[begin:len(x.arena):len(x.arena)]
 }
@@ -34,7 +34,7 @@ func (x *Execution) path(t *cqltype.Type, key []byte) []byte {
 	return x.tail(begin)
 }
 
-// target is the row that operations are applied to.
+// target is the row to which operations are applied.
 type target struct {
 	group      *group
 	clustering []byte
@@ -48,11 +48,11 @@ func (x *Execution) apply(o *operation, t *target) error {
 	if o.column.Kind == schema.Static {
 		into = &x.header
 	}
-	if o.kind == setCell { // nearly all operations are one
+	if o.kind == setCell { // the most frequent operation
 		return x.setCell(o, t, into)
 	}
 	if x.guard != nil {
-		if err := x.guardList(o); err != nil {
+		if err := x.checkListGuardrails(o); err != nil {
 			return err
 		}
 	}
@@ -69,8 +69,8 @@ func (x *Execution) apply(o *operation, t *target) error {
 		return nil
 	case setElement, deleteElement:
 		return x.applyElement(o, t, into)
-	case setPlace, deletePlace:
-		return x.applyPlace(o, t)
+	case setListElement, deleteListElement:
+		return x.applyListIndex(o, t)
 	}
 	v, state, err := o.value.Eval(t.b)
 	if err != nil || state == expr.Unset {
@@ -97,10 +97,10 @@ func (x *Execution) apply(o *operation, t *target) error {
 		}
 		return nil
 	}
-	return x.applyStored(o, t, v)
+	return x.applyReadModify(o, t, v)
 }
 
-// setCell sets a column that has one cell, or deletes it if the value is null.
+// setCell sets a single-cell column, or deletes it if the value is null.
 func (x *Execution) setCell(o *operation, t *target, into *row.Builder) error {
 	v, state, err := o.value.Eval(t.b)
 	if err != nil || state == expr.Unset {
@@ -111,16 +111,16 @@ func (x *Execution) setCell(o *operation, t *target, into *row.Builder) error {
 		return nil
 	}
 	if x.guard != nil {
-		if err := x.guardValue(o.column, v); err != nil {
+		if err := x.checkValueGuardrails(o.column, v); err != nil {
 			return err
 		}
 	}
 	into.Cell(o.column.ID, nil, v, t.stamp.ttl, t.stamp.expiry)
 	if o.keyed {
-		x.keyed = append(x.keyed, keyedValue{o.column, x.hold(v)})
+		x.keyed = append(x.keyed, viewKeyValue{o.column, x.keep(v)})
 	}
 	for _, ix := range o.indexes {
-		if err := x.enterValue(t.group, ix, t.clustering, v); err != nil {
+		if err := x.addIndexValue(t.group, ix, t.clustering, v); err != nil {
 			return err
 		}
 	}
@@ -162,16 +162,16 @@ func (x *Execution) applyElement(o *operation, t *target, into *row.Builder) err
 		}
 	}
 	into.Cell(o.column.ID, path, v, t.stamp.ttl, t.stamp.expiry)
-	return x.enterElement(t.group, o, t.clustering, k, v)
+	return x.addElementEntries(t.group, o, t.clustering, k, v)
 }
 
-// addAll adds the elements of a collection, or the fields of a UDT. A null collection has none.
+// addAll adds the elements of a collection or the fields of a UDT. A null collection has no elements.
 func (x *Execution) addAll(o *operation, t *target, into *row.Builder, v []byte) error {
 	if v == nil {
 		return nil
 	}
 	if x.guard != nil {
-		if err := x.guardValue(o.column, v); err != nil {
+		if err := x.checkValueGuardrails(o.column, v); err != nil {
 			return err
 		}
 	}
@@ -180,14 +180,14 @@ func (x *Execution) addAll(o *operation, t *target, into *row.Builder, v []byte)
 	case cqltype.Set:
 		for _, e := range typ.Elements(v) {
 			into.Cell(o.column.ID, x.path(typ.Elems[0], e), []byte{}, t.stamp.ttl, t.stamp.expiry)
-			if err := x.enterElement(t.group, o, t.clustering, e, nil); err != nil {
+			if err := x.addElementEntries(t.group, o, t.clustering, e, nil); err != nil {
 				return err
 			}
 		}
 	case cqltype.Map:
 		for k, e := range typ.Entries(v) {
 			into.Cell(o.column.ID, x.path(typ.Elems[0], k), e, t.stamp.ttl, t.stamp.expiry)
-			if err := x.enterElement(t.group, o, t.clustering, k, e); err != nil {
+			if err := x.addElementEntries(t.group, o, t.clustering, k, e); err != nil {
 				return err
 			}
 		}
@@ -203,8 +203,8 @@ func (x *Execution) addAll(o *operation, t *target, into *row.Builder, v []byte)
 	return nil
 }
 
-// addList appends elements, each under a timeuuid of its own, in their order. Prepended ones get timeuuids mirrored
-// into the past: the later a prepend, the earlier its elements.
+// addList appends elements in order, each with its own timeuuid. Prepended elements receive timeuuids that are mirrored
+// into the past: the later the prepend, the earlier its elements.
 func (x *Execution) addList(o *operation, t *target, into *row.Builder, v []byte) error {
 	typ := o.column.Type
 	uuids := make([][16]byte, typ.Count(v))
@@ -224,7 +224,7 @@ func (x *Execution) addList(o *operation, t *target, into *row.Builder, v []byte
 		} else {
 			into.Cell(o.column.ID, path, e, t.stamp.ttl, t.stamp.expiry)
 		}
-		if err := x.enterElement(t.group, o, t.clustering, nil, e); err != nil {
+		if err := x.addElementEntries(t.group, o, t.clustering, nil, e); err != nil {
 			return err
 		}
 	}
@@ -268,8 +268,8 @@ func (x *Execution) update(o *operation, t *target, kind command.UpdateKind, arg
 	})
 }
 
-// applyPlace sets or deletes an element of a list by its index.
-func (x *Execution) applyPlace(o *operation, t *target) error {
+// applyListIndex sets or deletes an element of a list by its index.
+func (x *Execution) applyListIndex(o *operation, t *target) error {
 	i, state, err := o.key.Eval(t.b)
 	switch {
 	case err != nil:
@@ -277,12 +277,12 @@ func (x *Execution) applyPlace(o *operation, t *target) error {
 	case state == expr.Null || state == expr.Value && len(i) == 0:
 		return dberr.Invalidf("Invalid null value for list index")
 	case state == expr.Unset:
-		if o.kind == deletePlace {
+		if o.kind == deleteListElement {
 			return nil
 		}
 		return dberr.Invalidf("Invalid unset value for list index")
 	}
-	if o.kind == deletePlace {
+	if o.kind == deleteListElement {
 		x.update(o, t, command.ListDeleteAt, i)
 		return nil
 	}
@@ -294,11 +294,11 @@ func (x *Execution) applyPlace(o *operation, t *target) error {
 	if v == nil {
 		return nil
 	}
-	return x.enterElement(t.group, o, t.clustering, nil, v)
+	return x.addElementEntries(t.group, o, t.clustering, nil, v)
 }
 
-// applyStored adds to a counter or takes values out of a list.
-func (x *Execution) applyStored(o *operation, t *target, v []byte) error {
+// applyReadModify adds to a counter or number, or removes values from a list.
+func (x *Execution) applyReadModify(o *operation, t *target, v []byte) error {
 	if o.kind == discardElements {
 		if v == nil {
 			return nil
@@ -312,8 +312,8 @@ func (x *Execution) applyStored(o *operation, t *target, v []byte) error {
 		}
 		return nil
 	}
-	if o.kind == addSum {
-		return x.applySum(o, t, v)
+	if o.kind == addValue {
+		return x.applyAdd(o, t, v)
 	}
 	delta, ok := cqltype.Native(cqltype.Bigint).Int64(v)
 	if !ok {
@@ -331,8 +331,8 @@ func (x *Execution) applyStored(o *operation, t *target, v []byte) error {
 	return nil
 }
 
-// applySum has the leader add to a number or text.
-func (x *Execution) applySum(o *operation, t *target, v []byte) error {
+// applyAdd makes the leader add to a number or text.
+func (x *Execution) applyAdd(o *operation, t *target, v []byte) error {
 	if v == nil && (o.column.Type.Kind == cqltype.Text || o.column.Type.Kind == cqltype.Ascii) {
 		return dberr.Invalidf("Invalid null value for string append")
 	}

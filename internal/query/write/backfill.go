@@ -15,31 +15,31 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// BackfillTable is the data of all tables as package backfill sees them.
+// BackfillTable provides the data of all tables to package backfill.
 type BackfillTable struct {
 	Coordinator *coordinator.Coordinator
-	// Sched is what it waits by, nil outside simulations.
+	// Sched is the scheduler in simulations. It is nil otherwise.
 	Sched *sched.Scheduler
 }
 
 // Read implements backfill.Table.
 func (t BackfillTable) Read(ctx context.Context, read *command.Read, v command.Visitor) error {
-	return again(t.Coordinator.Read(ctx, read, v))
+	return retryable(t.Coordinator.Read(ctx, read, v))
 }
 
 // Write implements backfill.Table.
 func (t BackfillTable) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) (
 	left []command.Mutation, err error) {
-	all := make([]ended, len(ms))
+	all := make([]doneChannel, len(ms))
 	for i := range ms {
-		all[i] = make(ended, 1)
+		all[i] = make(doneChannel, 1)
 		t.Coordinator.Write(ctx, ms[i:i+1], coordinator.WriteOptions{Level: level, Type: "UNLOGGED_BATCH"}, all[i])
 	}
 	var busy *dberr.Overloaded
 	for i := range all {
-		// each ends at the coordinator's own deadline
+		// Each write ends at the coordinator's deadline.
 		end, stopped := sched.Await(t.Sched, context.WithoutCancel(ctx), all[i], 0)
-		switch end = again(errors.Join(end, stopped)); {
+		switch end = retryable(errors.Join(end, stopped)); {
 		case end == nil:
 		case errors.As(end, &busy):
 			left = append(left, ms[i])
@@ -53,13 +53,13 @@ func (t BackfillTable) Write(ctx context.Context, ms []command.Mutation, level d
 	return left, err
 }
 
-// ended is a completion that somebody waits for.
-type ended chan error
+// doneChannel is a command.Completion that delivers the outcome on a channel.
+type doneChannel chan error
 
-// Done passes the outcome on.
-func (e ended) Done(err error) { e <- err }
+// Done implements command.Completion.
+func (e doneChannel) Done(err error) { e <- err }
 
-func again(err error) error {
+func retryable(err error) error {
 	if errors.Is(err, coordinator.ErrStaleSchema) || errors.Is(err, coordinator.ErrRepeat) {
 		return fmt.Errorf("%w: %w", backfill.ErrAgain, err)
 	}

@@ -17,16 +17,17 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// BatchKind is the kind of a batch by its wire number.
+// BatchKind is the kind of a batch, by its number in the protocol.
 type BatchKind = parser.BatchKind
 
-// Names finds tables for the statements of a batch.
+// Names resolves the tables of a batch's statements.
 type Names interface {
-	// Release is whose answers are given.
+	// Release returns the Cassandra release whose behavior is reproduced.
 	Release() *compat.Release
-	// Functions is where user-defined functions are found, nil if there are none.
+	// Functions returns the user-defined functions, or nil if they are not supported.
 	Functions() expr.Functions
-	// Table finds a table, in the session's keyspace if the name has none; the errors are Cassandra's.
+	// Table finds a table. A name without a keyspace refers to the session's keyspace. The errors have Cassandra's
+	// texts.
 	Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error)
 }
 
@@ -80,7 +81,7 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 	}
 	b.variables, b.called = shared.Variables(), shared.Called()
 	if len(tables) == 1 {
-		for _, p := range b.plans { // as in Cassandra, the last one counts
+		for _, p := range b.plans { // as in Cassandra, the last statement determines the result
 			if p.pkIndexes != nil {
 				b.pkIndexes = p.pkIndexes
 			}
@@ -89,7 +90,7 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 	return b, nil
 }
 
-// bindUsing binds USING of the batch itself. Its markers belong to the table of the first statement.
+// bindUsing binds USING of the batch. Its markers belong to the table of the first statement.
 func (b *Batch) bindUsing(u *parser.Using, env *expr.Env) (err error) {
 	if len(b.plans) > 0 {
 		env = env.For(b.plans[0].keyspace, b.plans[0].table)
@@ -107,25 +108,26 @@ func (b *Batch) bindUsing(u *parser.Using, env *expr.Env) (err error) {
 // Variables describes the bind markers of all statements.
 func (b *Batch) Variables() []expr.Variable { return b.variables }
 
-// PKIndexes are the markers that give a partition key, nil if the batch is over several tables or not all are bound.
+// PKIndexes returns the markers of the partition key. It is nil if the batch accesses several tables, or unless all
+// components are bound.
 func (b *Batch) PKIndexes() []uint16 { return b.pkIndexes }
 
-// Called are the user-defined functions that the statements call.
+// Called returns the user-defined functions that the statements call.
 func (b *Batch) Called() expr.Calls { return b.called }
 
-// Plans are the bound statements.
+// Plans returns the bound statements.
 func (b *Batch) Plans() []*Plan { return b.plans }
 
-// Conditional reports whether a statement has an IF clause; the outcome then is rows.
+// Conditional reports whether a statement has an IF clause. The outcome then has rows.
 func (b *Batch) Conditional() bool { return b.result.conditional }
 
-// checkBatch refuses what does not go together in a batch.
+// checkBatch rejects combinations that a batch does not support.
 func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, err error) {
 	for _, p := range plans {
 		if p.timeout != nil {
-			return r, dberr.Invalidf("A statement in a batch cannot have a timeout of its own. Set USING TIMEOUT on the BATCH")
+			return r, dberr.Invalidf("A statement in a batch cannot have USING TIMEOUT. Set USING TIMEOUT on the BATCH")
 		}
-		if p.conditional { // as in Cassandra, the other statements do not decide which columns are read
+		if p.conditional { // as in Cassandra, only conditional statements determine the columns to read
 			r.conditional = true
 			r.static, r.regular = r.static || p.static, r.regular || p.regular
 		}
@@ -165,8 +167,8 @@ func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, e
 	return r, nil
 }
 
-// batchColumns are the columns of a conditional batch's result: the primary key and those of all conditions, or all
-// columns if a statement asks for existence.
+// batchColumns returns the columns of a conditional batch's result: the primary key and the columns of all conditions.
+// If a statement has IF EXISTS or IF NOT EXISTS, all columns are returned.
 func batchColumns(plans []*Plan) (applied, found []Column) {
 	t := plans[0].table
 	columns := slices.Concat(t.PartitionKey, t.Clustering)
@@ -195,11 +197,11 @@ type BatchItem struct {
 func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge, x.claimant, x.clear = r.values(), r.MaxCharge, r.Claimant, r.Clear
+	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
 	err := r.CheckCount(len(b.variables))
 	fallback := r.timestamp()
 	if err == nil && b.timestamp != nil {
-		// evaluated as a statement's own timestamp is
+		// A batch timestamp is evaluated like the timestamp of a statement.
 		var s stamp
 		s, err = (&Plan{kind: remove, table: &schema.Table{}, timestamp: b.timestamp}).stamp(&r.Bindings, fallback)
 		fallback = s.timestamp
@@ -216,11 +218,11 @@ func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done 
 	x.sendBatch(ctx, b.kind, &b.result, r, timeout, err)
 }
 
-// ExecuteItems executes a batch message. r has everything but the values.
+// ExecuteItems executes a batch message. r contains everything except the values.
 func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []BatchItem, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge, x.claimant, x.clear = r.values(), r.MaxCharge, r.Claimant, r.Clear
+	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
 	plans := make([]*Plan, len(items))
 	for i := range items {
 		plans[i] = items[i].Plan
@@ -256,8 +258,8 @@ func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fa
 		return err
 	}
 	x.static, x.regular = result.static, result.regular
-	if x.decided = result.conditional; x.decided {
-		fallback = row.Unstamped // the leader stamps what it decides
+	if x.conditionalBatch = result.conditional; x.conditionalBatch {
+		fallback = row.Unstamped // the leader sets the timestamps of conditional writes
 	}
 	for i := range n {
 		p, b, err := item(i)

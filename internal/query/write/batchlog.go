@@ -10,24 +10,24 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// BatchLog makes and reads the rows of system.batches: one for each atomic batch over several physical partitions that
-// is under way. A row has the batch's id as its key and what it does, as the coordinator encodes it, in the column
-// data. It is safe for concurrent use.
+// BatchLog creates and reads the rows of system.batches. The table has one row for each atomic batch over several
+// physical partitions that is in progress. The key of a row is the batch ID. The column data holds the batch as encoded
+// by the coordinator. BatchLog is safe for concurrent use.
 type BatchLog struct {
 	table  *schema.Table
 	column uint32
 }
 
-// NewBatchLog makes a BatchLog over system.batches of a schema, which is in every schema of a catalog.
+// NewBatchLog returns a BatchLog for the table system.batches, which exists in every schema of a catalog.
 func NewBatchLog(s *schema.Schema) *BatchLog {
 	t := s.Table("system", "batches")
 	return &BatchLog{table: t, column: t.Column("data").ID}
 }
 
-// Table is the table's id.
+// Table returns the ID of the table.
 func (l *BatchLog) Table() uint32 { return l.table.ID }
 
-// ForCoordinator is the log as the coordinator wants it; now returns the schema as it is when it is called.
+// ForCoordinator returns the log in the form required by the coordinator. now returns the current schema.
 func (l *BatchLog) ForCoordinator(now func() *schema.Schema) *coordinator.BatchLog {
 	return &coordinator.BatchLog{
 		Table: l.Table(), Record: l.Record, Remove: l.Remove,
@@ -35,7 +35,8 @@ func (l *BatchLog) ForCoordinator(now func() *schema.Schema) *coordinator.BatchL
 	}
 }
 
-// Record makes the row of a batch. stamp is that of the batch, in microseconds since the epoch; data is referenced.
+// Record returns the mutation that writes the row of a batch. stamp is the timestamp of the batch in microseconds. The
+// mutation refers to data.
 func (l *BatchLog) Record(id [16]byte, stamp int64, data []byte) command.Mutation {
 	var b row.Builder
 	b.Reset(stamp)
@@ -44,7 +45,8 @@ func (l *BatchLog) Record(id [16]byte, stamp int64, data []byte) command.Mutatio
 	return l.mutation(id, &b)
 }
 
-// Remove deletes the row of a batch, whichever of the two comes first. stamp is that of the batch.
+// Remove returns the mutation that deletes the row of a batch. The deletion takes effect even if it is applied before
+// Record. stamp is the timestamp of the batch.
 func (l *BatchLog) Remove(id [16]byte, stamp int64) command.Mutation {
 	var b row.Builder
 	b.Reset(stamp)
@@ -60,7 +62,7 @@ func (l *BatchLog) mutation(id [16]byte, b *row.Builder) command.Mutation {
 	}
 }
 
-// Decode reads a row that was found. data points into it. ok is false if it is none that Record makes.
+// Decode reads a row of the table. data points into the row. ok is false if the row was not created by Record.
 func (l *BatchLog) Decode(key []byte, r *row.Row) (id [16]byte, stamp int64, data []byte, ok bool) {
 	c := r.Cell(l.column)
 	if len(key) != len(id) || c == nil {

@@ -11,12 +11,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// This file warns of batches and refuses what is too large, where Cassandra does and in its words.
+// This file warns about large batches and rejects batches that are too large, at Cassandra's thresholds and with its
+// texts.
 
-// unloggedPartitionsWarn is the number of partitions from which on an unlogged batch is warned of.
+// unloggedPartitionsWarn is the number of partitions from which an unlogged batch causes a warning.
 const unloggedPartitionsWarn = 11
 
-// warnPartitions warns of an unlogged batch that is spread widely: it is neither atomic nor fast.
+// warnPartitions warns about an unlogged batch over many partitions, which is neither atomic nor fast.
 func (x *Execution) warnPartitions() {
 	if x.used < unloggedPartitionsWarn {
 		return
@@ -42,11 +43,11 @@ func (x *Execution) tableNames() (names []string) {
 	return names
 }
 
-// batchWarnPart is the part of Options.BatchBytesMax from which on a batch is warned of.
+// batchWarnPart divides Options.BatchBytesMax to obtain the size from which a batch causes a warning.
 const batchWarnPart = 10
 
-// checkSize refuses a batch over several logical partitions that is too large, and warns of one that is on the way
-// there. One over a single logical partition is as good as a large row, which nobody minds.
+// checkSize rejects a batch over several logical partitions that is too large, and warns about a large one. A batch
+// over one logical partition is not checked, because it is comparable to a large row.
 func (x *Execution) checkSize() error {
 	refuse := x.executor.opts.BatchBytesMax
 	warn := refuse / batchWarnPart
@@ -74,9 +75,9 @@ func (x *Execution) checkSize() error {
 	return nil
 }
 
-// warnLarge warns of logical partitions that are larger than they should be.
+// warnLarge warns about logical partitions that are too large.
 func (x *Execution) warnLarge() {
-	large := x.executor.opts.Large
+	large := x.executor.opts.DescribeLargePartition
 	if large == nil {
 		return
 	}
@@ -87,7 +88,7 @@ func (x *Execution) warnLarge() {
 	}
 }
 
-// checkRows refuses what changes too much of one row at once.
+// checkRows rejects a write that changes too many bytes of one row.
 func (x *Execution) checkRows() error {
 	most := x.executor.opts.RowBytesMax
 	if most == 0 || len(x.arena) <= most {
@@ -104,7 +105,7 @@ func (x *Execution) checkRows() error {
 	return nil
 }
 
-// checkMutations refuses what changes too much of one logical partition at once, in Cassandra's words.
+// checkMutations rejects a write that changes too many bytes of one logical partition, with Cassandra's text.
 func (x *Execution) checkMutations() error {
 	if err := x.checkRows(); err != nil {
 		return err
@@ -126,8 +127,8 @@ func (x *Execution) checkMutations() error {
 	return nil
 }
 
-// manyPartitions reports whether there are several logical partitions, where rows of two tables of a keyspace under one
-// key are one.
+// manyPartitions reports whether the write changes several logical partitions. As in Cassandra, rows of two tables of a
+// keyspace with the same key count as one partition.
 func (x *Execution) manyPartitions() bool {
 	for i := 1; i < x.used; i++ {
 		if a, b := &x.groups[0], &x.groups[i]; a.table.Keyspace != b.table.Keyspace || !bytes.Equal(a.key, b.key) {

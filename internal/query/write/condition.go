@@ -15,16 +15,16 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// condition is one condition of an IF clause, on a column or an element or field of it.
+// condition is one condition of an IF clause, on a column or on an element or field of a column.
 type condition struct {
 	column   *schema.Column
 	operator command.Operator
-	text     string // of the operator
+	text     string // text of the operator
 	element  expr.Term
-	field    []byte // wire form of a field's index
+	field    []byte // index of a field in wire format
 	values   []expr.Term
 	list     expr.Term // IN ?
-	// emptyIsNull is true if an empty value compares as null: of a collection of several cells nothing is stored then.
+	// emptyIsNull reports whether an empty value compares as null: an empty multi-cell collection has no cells.
 	emptyIsNull bool
 }
 
@@ -123,7 +123,7 @@ func bindCondition(s *parser.Condition, c *schema.Column, env *expr.Env) (b cond
 	return b, b.bindValues(s, receiver, env)
 }
 
-// checkDuration refuses to order values that hold durations, which have no order.
+// checkDuration rejects ordering comparisons of values that contain durations, which have no order.
 func checkDuration(t *cqltype.Type, o command.Operator) error {
 	if !ordering(o) || !t.ContainsDuration() {
 		return nil
@@ -164,7 +164,7 @@ func (b *condition) bindValues(s *parser.Condition, r expr.Receiver, env *expr.E
 	return nil
 }
 
-// eval makes the condition of one execution for row number n of the command. Nothing in it points into the request.
+// eval returns the condition of one execution for row n of the command. The result does not refer to the request.
 func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error) {
 	c := command.Condition{Row: n, Operator: b.operator, Column: b.column.ID, Type: b.column.Type, Element: b.field}
 	if b.element != nil {
@@ -173,7 +173,7 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 			return c, err
 		}
 		if c.Element = e; !known {
-			c.Operator = command.In // among no values: it holds for no row
+			c.Operator = command.In // IN an empty list is never satisfied
 			return c, nil
 		}
 	}
@@ -202,7 +202,7 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 		case err != nil:
 			return c, err
 		case state == expr.Unset && (contains(b.operator) || b.operator == command.In):
-			continue // nothing contains it; IN leaves it out
+			continue // CONTAINS is never satisfied, and IN ignores the value
 		case state == expr.Unset:
 			return c, dberr.Invalidf("Invalid 'unset' value in condition")
 		case state == expr.Null && (ordering(b.operator) || contains(b.operator)):
@@ -216,7 +216,7 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 	return c, nil
 }
 
-// operand copies a value; nil stays nil.
+// operand copies a value. A nil value remains nil.
 func (b *condition) operand(v []byte) []byte {
 	if v == nil || b.emptyIsNull && b.column.Type.Count(v) == 0 {
 		return nil
@@ -224,14 +224,14 @@ func (b *condition) operand(v []byte) []byte {
 	return append([]byte{}, v...)
 }
 
-// hasEmptyValue reports whether a type has a value of no bytes. For other types Cassandra takes an element of no bytes
-// in the list of IN ? for null.
+// hasEmptyValue reports whether a type has an empty value. For other types, Cassandra treats an empty element in the
+// list of IN ? as null.
 func hasEmptyValue(t *cqltype.Type) bool {
 	return !t.IsNative() || t.Kind == cqltype.Text || t.Kind == cqltype.Ascii || t.Kind == cqltype.Blob
 }
 
-// evalElement returns the key or the index of the element. known is false if the key of a map is unset: as in
-// Cassandra, the condition then does not hold.
+// evalElement returns the key or the index of the element. known is false if a map key is unset. As in Cassandra, the
+// condition is then not satisfied.
 func (b *condition) evalElement(values *expr.Bindings) (element []byte, known bool, err error) {
 	kind := "map"
 	if b.column.Type.Kind == cqltype.List {
@@ -259,8 +259,8 @@ func (b *condition) evalElement(values *expr.Bindings) (element []byte, known bo
 	return append([]byte{}, v...), true, nil
 }
 
-// conditionColumns are the columns that a result shows when the conditions of a plan do not hold: those of the
-// conditions, regular ones first, or all if the plan asks for existence.
+// conditionColumns returns the columns of the result if the conditions of a plan are not satisfied: the columns of the
+// conditions, regular columns first, or all columns for IF EXISTS and IF NOT EXISTS.
 func (p *Plan) conditionColumns() []*schema.Column {
 	if p.exists != mayExist {
 		return allColumns(p.table)
@@ -277,12 +277,12 @@ func (p *Plan) conditionColumns() []*schema.Column {
 	return out
 }
 
-// allColumns are the columns of SELECT *, in its order.
+// allColumns returns the columns of SELECT * in order.
 func allColumns(t *schema.Table) []*schema.Column {
 	return slices.Concat(t.PartitionKey, t.Clustering, t.Statics, t.Regulars)
 }
 
-// finishResult prepares the columns of a conditional result.
+// finishResult sets the columns of a conditional result.
 func (p *Plan) finishResult() {
 	if !p.conditional {
 		return
@@ -300,8 +300,8 @@ func resultColumns(t *schema.Table, columns []*schema.Column) []Column {
 	return out
 }
 
-// RestrictedMasks are the names of the masked columns that the conditions of a plan compare, in the order of the table:
-// whether they hold tells what these are.
+// RestrictedMasks returns the names of the masked columns in the conditions of a plan, in table order. The outcome of a
+// condition reveals the values of its column.
 func (p *Plan) RestrictedMasks() (names []string) {
 	for c := range p.table.Columns() {
 		if c.Mask != nil && slices.ContainsFunc(p.conditions, func(b condition) bool { return b.column == c }) {

@@ -10,31 +10,31 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// dataSizes are how Cassandra counts the size of a batch, in bytes beside those of values, paths and clustering
-// columns: its bounds are set, and its warnings read, by people who know these sizes.
+// dataSizes holds the sizes by which Cassandra computes the size of a batch, in addition to the bytes of values, paths,
+// and clustering columns. The batch limits and warnings use Cassandra's sizes, because operators know them.
 type dataSizes struct {
-	update int // a logical partition of a table: its deletion, and the frame of its static row
+	update int // a logical partition of a table: its deletion and the header of its static row
 	row    int
-	ttl    int // of a row's marker
-	cell   int // or a deleted one
+	ttl    int // the TTL of a row marker
+	cell   int // a live or deleted cell
 	ranges bool
 }
 
 var (
-	// sizes50 are those of 5.0. sizes40, of cells alone, are those of 4.0.
+	// sizes50 holds the sizes of Cassandra 5.0. sizes40 holds the sizes of 4.0, which counts only cells.
 	sizes50 = dataSizes{update: 29, row: 21, ttl: 12, cell: 20, ranges: true}
 	sizes40 = dataSizes{cell: 16}
 )
 
-// Those of all releases.
+// The sizes that are equal in all releases.
 const (
-	// dataCollection is a column with several cells, beside these. The path of one is its key, in a list one of
-	// dataListPath, in a user-defined type one of dataFieldPath.
+	// dataCollection is the overhead of a multi-cell column. The path of a cell is its key in a map or set. Its size is
+	// dataListPath in a list and dataFieldPath in a user-defined type.
 	dataCollection = 12
 	dataListPath   = 16
 	dataFieldPath  = 2
 	dataCounter    = 36 // the value of a counter
-	dataRanges     = 4  // all deleted ranges, beside dataRange for each
+	dataRanges     = 4  // the overhead of deleted ranges, in addition to dataRange for each
 	dataRange      = 12
 )
 
@@ -45,8 +45,8 @@ func (x *Execution) dataSizes() *dataSizes {
 	return &sizes50
 }
 
-// sizeMayExceed reports whether the size of the data may be larger than that, without looking into operands: no byte of
-// one stands for more than byteMost.
+// sizeMayExceed reports whether the data may exceed size, without decoding operands. One byte of an operand accounts
+// for at most byteMost bytes.
 func (x *Execution) sizeMayExceed(size int) bool {
 	of := x.dataSizes()
 	const cellLeast = 3 // bytes of an operand
@@ -66,7 +66,8 @@ func (x *Execution) sizeMayExceed(size int) bool {
 	return most > size
 }
 
-// dataSizeMost is the size of what the group changes, if no two statements were on one row; else it is larger.
+// dataSizeMost returns an upper bound of the size of the group's changes. It is exact if no two statements change the
+// same row.
 func (g *group) dataSizeMost(of *dataSizes) int {
 	size := of.update
 	for i := range g.ops {
@@ -81,7 +82,7 @@ func (g *group) dataSizeMost(of *dataSizes) int {
 	return size
 }
 
-// dataSize is the size of what the group changes. Statements on the same row are one change of it.
+// dataSize returns the size of the group's changes. Statements on the same row count as one change.
 func (g *group) dataSize(of *dataSizes) int {
 	type name struct {
 		header     bool
@@ -116,13 +117,13 @@ func (g *group) dataSize(of *dataSizes) int {
 	return size
 }
 
-// rowSize is the size of a change of a row, or of what a logical partition has in common; the operand may be empty.
+// rowSize returns the size of a change of a row or of a partition header. The operand may be empty.
 func (of *dataSizes) rowSize(t *schema.Table, header bool, clustering, operand []byte) (size int) {
 	c := row.Count(operand, func(column uint32, path []byte) { size += pathSize(t.ColumnByID(column), path) })
 	size += c.Cells*of.cell + c.Bytes + c.Collections*dataCollection
-	alone := len(t.Clustering) == 0 // the row of its partition, so to delete it is to delete that
+	alone := len(t.Clustering) == 0 // the only row of its partition, so deleting it deletes the partition
 	deleted := alone && len(operand) > 0 && !c.Marked && c.Cells+c.Collections == 0
-	static := alone && t.CompactStorage // as Cassandra has it
+	static := alone && t.CompactStorage // as in Cassandra
 	if !header && !static && !deleted {
 		size += of.row + relation.KeyBytes(t, clustering, false)
 		if c.Expires {
@@ -139,7 +140,7 @@ func (of *dataSizes) rowSize(t *schema.Table, header bool, clustering, operand [
 	return size
 }
 
-// pathSize is the size of the path of a cell, which is here the ordered form of a key.
+// pathSize returns the size of a cell path. Here, a path is the ordered form of a key.
 func pathSize(c *schema.Column, path []byte) int {
 	switch {
 	case c == nil:
@@ -156,7 +157,7 @@ func pathSize(c *schema.Column, path []byte) int {
 	return len(key)
 }
 
-// updateSize is the size of what depends on a stored row, as far as it is known before that was read.
+// updateSize returns the size of an update that depends on a stored row, as far as known before the row is read.
 func (of *dataSizes) updateSize(u *command.Update) int {
 	size := 0
 	switch u.Kind {
@@ -164,7 +165,7 @@ func (of *dataSizes) updateSize(u *command.Update) int {
 		return of.cell + dataCounter
 	case command.SumAdd:
 		size = of.cell
-	case command.ListPut: // with paths
+	case command.ListPut: // Args contains paths and values
 		size = dataCollection + of.cell*len(u.Args)/2
 	default:
 		size = dataCollection + of.cell + dataListPath

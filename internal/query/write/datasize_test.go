@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestDataSizes proves that batches have the sizes that Cassandra 5.0.5 tells of, asked with these statements: each
-// beside a row of 6,070 bytes in another partition, whose size is taken off.
+// TestDataSizes checks the batch sizes against Cassandra 5.0.5, which was measured with these statements. Each
+// statement is in a batch with a row of 6,070 bytes in a different partition, whose size is subtracted.
 func TestDataSizes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, s := range []string{"CREATE TYPE ks.u (a int, b text)", "CREATE TABLE ks.b (k text PRIMARY KEY, v text)",
 		"CREATE TABLE ks.t (k text, c text, d int, s text static, i int, x text, l list<text>, st set<text>, " +
 			"m map<text, int>, u u, f frozen<list<text>>, PRIMARY KEY (k, c, d))",
@@ -78,8 +78,8 @@ func TestDataSizes(t *testing.T) {
 	}
 }
 
-// items are the statements of a text, as those of a batch.
-func items(t *testing.T, w *world, text string) (out []BatchItem) {
+// items returns the statements of a text as items of a batch.
+func items(t *testing.T, w *fixture, text string) (out []BatchItem) {
 	t.Helper()
 	for _, s := range strings.Split(text, "; ") {
 		plan, err := w.prepare(s)

@@ -20,54 +20,55 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Coordinator is where mutations and conditions go; see package coordinator.
+// Coordinator receives mutations and conditional writes. See package coordinator.
 type Coordinator interface {
 	Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion)
 	ConditionalWrite(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
 		done command.CASCompletion)
 }
 
-// Options bound what a write may be; the zero value has the defaults.
+// Options limits writes. The zero value sets no limits.
 type Options struct {
-	// MutationBytesMax refuses what changes more of one logical partition at once, in bytes of keys and values; 0 = no
-	// bound.
+	// MutationBytesMax limits the keys and values changed in one logical partition, in bytes. If it is 0, they are not
+	// limited.
 	MutationBytesMax int
-	// BatchBytesMax refuses batches over several logical partitions that are larger, in bytes, and warns from a tenth
-	// of it on; 0 = no bound but that of a frame.
+	// BatchBytesMax limits batches over several logical partitions, in bytes. A batch causes a warning from a tenth of
+	// the limit. If it is 0, batches are limited only by the frame size.
 	BatchBytesMax int
-	// CellSizes counts only cells and clustering columns of a batch; see compat.Release.
+	// CellSizes computes the size of a batch from cells and clustering columns only. See compat.Release.
 	CellSizes bool
-	// RowBytesMax refuses what changes more of one row at once, in bytes of keys and values; 0 = no bound.
+	// RowBytesMax limits the keys and values changed in one row, in bytes. If it is 0, they are not limited.
 	RowBytesMax int
-	// Large says in words that a logical partition is large, for a warning to the client; empty if it is not. nil: none
-	// is.
-	Large func(table uint32, at token.Token) string
-	// Find reads the rows that a conditional refers to, for Request.MaxCharge where several must not cost more
-	// together; it waits. nil: each may cost so much.
+	// DescribeLargePartition returns a warning for the client if a logical partition is large, and an empty string
+	// otherwise. It may be nil.
+	DescribeLargePartition func(table uint32, at token.Token) string
+	// Find reads the rows that a conditional refers to. It is used if several conditionals together must not exceed
+	// Request.MaxCharge. It blocks. If it is nil, each conditional may cost MaxCharge.
 	Find func(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
-	// Spend takes the price of evaluating what is written from the balance of its partition; nil does not.
+	// Spend deducts the price of evaluating the written values from the balance of their partition. It may be nil.
 	Spend func(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
-// Request is what an execution of a plan is given by the client. Its views need to be valid only until Execute returns.
+// Request holds the parameters of an execution. Its byte slices must be valid until Execute returns.
 type Request struct {
 	expr.Bindings
 	Level, Serial dberr.Consistency
-	// Timestamp is the default timestamp in microseconds, if HasTimestamp.
+	// Timestamp is the default timestamp in microseconds, if HasTimestamp is true.
 	Timestamp    int64
 	HasTimestamp bool
-	// Guard has the guardrails that hold for the client and takes their warnings; nil: none.
+	// Guard holds the guardrails of the client and collects their warnings. It may be nil.
 	Guard *guardrail.Check
-	// MaxCharge refuses what costs more, before anything of it is done; 0: nothing.
+	// MaxCharge limits the cost. A write that exceeds it is rejected before any part is applied. If it is 0, the cost
+	// is not limited.
 	MaxCharge ru.Units
-	// Claimant is who asks, if that matters; see command.Mutation.
+	// Claimant identifies the client for fair sharing. See command.Mutation.
 	Claimant fairshare.Principal
-	// Clear shows masked columns as they are in the rows of a refused condition; see read.Options.
+	// Clear disables masking in the rows of a condition that is not satisfied. See read.Options.
 	Clear bool
 }
 
-// values is the guard if any guardrail concerns values.
-func (r *Request) values() *guardrail.Check {
+// valueGuardrails returns the guardrails if any of them concerns values.
+func (r *Request) valueGuardrails() *guardrail.Check {
 	if r.Guard.On() && r.Guard.Writes {
 		return r.Guard
 	}
@@ -81,45 +82,46 @@ func (r *Request) timestamp() int64 {
 	return row.Unstamped
 }
 
-// Outcome is how an execution ended: an error, nothing (Columns is nil), or the rows of a conditional statement.
+// Outcome is the result of an execution: an error, no rows (Columns is nil), or the rows of a conditional statement.
 type Outcome struct {
 	Err error
-	// Columns are the columns of the result, [applied] first; they are shared and not to be changed.
+	// Columns describes the columns of the result, starting with [applied]. The slice is shared and must not be
+	// modified.
 	Columns []Column
-	// Cells holds the values row by row, each as a 32-bit length (-1 = null) and that many bytes.
+	// Cells holds the values row by row. Each value is a 32-bit length (-1 for null) followed by that number of bytes.
 	Cells    []byte
 	RowCount int
-	// Applied tells whether the conditions held.
+	// Applied reports whether the conditions were satisfied.
 	Applied bool
-	// Warnings are for the client.
+	// Warnings holds warnings for the client.
 	Warnings []string
-	// Charge is what it has cost.
+	// Charge is the cost of the execution.
 	Charge ru.Units
 }
 
-// Completion is told once how an execution ended. The rules of command.Completion hold. The outcome is valid during the
-// call.
+// Completion receives the outcome of an execution once. The rules of command.Completion apply. The outcome is valid
+// only during the call.
 type Completion interface{ Written(o *Outcome) }
 
-// Executor executes plans. It may be used by many goroutines at once.
+// Executor executes plans. It is safe for concurrent use.
 type Executor struct {
 	coordinator Coordinator
 	opts        Options
 	pool        sync.Pool
 }
 
-// NewExecutor makes an executor that sends its writes to c.
+// NewExecutor returns an executor that sends its writes to c.
 func NewExecutor(c Coordinator, o Options) *Executor {
 	e := &Executor{coordinator: c, opts: o}
 	e.pool.New = func() any { return &Execution{executor: e} }
 	return e
 }
 
-// Execute executes a plan and completes done once, perhaps before it returns.
+// Execute executes a plan. It completes done once, possibly before it returns.
 func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(done)
-	x.guard, x.maxCharge, x.claimant, x.clear = r.values(), r.MaxCharge, r.Claimant, r.Clear
+	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
 	err := p.check(r)
 	if err == nil {
 		err = x.add(p, &r.Bindings, r.timestamp())
@@ -137,8 +139,8 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Comple
 	x.send(ctx, o, r.Serial)
 }
 
-// spend takes the price of the evaluation from the balance of the first partition that is written. The session adds it
-// to the charge.
+// spend deducts the price of the evaluation from the balance of the first partition that is written. The session adds
+// it to the charge.
 func (x *Execution) spend(m *meter.Meter) {
 	price := ru.Evaluation(m.Excess())
 	if price > 0 && x.used > 0 && x.executor.opts.Spend != nil {
@@ -147,7 +149,7 @@ func (x *Execution) spend(m *meter.Meter) {
 	}
 }
 
-// check refuses wrong numbers of values and consistency levels.
+// check rejects an invalid number of values and unsupported consistency levels.
 func (p *Plan) check(r *Request) error {
 	if err := r.CheckCount(p.markers); err != nil {
 		return err
@@ -190,64 +192,64 @@ type Execution struct {
 	done     Completion
 	outcome  Outcome
 
-	// arena holds keys, operands and whatever else the mutations point to.
+	// arena holds the keys, the operands, and other data that the mutations point to.
 	arena       []byte
 	row, header row.Builder
-	groups      []group // of which the first used are in use
+	groups      []group // the first used groups are in use
 	used        int
-	byKey       map[string]int // index of groups, once they are many
+	byKey       map[string]int // index of groups; used if there are many
 	mutations   []command.Mutation
 
-	// conditional is true if there are conditions; columns and columnsFound then describe the result.
+	// conditional reports whether there are conditions. In this case columns and columnsFound describe the result.
 	conditional bool
-	// decided is set for all statements of a batch with conditions. What such a batch writes outlasts its deletions of
-	// ranges and of the partition, which come first, as in Cassandra; of one row a deletion wins. Where there are no
-	// clustering columns the row is the partition.
-	decided               bool
+	// conditionalBatch is set for all statements of a batch with conditions. As in Cassandra, the writes of such a
+	// batch override its deletions of ranges and partitions, but a row deletion overrides writes to the same row.
+	// Without clustering columns, the row is the partition.
+	conditionalBatch      bool
 	columns, columnsFound []Column
-	// static and regular tell what kinds of columns the statements write.
+	// static and regular report the kinds of columns that the statements write.
 	static, regular bool
 
-	// guard checks values; nil if nothing is asked of them.
+	// guard checks values. It is nil if no guardrail concerns values.
 	guard *guardrail.Check
-	// maxCharge is what the execution may cost, 0 if there is no bound.
+	// maxCharge limits the cost. If it is 0, the cost is not limited.
 	maxCharge ru.Units
 	claimant  fairshare.Principal
-	// clear shows masked columns as they are.
+	// clear disables masking.
 	clear bool
-	stamp stamp // of the statement being added
-	// putRow and putStatic are true if the leader adds list elements to the row being changed, or to the static row,
-	// and may so create it.
+	stamp stamp // the timestamp and TTL of the current statement
+	// putRow and putStatic report whether the leader adds list elements to the current row or to the static row, which
+	// may create it.
 	putRow, putStatic bool
-	// keyed are the values that the row being changed gets in the keys of views.
-	keyed []keyedValue
-	// statement numbers the statements of a batch.
+	// viewKeyValues holds the values of the current row in key columns of views.
+	keyed []viewKeyValue
+	// statement is the number of the current statement in a batch.
 	statement int
 	now       int64
 	pending   atomic.Int64
 	charge    atomic.Int64          // in ru.Units
-	failure   atomic.Pointer[error] // the first
+	failure   atomic.Pointer[error] // the first error
 }
 
 func (x *Execution) begin(done Completion) {
 	x.done, x.guard = done, nil
 	x.outcome = Outcome{Cells: x.outcome.Cells[:0]}
 	x.arena, x.used, x.mutations = x.arena[:0], 0, x.mutations[:0]
-	x.conditional, x.decided, x.static, x.regular, x.statement = false, false, false, false, 0
+	x.conditional, x.conditionalBatch, x.static, x.regular, x.statement = false, false, false, false, 0
 	x.columns, x.columnsFound = nil, nil
 	clear(x.byKey)
 	x.failure.Store(nil)
 	x.charge.Store(0)
 }
 
-// add turns a plan and its values into changes of groups.
+// add converts a plan and its values into changes of groups.
 func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
 	var err error
 	if x.stamp, err = p.stamp(b, fallback); err != nil {
 		return err
 	}
 	if x.guard != nil {
-		if err := x.guardStamp(p, b.Now); err != nil {
+		if err := x.checkTimestampGuardrail(p, b.Now); err != nil {
 			return err
 		}
 	}
@@ -274,13 +276,13 @@ func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
 	}
 	t.clustering = x.tail(begin)
 	t.group = x.group(p, key)
-	if p.whole && !p.where.full(p.table) {
+	if p.deletesRows && !p.where.full(p.table) {
 		return x.deleteRanges(p, &t, 1)
 	}
 	return x.change(p, &t)
 }
 
-// addMany is add where IN, tuples or slices give any number of keys and rows.
+// addMany is add for IN, tuples, and slices, which select any number of keys and rows.
 func (x *Execution) addMany(p *Plan, t *target) error {
 	if p.conditional && p.where.clustering.Has(relation.In) {
 		return dberr.Invalidf("IN on the clustering key columns is not supported with conditional %s", p.changesName())
@@ -292,25 +294,25 @@ func (x *Execution) addMany(p *Plan, t *target) error {
 	if p.conditional && len(keys) > 1 {
 		return dberr.Invalidf("IN on the partition key is not supported with conditional %s", p.changesName())
 	}
-	ranges := p.whole && !p.where.full(p.table)
+	ranges := p.deletesRows && !p.where.full(p.table)
 	var prefixes [][]byte
 	if !ranges {
 		if prefixes, err = p.where.prefixes(p.table, t.b); err != nil {
 			return err
 		}
-		if err := relation.Combinations(len(keys), len(prefixes)); err != nil {
+		if err := relation.CheckCombinations(len(keys), len(prefixes)); err != nil {
 			return err
 		}
 	}
 	for _, key := range keys {
-		t.group = x.group(p, x.hold(key))
+		t.group = x.group(p, x.keep(key))
 		if ranges {
 			if err := x.deleteRanges(p, t, len(keys)); err != nil {
 				return err
 			}
 		}
 		for _, c := range prefixes {
-			t.clustering = x.hold(c)
+			t.clustering = x.keep(c)
 			if err := x.change(p, t); err != nil {
 				return err
 			}
@@ -326,21 +328,21 @@ func (p *Plan) changesName() string {
 	return "deletions"
 }
 
-// change applies a plan to one row, or to the static row.
+// change applies a plan to one row or to the static row.
 func (x *Execution) change(p *Plan, t *target) error {
 	x.row.Reset(t.stamp.timestamp)
 	x.header.Reset(t.stamp.timestamp)
 	x.keyed, x.putRow, x.putStatic = x.keyed[:0], false, false
-	if p.whole {
+	if p.deletesRows {
 		delta := 0
-		if x.decided && len(p.table.Clustering) == 0 {
+		if x.conditionalBatch && len(p.table.Clustering) == 0 {
 			delta = -1
 		}
 		x.row.DeleteRowBefore(delta, t.stamp.at)
 	}
-	if p.marks {
+	if p.rowMarker {
 		x.row.Live(t.stamp.ttl, t.stamp.expiry)
-	} else if p.valueless {
+	} else if p.missingCells {
 		return dberr.Invalidf("Column %s is mandatory for this COMPACT STORAGE table", p.table.Regulars[0].Name)
 	}
 	for i := range p.ops {
@@ -349,28 +351,29 @@ func (x *Execution) change(p *Plan, t *target) error {
 		}
 	}
 	if p.kind != remove && len(p.indexes) > 0 {
-		if err := x.enterBothKeys(p, t); err != nil {
+		if err := x.addKeyEntries(p, t); err != nil {
 			return err
 		}
 	}
 	x.operand(t.group, command.OpRow, t.clustering, &x.row)
 	x.operand(t.group, command.OpHeader, nil, &x.header)
-	if len(p.views) > 0 && p.rows && (!x.row.Empty() || p.stored) {
+	if len(p.views) > 0 && p.writesRows && (!x.row.Empty() || p.readsRow) {
 		if err := x.hint(p, t); err != nil {
 			return err
 		}
 	}
 	if p.conditional {
-		return x.condition(p, t)
+		return x.addConditions(p, t)
 	}
 	return nil
 }
 
-// deleteRanges applies a DELETE of a partition or of ranges of its rows; keys is of how many partitions it does.
+// deleteRanges applies a DELETE of a partition or of ranges of its rows. keys is the number of partitions of the
+// statement.
 func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
 	x.header.Reset(t.stamp.timestamp)
 	delta := 0
-	if x.decided {
+	if x.conditionalBatch {
 		delta = -1
 	}
 	if p.where.clustering.Empty() {
@@ -381,7 +384,7 @@ func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
 		if err != nil {
 			return err
 		}
-		if err := relation.Combinations(keys, len(list)); err != nil {
+		if err := relation.CheckCombinations(keys, len(list)); err != nil {
 			return err
 		}
 		for _, s := range list {
@@ -393,7 +396,7 @@ func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
 	return nil
 }
 
-// operand adds what a builder holds to a group.
+// operand adds the content of a builder to a group.
 func (x *Execution) operand(g *group, kind command.OpKind, clustering []byte, b *row.Builder) {
 	if b.Empty() {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// group is what an execution changes in one logical partition.
+// group holds the changes of an execution in one logical partition.
 type group struct {
 	x       *Execution
 	masks   expr.Masks
@@ -27,13 +27,15 @@ type group struct {
 	dropped []cqltype.Dropped
 	ops     []command.Op
 
-	// What the leader decides: rows are those that conditions and updates refer to; refs finds them.
+	// The parts that the leader resolves. rows are the rows to which conditions and updates refer. refs maps names to
+	// indexes in rows.
 	rows       []command.RowRef
 	refs       map[string]int
 	conditions []command.Condition
 	updates    []command.Update
-	// checked are the rows under conditions, in the order met. static is the static row among rows, -1 if an answer
-	// shows nothing of it, and statics are the columns that it shows, all if the execution writes static columns.
+	// checked holds the rows with conditions in order of appearance. static is the index of the static row in rows, or
+	// -1 if the result does not show it. statics holds the static columns of the result. If the execution writes static
+	// columns, the result shows all of them.
 	checked     []checkedRow
 	static      int
 	statics     []*schema.Column
@@ -41,17 +43,17 @@ type group struct {
 	decision    *command.CASResult
 }
 
-// checkedRow is a row under conditions: its place among rows, and what is asked.
+// checkedRow is a row with conditions. row is its index in rows.
 type checkedRow struct {
 	row     int
 	exists  exists
 	columns bool
 }
 
-// manyGroups is the number of groups from which on they are found by a map.
-const manyGroups = 16
+// groupMapMin is the number of groups from which a map is used to find them.
+const groupMapMin = 16
 
-// group returns the group of a partition key, which the execution keeps alive.
+// group returns the group of a partition key. The execution retains the key.
 func (x *Execution) group(p *Plan, key []byte) *group {
 	if i, ok := x.findGroup(p.table.ID, key); ok {
 		return &x.groups[i]
@@ -67,7 +69,7 @@ func (x *Execution) group(p *Plan, key []byte) *group {
 }
 
 func (x *Execution) findGroup(table uint32, key []byte) (int, bool) {
-	if x.used < manyGroups {
+	if x.used < groupMapMin {
 		for i := range x.groups[:x.used] {
 			if g := &x.groups[i]; g.table.ID == table && bytes.Equal(g.key, key) {
 				return i, true
@@ -102,10 +104,11 @@ func (g *group) mutation(who fairshare.Principal) command.Mutation {
 		Principal: who}
 }
 
-// decided reports whether the group depends on stored rows: by what it asks for, or because its changes are logged.
-func (g *group) decided() bool { return len(g.rows) > 0 || g.table.Logged() && len(g.ops) > 0 }
+// needsLeader reports whether the group depends on stored rows, because of conditions or updates, or because its
+// changes are logged.
+func (g *group) needsLeader() bool { return len(g.rows) > 0 || g.table.Logged() && len(g.ops) > 0 }
 
-// logOf says how changes of a table are logged, nil if they are not.
+// logOf returns the change log settings of a table, or nil if its changes are not logged.
 func logOf(t *schema.Table) *command.ChangeLog {
 	if !t.Logged() {
 		return nil
@@ -113,7 +116,7 @@ func logOf(t *schema.Table) *command.ChangeLog {
 	return &command.ChangeLog{Keep: t.Options.Retention()}
 }
 
-// rowRef returns the number of a row among those that the leader reads.
+// rowRef returns the index of a row among the rows that the leader reads.
 func (g *group) rowRef(static bool, clustering []byte) int {
 	name := "s"
 	if !static {
@@ -134,7 +137,7 @@ func (g *group) rowRef(static bool, clustering []byte) int {
 	return len(g.rows) - 1
 }
 
-// prepare makes the command for the leader.
+// prepare sets the command for the leader.
 func (g *group) prepare(x *Execution, serial dberr.Consistency) {
 	g.conditional = command.Conditional{Mutation: g.mutation(x.claimant), Rows: g.rows, Conditions: g.conditions,
 		Updates: g.updates, Now: x.now, Dropped: g.dropped, Log: logOf(g.table)}
@@ -145,15 +148,15 @@ func (g *group) prepare(x *Execution, serial dberr.Consistency) {
 	if slices.ContainsFunc(g.checked, func(c checkedRow) bool { return !g.rows[c.row].Static }) {
 		return
 	}
-	// As in Cassandra, conditions on static columns alone are answered with a row of the partition. Where no regular
-	// column is written none is read either, and only rows with a marker are seen.
+	// As in Cassandra, the result of conditions on static columns only contains a row of the partition. If the
+	// execution writes no regular column, no regular column is read, and only rows with a marker are found.
 	g.conditional.First = command.FirstMarked
 	if x.regular {
 		g.conditional.First = command.FirstRow
 	}
 }
 
-// CASDone takes in the leader's decision. It makes group a command.CASCompletion.
+// CASDone implements command.CASCompletion.
 func (g *group) CASDone(d *command.CASResult, err error) {
 	if g.decision = d; d != nil {
 		g.x.Charge(ru.Units(d.Charge))
@@ -161,20 +164,21 @@ func (g *group) CASDone(d *command.CASResult, err error) {
 	g.x.Done(err)
 }
 
-// staticConditions reports whether all that a plan asks for are values of static columns.
+// staticConditions reports whether all conditions of a plan compare static columns.
 func (p *Plan) staticConditions() bool {
 	return len(p.conditions) > 0 && !slices.ContainsFunc(p.conditions, func(c condition) bool {
 		return c.column.Kind != schema.Static
 	})
 }
 
-// condition adds the conditions of a plan on a row.
-func (x *Execution) condition(p *Plan, t *target) error {
+// addConditions adds the conditions of a plan for a row.
+func (x *Execution) addConditions(p *Plan, t *target) error {
 	g := t.group
 	x.regular, x.static = x.regular || p.regular, x.static || p.static
-	static := !p.rows || p.staticConditions()
+	static := !p.writesRows || p.staticConditions()
 	c := checkedRow{row: g.rowRef(static, t.clustering), exists: p.exists, columns: len(p.conditions) > 0}
-	// As in Cassandra, an answer shows all static columns where the execution writes some, else those of conditions.
+	// As in Cassandra, the result shows all static columns if the execution writes static columns. Otherwise it shows
+	// the static columns of conditions.
 	if x.static {
 		g.static = g.rowRef(true, nil)
 	}
@@ -200,7 +204,7 @@ func (x *Execution) condition(p *Plan, t *target) error {
 	return g.check(c)
 }
 
-// check notes a row under conditions, once, and refuses contradictions.
+// check records a row with conditions once and rejects contradictory conditions.
 func (g *group) check(c checkedRow) error {
 	i := slices.IndexFunc(g.checked, func(have checkedRow) bool { return have.row == c.row })
 	if i < 0 {
@@ -212,7 +216,7 @@ func (g *group) check(c checkedRow) error {
 	case have.exists != c.exists && have.exists != mayExist && c.exists != mayExist:
 		return dberr.Invalidf("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
 	case have.columns && c.exists != mayExist || c.columns && have.exists != mayExist:
-		kind := "NOT EXISTS" // in Cassandra whichever it was, if it came first
+		kind := "NOT EXISTS" // Cassandra names the clause of the first statement
 		if c.exists == mustExist {
 			kind = "EXISTS"
 		}
@@ -222,7 +226,7 @@ func (g *group) check(c checkedRow) error {
 	return nil
 }
 
-// found is the row as the leader found it, nil if there was none.
+// found returns the row that the leader found, or nil.
 func (g *group) found(i int) *row.Row {
 	if i < 0 || g.decision == nil || i >= len(g.decision.Found) {
 		return nil

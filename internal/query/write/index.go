@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// indexedBytesMax is one more than the longest value that can be indexed.
+// indexedBytesMax is one more than the maximum length of an indexed value.
 const indexedBytesMax = 65535
 
 // index is a secondary index with its column.
@@ -18,11 +18,11 @@ type index struct {
 	*schema.Index
 	column *schema.Column
 	form   expr.IndexForm
-	// lists are those of an index of vectors.
+	// lists holds the lists of a vector index.
 	lists schema.Lists
 }
 
-// indexesOf lists the indexes of a table, those on collections of vectors aside, in the order of their ids.
+// indexesOf returns the indexes of a table by ascending ID, except indexes on collections of vectors.
 func indexesOf(t *schema.Table) []*index {
 	var out []*index
 	for _, ix := range t.Indexes {
@@ -37,18 +37,18 @@ func indexesOf(t *schema.Table) []*index {
 	return out
 }
 
-// enterValue adds an index entry for a value, of which it keeps a copy.
-func (x *Execution) enterValue(g *group, ix *index, clustering, value []byte) error {
+// addIndexValue adds an index entry for a value, which it copies.
+func (x *Execution) addIndexValue(g *group, ix *index, clustering, value []byte) error {
 	if ix.Near(ix.column) {
-		return x.enterVector(g, ix, clustering, value)
+		return x.addVectorEntries(g, ix, clustering, value)
 	}
 	begin := len(x.arena)
 	x.arena = ix.form.Append(x.arena, value)
-	return x.enter(g, ix, clustering, x.tail(begin))
+	return x.addIndexEntry(g, ix, clustering, x.tail(begin))
 }
 
-// enter adds an index entry for the form of a value that the execution keeps alive.
-func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
+// addIndexEntry adds an index entry for the form of a value. The execution retains the value.
+func (x *Execution) addIndexEntry(g *group, ix *index, clustering, value []byte) error {
 	if len(value) >= indexedBytesMax {
 		t := g.table
 		return dberr.Invalidf("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)",
@@ -62,8 +62,8 @@ func (x *Execution) enter(g *group, ix *index, clustering, value []byte) error {
 	return nil
 }
 
-// enterElement adds the entries for an element of a multi-cell column: key is nil for a list.
-func (x *Execution) enterElement(g *group, o *operation, clustering, key, value []byte) error {
+// addElementEntries adds the entries for an element of a multi-cell column. key is nil for a list.
+func (x *Execution) addElementEntries(g *group, o *operation, clustering, key, value []byte) error {
 	for _, ix := range o.indexes {
 		begin := len(x.arena)
 		switch {
@@ -74,30 +74,30 @@ func (x *Execution) enterElement(g *group, o *operation, clustering, key, value 
 		default:
 			x.arena = ix.form.Append(x.arena, value)
 		}
-		if err := x.enter(g, ix, clustering, x.tail(begin)); err != nil {
+		if err := x.addIndexEntry(g, ix, clustering, x.tail(begin)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// enterBothKeys adds the entries of indexes on key columns for a row and for the static row, if the statement may
+// addKeyEntries adds the entries of indexes on key columns, for the row and for the static row, if the statement may
 // create them.
-func (x *Execution) enterBothKeys(p *Plan, t *target) error {
-	if p.rows && (x.putRow || !x.row.Empty()) {
-		if err := x.enterKeys(p, t.group, t.clustering); err != nil {
+func (x *Execution) addKeyEntries(p *Plan, t *target) error {
+	if p.writesRows && (x.putRow || !x.row.Empty()) {
+		if err := x.addKeyColumnEntries(p, t.group, t.clustering); err != nil {
 			return err
 		}
 	}
 	if len(p.table.Statics) > 0 && (x.putStatic || !x.header.Empty()) {
-		return x.enterKeys(p, t.group, nil)
+		return x.addKeyColumnEntries(p, t.group, nil)
 	}
 	return nil
 }
 
-// enterKeys adds the entries of indexes on key columns for a row that is written; on those of the partition key alone
-// for the static row, whose clustering key is nil.
-func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
+// addKeyColumnEntries adds the entries of indexes on key columns for a written row. For the static row, whose
+// clustering key is nil, it adds only entries of partition key columns.
+func (x *Execution) addKeyColumnEntries(p *Plan, g *group, clustering []byte) error {
 	for _, ix := range p.indexes {
 		var v []byte
 		var err error
@@ -113,7 +113,7 @@ func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
 			continue
 		}
 		if err == nil && v != nil {
-			err = x.enterValue(g, ix, clustering, v)
+			err = x.addIndexValue(g, ix, clustering, v)
 		}
 		if err != nil {
 			return err
@@ -122,8 +122,8 @@ func (x *Execution) enterKeys(p *Plan, g *group, clustering []byte) error {
 	return nil
 }
 
-// enterVector adds the entries of a vector that can be searched for by nearness, one for each of the lists in use.
-func (x *Execution) enterVector(g *group, ix *index, clustering, value []byte) error {
+// addVectorEntries adds the entries of a vector for ANN search, one for each list in use.
+func (x *Execution) addVectorEntries(g *group, ix *index, clustering, value []byte) error {
 	v, ok := ix.column.Type.Floats(nil, value)
 	if !ok {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// TestPutElementsEnterKeys proves that a list update which the leader resolves, and which may create the row, writes
-// the same entries for indexes on key columns as a plain append does.
-func TestPutElementsEnterKeys(t *testing.T) {
-	w := newWorld(t)
+// TestListUpdateAddsKeyEntries checks that a list update resolved by the leader, which may create the row, writes the
+// same entries for indexes on key columns as a plain append.
+func TestListUpdateAddsKeyEntries(t *testing.T) {
+	w := newFixture(t)
 	for _, text := range []string{
 		"CREATE TABLE t (a int, b int, c int, l list<text>, s list<text> static, PRIMARY KEY ((a, b), c))",
 		"CREATE INDEX av ON t (a)", "CREATE INDEX cv ON t (c)",
@@ -23,7 +23,7 @@ func TestPutElementsEnterKeys(t *testing.T) {
 	} {
 		w.mustDDL(t, text)
 	}
-	k := &keeper{world: w}
+	k := &keeper{fixture: w}
 	w.executor = NewExecutor(k, Options{})
 	entries := func(text string) []string {
 		t.Helper()
@@ -62,10 +62,10 @@ func TestPutElementsEnterKeys(t *testing.T) {
 	}
 }
 
-// TestReplanEntersAllLists proves that a part of a batch which is planned again while a vector index is being built by
-// new lists gets entries for the older lists, too: searches use them until the build is complete.
-func TestReplanEntersAllLists(t *testing.T) {
-	w := newWorld(t)
+// TestReplanAddsAllLists checks that a batch part that is replanned while a vector index is being rebuilt with new
+// lists also gets entries for the older lists, because searches use them until the build is complete.
+func TestReplanAddsAllLists(t *testing.T) {
+	w := newFixture(t)
 	w.mustDDL(t, "CREATE TABLE near (k int PRIMARY KEY, v vector<float, 2>)")
 	w.mustDDL(t, "CREATE CUSTOM INDEX nv ON near (v) USING 'sai'")
 	var lists schema.Lists
@@ -78,7 +78,7 @@ func TestReplanEntersAllLists(t *testing.T) {
 	if _, _, err := w.Apply(t.Context(), &schema.SetLists{Index: id, Lists: lists}, ""); err != nil {
 		t.Fatal(err)
 	}
-	k := &keeper{world: w}
+	k := &keeper{fixture: w}
 	w.executor = NewExecutor(k, Options{})
 	if o := w.execute("INSERT INTO near (k, v) VALUES (1, [1, 2])", w.request()); o.Err != nil {
 		t.Fatal(o.Err)

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// bindInsertJSON binds INSERT JSON as the INSERT of all columns, whose values are markers that the document fills.
+// bindInsertJSON binds INSERT JSON as an INSERT of all columns. The document provides the values of its markers.
 func (p *Plan) bindInsertJSON(s *parser.Insert, env *expr.Env) error {
 	if err := p.bindInsertIf(s, env); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (p *Plan) bindInsertJSON(s *parser.Insert, env *expr.Env) error {
 	return p.bindValues(p.jsonColumns, values, expr.NewEnv(env.Release, p.keyspace, p.table, len(values)))
 }
 
-// decodeJSON evaluates the document into the bindings that the plan's columns take their values from.
+// decodeJSON evaluates the document and returns the bindings of the plan's columns.
 func (p *Plan) decodeJSON(b *expr.Bindings) (*expr.Bindings, error) {
 	text, state, err := p.json.Eval(b)
 	if err != nil {
@@ -72,8 +72,8 @@ func (p *Plan) decodeJSON(b *expr.Bindings) (*expr.Bindings, error) {
 	return out, nil
 }
 
-// jsonMembers parses the document; names are as columns have them: in lower case unless they are in quotes. Errors are
-// in the words of 4.0 if old.
+// jsonMembers parses the document. Names are converted to column names: unquoted names are in lower case. If old is
+// true, errors have the texts of Cassandra 4.0.
 func jsonMembers(text string, old bool) (names []string, values map[string]any, err error) {
 	object, err := cqltype.ParseJSONMap(text, old)
 	if err != nil {

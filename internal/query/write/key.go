@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// keyBytesMax is the longest partition key, and the most that the values of a clustering key may have together.
+// keyBytesMax is the maximum length of a partition key, and of the values of a clustering key together.
 const keyBytesMax = 65535
 
 func checkPartitionKey(key []byte) error {
@@ -31,7 +31,7 @@ func checkKeyLength(n int) error {
 	return nil
 }
 
-// checkClusteringValue refuses the empty value where a compact table's cells would have no name.
+// checkClusteringValue rejects an empty value if the cells of a compact table would have an empty name.
 func checkClusteringValue(t *schema.Table, c *schema.Column, v []byte) error {
 	if t.CompactStorage && len(t.Clustering) == 1 && len(v) == 0 {
 		return dberr.Invalidf("Invalid empty or null value for column %s", c.Name)
@@ -59,7 +59,7 @@ func (w *where) appendSimpleKey(dst []byte, b *expr.Bindings) ([]byte, error) {
 	return dst, checkPartitionKey(dst[begin:])
 }
 
-// appendSimpleClustering appends the clustering key, or prefix of it, of a simple WHERE clause.
+// appendSimpleClustering appends the clustering key of a simple WHERE clause, or its prefix.
 func (w *where) appendSimpleClustering(dst []byte, t *schema.Table, b *expr.Bindings) ([]byte, error) {
 	size := 0
 	for _, r := range w.clustering.List {
@@ -77,7 +77,7 @@ func (w *where) appendSimpleClustering(dst []byte, t *schema.Table, b *expr.Bind
 	return w.appendAbsent(dst), checkKeyLength(size)
 }
 
-// appendAbsent appends the forms of the clustering columns that are null.
+// appendAbsent appends the key forms of the clustering columns that are null.
 func (w *where) appendAbsent(dst []byte) []byte {
 	for _, c := range w.absent {
 		dst = c.Type.AppendKey(dst, nil, c.Desc)
@@ -85,7 +85,7 @@ func (w *where) appendAbsent(dst []byte) []byte {
 	return dst
 }
 
-// keys evaluates the partition keys, each once, in the order of their values.
+// keys evaluates the partition keys. It returns distinct keys in the order of their values.
 func (w *where) keys(b *expr.Bindings) ([][]byte, error) {
 	tuples, err := relation.Product(w.partition.List, b)
 	if err != nil {
@@ -111,7 +111,8 @@ func (w *where) keys(b *expr.Bindings) ([][]byte, error) {
 	return distinct(keys), nil
 }
 
-// prefixes evaluates what the equalities and INs on clustering columns amount to: clustering keys, or prefixes of them.
+// prefixes evaluates the equalities and INs on clustering columns. It returns clustering keys or prefixes of clustering
+// keys.
 func (w *where) prefixes(t *schema.Table, b *expr.Bindings) ([][]byte, error) {
 	points := w.clustering.List
 	if n := len(points); n > 0 && points[n-1].Kind == relation.Slice {
@@ -138,24 +139,24 @@ func (w *where) prefixes(t *schema.Table, b *expr.Bindings) ([][]byte, error) {
 	return distinct(out), nil
 }
 
-// distinct sorts and drops duplicates.
+// distinct sorts keys and removes duplicates.
 func distinct(keys [][]byte) [][]byte {
 	slices.SortFunc(keys, bytes.Compare)
 	return slices.CompactFunc(keys, bytes.Equal)
 }
 
-// intervals are the clustering keys that a DELETE of a range means.
+// intervals returns the clustering intervals that a range DELETE removes.
 func (w *where) intervals(t *schema.Table, b *expr.Bindings) ([]command.Slice, error) {
 	prefixes, err := w.prefixes(t, b)
 	if err != nil {
 		return nil, err
 	}
 	if last := w.clustering.List[len(w.clustering.List)-1]; last.Kind == relation.Slice {
-		return last.Under(prefixes, b)
+		return last.EvalSlices(prefixes, b)
 	}
 	out := make([]command.Slice, len(prefixes))
 	for i, prefix := range prefixes {
-		out[i] = relation.RowsOf(prefix)
+		out[i] = relation.PrefixInterval(prefix)
 	}
 	return out, nil
 }

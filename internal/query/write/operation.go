@@ -11,50 +11,50 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// opKind is what an operation does to a column.
+// opKind is the effect of an operation on a column.
 type opKind uint8
 
 const (
-	setCell         opKind = iota // c = value, of a single-cell column
-	setCells                      // c = value, of a multi-cell column: overwrites all elements
-	addElements                   // c = c + value, of a set or map
-	removeElements                // c = c - value, of a set or map
-	appendElements                // c = c + value, of a list
-	prependElements               // c = value + c
-	setElement                    // c[key] = value, of a map
-	setField                      // c.field = value
-	deleteColumn                  // DELETE c
-	deleteElement                 // DELETE c[key], of a set or map
-	deleteField                   // DELETE c.field
-	addCounter                    // c = c + value
-	subtractCounter               // c = c - value
-	setPlace                      // c[index] = value, of a list
-	discardElements               // c = c - value, of a list
-	deletePlace                   // DELETE c[index], of a list
-	addSum                        // c = c + value, of a number or text
+	setCell           opKind = iota // c = value, of a single-cell column
+	setCells                        // c = value, of a multi-cell column: overwrites all elements
+	addElements                     // c = c + value, of a set or map
+	removeElements                  // c = c - value, of a set or map
+	appendElements                  // c = c + value, of a list
+	prependElements                 // c = value + c
+	setElement                      // c[key] = value, of a map
+	setField                        // c.field = value
+	deleteColumn                    // DELETE c
+	deleteElement                   // DELETE c[key], of a set or map
+	deleteField                     // DELETE c.field
+	addCounter                      // c = c + value
+	subtractCounter                 // c = c - value
+	setListElement                  // c[index] = value, of a list
+	discardElements                 // c = c - value, of a list
+	deleteListElement               // DELETE c[index], of a list
+	addValue                        // c = c + value, of a number or text
 )
 
-// stored reports whether the effect depends on the stored row.
-func (k opKind) stored() bool { return k >= addCounter }
+// readsRow reports whether the effect depends on the stored row.
+func (k opKind) readsRow() bool { return k >= addCounter }
 
-// operation changes one column.
+// operation is a change of one column.
 type operation struct {
 	kind   opKind
 	column *schema.Column
-	// key is the map key, set element or list index; path the encoded field of a UDT.
+	// key is the map key, set element, or list index. path is the encoded field of a UDT.
 	key   expr.Term
 	path  []byte
 	value expr.Term
-	// indexes are those on the column.
+	// indexes holds the indexes on the column.
 	indexes []*index
-	// put is true for an append or prepend beside operations on the list's places: they count the elements it adds, so
-	// the leader has to add them in its turn.
+	// put is true for an append or prepend in a statement that also uses list indexes. The indexes count the added
+	// elements, so the leader must add the elements in statement order.
 	put bool
-	// keyed is true if a materialized view has the column in its key.
+	// keyed reports whether the column is in the key of a materialized view.
 	keyed bool
 }
 
-// addOperation takes in an operation on a column.
+// addOperation adds an operation on a column.
 func (p *Plan) addOperation(o operation) {
 	for _, ix := range p.indexes {
 		if ix.column == o.column {
@@ -64,7 +64,7 @@ func (p *Plan) addOperation(o operation) {
 	p.ops = append(p.ops, o)
 }
 
-// touchesStatic and touchesRegular report what kinds of columns the operations change.
+// touches reports which kinds of columns the operations change.
 func (p *Plan) touches() (static, regular bool) {
 	for i := range p.ops {
 		if p.ops[i].column.Kind == schema.Static {
@@ -97,12 +97,12 @@ func setOperation(c *schema.Column, v expr.Term) operation {
 	return o
 }
 
-// bindAssignment binds an assignment of UPDATE; conditional is whether that has an IF clause.
+// bindAssignment binds an assignment of UPDATE. conditional reports whether the UPDATE has an IF clause.
 func bindAssignment(a *parser.Assignment, c *schema.Column, conditional bool, env *expr.Env) (operation, error) {
 	value := expr.Text(a.Value)
 	if t := c.Type; conditional && a.Kind == parser.AddTo && !t.IsCollection() && t.Kind != cqltype.Counter &&
 		t.Kind != cqltype.Tuple {
-		return bindSum(a, c, value, env)
+		return bindAddValue(a, c, value, env)
 	}
 	switch a.Kind {
 	case parser.AddTo:
@@ -110,7 +110,7 @@ func bindAssignment(a *parser.Assignment, c *schema.Column, conditional bool, en
 	case parser.SubtractFrom:
 		return bindSubtract(a, c, c.Name+" = "+c.Name+" - "+value, env)
 	case parser.Prepend:
-		return bindPrepend(a, c, c.Name+" = "+value+" - "+c.Name, env) // the minus is Cassandra's
+		return bindPrepend(a, c, c.Name+" = "+value+" - "+c.Name, env) // Cassandra's text has a minus sign here
 	case parser.SetElement:
 		return bindSetElement(a, c, c.Name+"["+expr.Text(a.Key)+"] = "+value, env)
 	case parser.SetField:
@@ -123,7 +123,7 @@ func invalid(text, what string, c *schema.Column) error {
 	return dberr.Invalidf("Invalid operation (%s) for %s column %s", text, what, c.Name)
 }
 
-// checkArithmetic refuses + and - of columns that are neither counters nor collections of several cells.
+// checkArithmetic rejects + and - on columns that are neither counters nor multi-cell collections.
 func checkArithmetic(c *schema.Column, text string) error {
 	t := c.Type
 	switch {
@@ -165,7 +165,7 @@ func bindSubtract(a *parser.Assignment, c *schema.Column, text string, env *expr
 		o.kind = subtractCounter
 	case cqltype.List:
 		o.kind = discardElements
-	case cqltype.Map: // keys are taken away, so a set of them
+	case cqltype.Map: // the operand is a set of keys
 		receiver.Type = cqltype.SetOf(c.Type.Elems[0])
 	}
 	if o.value, err = expr.Bind(a.Value, receiver, env); err != nil && c.Type.Kind == cqltype.Map {
@@ -174,22 +174,23 @@ func bindSubtract(a *parser.Assignment, c *schema.Column, text string, env *expr
 	return o, err
 }
 
-// bindSum binds c = c + value of an UPDATE that reads the row anyway, for its conditions.
-func bindSum(a *parser.Assignment, c *schema.Column, value string, env *expr.Env) (o operation, err error) {
+// bindAddValue binds c = c + value in a conditional UPDATE, which reads the row anyway.
+func bindAddValue(a *parser.Assignment, c *schema.Column, value string, env *expr.Env) (o operation, err error) {
 	if !c.Type.Sums() {
 		return o, dberr.Invalidf("Invalid operation (%s = %s + %s) for non-numeric and non-text type %s", c.Name, c.Name,
 			value, c.Name)
 	}
-	o = operation{kind: addSum, column: c}
+	o = operation{kind: addValue, column: c}
 	o.value, err = expr.Bind(a.Value, expr.ForColumn(c), env)
 	return o, err
 }
 
-// checkSum refuses to add to a text that an index has analyzed: the leader makes the entry, and does not analyze.
-func (o *operation) checkSum() error {
+// checkAnalyzedAdd rejects adding to a text with an analyzed index. The leader creates the index entry and does not
+// analyze texts.
+func (o *operation) checkAnalyzedAdd() error {
 	for _, ix := range o.indexes {
-		if o.kind == addSum && ix.Analysis().Any() {
-			return dberr.Invalidf("Index %s has its own form of column %s, which can be set to a value, and not added to",
+		if o.kind == addValue && ix.Analysis().Any() {
+			return dberr.Invalidf("Column %[2]s has the analyzed index %[1]s: it can be set to a value but not appended to",
 				ix.Name, o.column.Name)
 		}
 	}
@@ -221,7 +222,7 @@ func bindSetElement(a *parser.Assignment, c *schema.Column, text string, env *ex
 	}
 	o = operation{kind: setElement, column: c}
 	if c.Type.Kind == cqltype.List {
-		o.kind = setPlace
+		o.kind = setListElement
 	}
 	receiver := expr.ForColumn(c)
 	if o.key, err = expr.Bind(a.Key, receiver.Key(), env); err != nil {
@@ -264,7 +265,7 @@ func bindDeletion(d *parser.DeleteTarget, c *schema.Column, env *expr.Env) (o op
 		}
 		o.kind = deleteElement
 		if c.Type.Kind == cqltype.List {
-			o.kind = deletePlace
+			o.kind = deleteListElement
 		}
 		o.key, err = expr.Bind(d.Key, expr.ForColumn(c).Key(), env)
 	case d.Field.Name != "":

@@ -30,7 +30,7 @@ var kindNames = [...]string{insert: "INSERT", update: "UPDATE", remove: "DELETE"
 // maxTTL is 20 years in seconds.
 const maxTTL = 20 * 365 * 24 * 60 * 60
 
-// Plan is an INSERT, UPDATE or DELETE bound to one revision of a table.
+// Plan is an INSERT, UPDATE, or DELETE bound to one revision of a table.
 type Plan struct {
 	kind     kind
 	keyspace *schema.Keyspace
@@ -41,40 +41,41 @@ type Plan struct {
 	pkIndexes []uint16
 
 	where where
-	// ops are the changes of columns, in the order written.
+	// ops holds the changes of columns in the order of the statement.
 	ops []operation
-	// marks is true for an INSERT that leaves a row marker.
-	marks bool
-	// valueless is true for an INSERT into a compact table that gives none of the cells a row is made of.
-	valueless bool
-	// rows is true if rows are written or deleted, not the static row alone; whole is true for a DELETE of rows, ranges
-	// or partitions.
-	rows, whole bool
+	// rowMarker is true for an INSERT that writes a row marker.
+	rowMarker bool
+	// missingCells is true for an INSERT into a compact table that sets none of the cells that form a row.
+	missingCells bool
+	// writesRows reports whether rows are written or deleted, in addition to the static row. deletesRows is true for a
+	// DELETE of rows, ranges, or partitions.
+	writesRows, deletesRows bool
 
 	timestamp, ttl, timeout expr.Term // nil if not given
 
-	// exists is the IF [NOT] EXISTS clause; conditions those on columns.
+	// exists is the IF [NOT] EXISTS clause. conditions holds the conditions on columns.
 	exists      exists
 	conditions  []condition
 	conditional bool
-	// notApplied are the columns of a result that was not applied, after [applied].
+	// notApplied holds the columns that follow [applied] if the statement was not applied.
 	notApplied []*schema.Column
-	// result describes the columns of a conditional statement's result: [applied] alone, and with those of notApplied.
+	// result describes the columns of a conditional statement's result: only [applied]. resultFound also contains the
+	// columns of notApplied.
 	result, resultFound []Column
 
-	// stored is true if some operation depends on the stored row; static and regular tell what kinds of columns are
-	// written.
-	stored, static, regular bool
-	// json is the document of INSERT JSON: the plan then is that of an INSERT whose markers are jsonColumns.
+	// readsRow reports whether an operation depends on the stored row. static and regular report the kinds of written
+	// columns.
+	readsRow, static, regular bool
+	// json is the document of INSERT JSON. The plan is then an INSERT with the markers jsonColumns.
 	json        expr.Term
 	jsonColumns []*schema.Column
 	jsonUnset   bool
-	oldJSON     bool // errors are those of 4.0
+	oldJSON     bool // errors have the texts of Cassandra 4.0
 
 	indexes []*index
-	// masks are those of the columns that the answer of a condition may show.
+	// masks holds the masks of the columns that the result of a condition may show.
 	masks   expr.Masks
-	views   []*viewOf
+	views   []*planView
 	dropped []cqltype.Dropped
 }
 
@@ -86,14 +87,14 @@ const (
 	mustNotExist
 )
 
-// Prepare binds an INSERT, UPDATE or DELETE on a table of a keyspace. markers is the number of bind markers of the
-// statement. Whether the table may be written to at all (catalog.CheckWritable) is for the caller to find out.
+// Prepare binds an INSERT, UPDATE, or DELETE on a table of a keyspace. markers is the number of bind markers of the
+// statement. The caller must check whether the table is writable (catalog.CheckWritable).
 func Prepare(rel *compat.Release, stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (
 	*Plan, error) {
 	return PrepareIn(stmt, expr.NewEnv(rel, ks, table, markers), markers)
 }
 
-// PrepareIn is Prepare in an environment that has the table.
+// PrepareIn is like Prepare, with an environment that contains the table.
 func PrepareIn(stmt parser.Statement, env *expr.Env, markers int) (*Plan, error) {
 	p, err := bind(stmt, env)
 	if err != nil {
@@ -124,29 +125,29 @@ func bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	return p, p.finish()
 }
 
-// Keyspace is the keyspace of the table that the plan writes to.
+// Keyspace returns the keyspace of the table.
 func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
 
-// Table is the table at the revision the plan was made for.
+// Table returns the table revision that the plan is bound to.
 func (p *Plan) Table() *schema.Table { return p.table }
 
 // Variables describes the bind markers.
 func (p *Plan) Variables() []expr.Variable { return p.variables }
 
-// PKIndexes are the markers that give the components of the partition key, in their order; nil if not all are bound.
+// PKIndexes returns the markers of the partition key components, in key order, or nil unless all components are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// Conditional reports whether the statement has an IF clause; its outcome then is rows.
+// Conditional reports whether the statement has an IF clause. Its outcome then has rows.
 func (p *Plan) Conditional() bool { return p.conditional }
 
-// Counter reports whether the statement is one on a counter table.
+// Counter reports whether the table is a counter table.
 func (p *Plan) Counter() bool { return p.table.Counter }
 
-// Decides reports whether an execution depends on the stored row, as one whose changes are logged does, and so may wait
-// for others on the same partition key.
-func (p *Plan) Decides() bool { return p.conditional || p.stored || p.table.Logged() }
+// NeedsLeader reports whether an execution depends on the stored row, or its changes are logged. It may then wait for
+// other writes of the same partition key.
+func (p *Plan) NeedsLeader() bool { return p.conditional || p.readsRow || p.table.Logged() }
 
-// bindUsing binds USING TIMESTAMP, TTL and TIMEOUT.
+// bindUsing binds USING TIMESTAMP, TTL, and TIMEOUT.
 func (p *Plan) bindUsing(u *parser.Using, env *expr.Env) (err error) {
 	if u.Timestamp != nil {
 		r := expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}
@@ -164,7 +165,7 @@ func (p *Plan) bindUsing(u *parser.Using, env *expr.Env) (err error) {
 	return err
 }
 
-// finish checks what concerns the statement as a whole and prepares what executions share.
+// finish checks the statement as a whole and computes the data that executions share.
 func (p *Plan) finish() error {
 	if p.table.Counter {
 		switch {
@@ -177,23 +178,23 @@ func (p *Plan) finish() error {
 		}
 	}
 	p.static, p.regular = p.touches()
-	p.regular = p.regular || p.whole
-	p.marks = p.kind == insert && p.rows && !p.table.RowsAreCells()
+	p.regular = p.regular || p.deletesRows
+	p.rowMarker = p.kind == insert && p.writesRows && !p.table.RowsAreCells()
 	for i := range p.ops {
 		o := &p.ops[i]
-		p.stored = p.stored || o.kind.stored()
-		if err := o.checkSum(); err != nil {
+		p.readsRow = p.readsRow || o.kind.readsRow()
+		if err := o.checkAnalyzedAdd(); err != nil {
 			return err
 		}
-		o.put = (o.kind == appendElements || o.kind == prependElements) && p.storedList(o.column)
+		o.put = (o.kind == appendElements || o.kind == prependElements) && p.readsList(o.column)
 	}
 	p.finishResult()
 	return p.bindViews()
 }
 
-// storedList reports whether an operation depends on the stored elements of a list.
-func (p *Plan) storedList(c *schema.Column) bool {
-	return slices.ContainsFunc(p.ops, func(o operation) bool { return o.column == c && o.kind.stored() })
+// readsList reports whether an operation depends on the stored elements of a list.
+func (p *Plan) readsList(c *schema.Column) bool {
+	return slices.ContainsFunc(p.ops, func(o operation) bool { return o.column == c && o.kind.readsRow() })
 }
 
 // stamp is the timestamp and time to live of one execution.
@@ -201,15 +202,15 @@ type stamp struct {
 	timestamp int64
 	ttl       int32
 	expiry    int64
-	// at is the second at which deletions are made.
+	// at is the time of deletions in Unix seconds.
 	at int64
 }
 
-// stamp evaluates USING. fallback is the timestamp where the statement gives none.
+// stamp evaluates USING. fallback is the timestamp if the statement sets none.
 func (p *Plan) stamp(b *expr.Bindings, fallback int64) (s stamp, err error) {
 	s = stamp{timestamp: fallback, at: b.Now.Unix(), expiry: row.NoExpiry}
 	if p.conditional || p.table.Counter {
-		s.timestamp = row.Unstamped // the leader decides, so the leader stamps
+		s.timestamp = row.Unstamped // the leader sets the timestamp
 	}
 	if p.timestamp != nil {
 		v, state, err := p.timestamp.Eval(b)

@@ -14,12 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Replan plans a part of a recorded batch anew for a schema: its index entries become those of the indexes that the
-// table has there, its changes are logged if they are to be, and it carries the table's revision. What it changes of
-// the rows stays. The error is coordinator.ErrUnknownTable if the table is gone.
+// Replan updates a part of a recorded batch to a schema. It recomputes the index entries for the current indexes and
+// enables or disables change logging. It also sets the table revision. The row changes are not modified. The error is
+// coordinator.ErrUnknownTable if the table does not exist.
 //
-// It serves a batch that was planned before an index was made and is applied after that: the builder may have passed
-// its rows.
+// Replan is required for a batch that was planned before an index was created and is applied afterward. The index
+// builder may have passed the rows of the batch already.
 func Replan(s *schema.Schema, c *command.Conditional) error {
 	m := &c.Mutation
 	t := s.TableByID(m.Table)
@@ -54,17 +54,17 @@ func Replan(s *schema.Schema, c *command.Conditional) error {
 	return nil
 }
 
-// stampForLook takes the place of a stamp where an operand is only looked at.
-const stampForLook = 1 << 40
+// inspectionTimestamp replaces the timestamp of an operand that is decoded only for inspection.
+const inspectionTimestamp = 1 << 40
 
-// entriesOf are the entries of one index for what an operand writes.
+// entriesOf returns the entries of one index for the values that an operand writes.
 func entriesOf(t *schema.Table, ix *index, key []byte, o *command.Op) ([]command.Op, error) {
 	static := o.Kind == command.OpHeader
 	if static != (ix.column.Kind == schema.Static) && ix.column.Kind != schema.PartitionKey {
 		return nil, nil
 	}
 	operand := bytes.Clone(o.Operand)
-	row.Stamp(operand, stampForLook)
+	row.Stamp(operand, inspectionTimestamp)
 	if static {
 		var h row.Header
 		if err := h.Resolve(operand, math.MinInt64, nil); err != nil {
@@ -83,8 +83,8 @@ func entriesOf(t *schema.Table, ix *index, key []byte, o *command.Op) ([]command
 	return expr.IndexOps(t, ix.Index, key, o.Clustering, &r)
 }
 
-// updateEntries returns the entries for the elements that an update may put into a list, and those of the indexes on
-// key columns if it may create the row.
+// updateEntries returns the index entries for the elements that an update may write to a list. If the update may create
+// the row, it also returns the entries of indexes on key columns.
 func updateEntries(t *schema.Table, key []byte, u *command.Update, rows []command.RowRef) ([]command.Op, error) {
 	var values [][]byte
 	switch u.Kind {

@@ -17,9 +17,9 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// keeper keeps what an executor sends.
+// keeper records the commands that an executor sends.
 type keeper struct {
-	*world
+	*fixture
 	sent []command.Conditional
 }
 
@@ -28,13 +28,13 @@ func (k *keeper) Write(ctx context.Context, ms []command.Mutation, o coordinator
 	for _, m := range ms {
 		k.keep(&command.Conditional{Mutation: m})
 	}
-	k.world.Write(ctx, ms, o, done)
+	k.fixture.Write(ctx, ms, o, done)
 }
 
 func (k *keeper) ConditionalWrite(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
 	done command.CASCompletion) {
 	k.keep(c)
-	k.world.ConditionalWrite(ctx, c, o, done)
+	k.fixture.ConditionalWrite(ctx, c, o, done)
 }
 
 func (k *keeper) keep(c *command.Conditional) {
@@ -45,7 +45,7 @@ func (k *keeper) keep(c *command.Conditional) {
 	k.sent = append(k.sent, kept)
 }
 
-// entriesIn describes the index entries of a mutation, in an order of their own.
+// entriesIn describes the index entries of a mutation in sorted order.
 func entriesIn(m *command.Mutation) []string {
 	var out []string
 	for _, o := range m.Ops {
@@ -57,10 +57,10 @@ func entriesIn(m *command.Mutation) []string {
 	return slices.Compact(out)
 }
 
-// TestReplan proves that a part which was planned without indexes gets, by Replan, the entries that planning it anew
-// would give it, that it carries the new revision, and that what it writes stays the same.
+// TestReplan checks that Replan gives a part planned without indexes the same entries as planning it again. The part
+// has the new revision, and its row changes are the same.
 func TestReplan(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, text := range []string{
 		"CREATE TABLE t (a int, b int, c int, v int, s int static, PRIMARY KEY ((a, b), c))",
 		"CREATE TABLE col (k int PRIMARY KEY, l list<int>, st set<text>, mk map<text, int>, me map<text, int>, f frozen<set<int>>)",
@@ -71,7 +71,7 @@ func TestReplan(t *testing.T) {
 	} {
 		w.mustDDL(t, text)
 	}
-	k := &keeper{world: w}
+	k := &keeper{fixture: w}
 	w.executor = NewExecutor(k, Options{})
 	for _, text := range []string{
 		"INSERT INTO t (a, b, c, v, s) VALUES (1, 2, 3, 4, 5)", "UPDATE t SET v = 6 WHERE a = 1 AND b = 2 AND c = 3",

@@ -21,8 +21,8 @@ var (
 	cellFalse = []byte{0}
 )
 
-// fillResult encodes the rows of a conditional execution: [applied], and with it, where the conditions did not hold,
-// the rows that they were checked against as far as they exist. There is one group: conditions do not span partitions.
+// fillResult encodes the result of a conditional execution: [applied] and, if the conditions were not satisfied, the
+// existing rows that they were checked against. There is only one group, because conditions do not span partitions.
 func (x *Execution) fillResult() error {
 	o := &x.outcome
 	if x.used == 0 { // IN ()
@@ -53,22 +53,22 @@ func (x *Execution) fillResult() error {
 		}
 	}
 	if o.RowCount == 0 && x.shows(static) {
-		return x.fillRow(g, nil, nil, static) // there is only a static row to show
+		return x.fillRow(g, nil, nil, static) // only the static row exists
 	}
 	if o.RowCount == 0 {
-		x.fillNothing()
+		x.fillNotApplied()
 	}
 	return nil
 }
 
-// fillNothing tells only that the conditions did not hold.
-func (x *Execution) fillNothing() {
+// fillNotApplied sets a result without rows, in which [applied] is false.
+func (x *Execution) fillNotApplied() {
 	o := &x.outcome
 	o.Columns, o.RowCount = x.columns, 1
 	o.Cells = cqltype.AppendValue(o.Cells[:0], cellFalse)
 }
 
-// fillFirst answers conditions on static columns: with the static row and some row of the partition, as far as they
+// fillFirst encodes the result of conditions on static columns: the static row and a row of the partition, if they
 // exist.
 func (x *Execution) fillFirst(g *group) error {
 	var static, r *row.Row
@@ -82,15 +82,15 @@ func (x *Execution) fillFirst(g *group) error {
 			r = g.decision.First.Row
 		}
 	} else if !x.shows(static) {
-		x.fillNothing()
+		x.fillNotApplied()
 		return nil
 	}
 	return x.fillRow(g, clustering, r, static)
 }
 
-// shows reports whether a static row has any of the static columns that are read. As in Cassandra, these are all if a
-// statement with conditions writes one of them, and otherwise those of conditions. A partition without any of them does
-// not exist for the result.
+// shows reports whether a static row has a value in any of the static columns that are read. As in Cassandra, all
+// static columns are read if a conditional statement writes one of them. Otherwise only the static columns of
+// conditions are read. If no column has a value, the partition does not exist for the result.
 func (x *Execution) shows(static *row.Row) bool {
 	g := &x.groups[0]
 	read := g.statics
@@ -101,10 +101,11 @@ func (x *Execution) shows(static *row.Row) bool {
 	return static != nil && slices.ContainsFunc(read, stored)
 }
 
-// maskBytes and maskSteps bound the mask of a value.
+// maskBytes and maskSteps limit the evaluation of a mask.
 const maskBytes, maskSteps = 16 << 20, 5_000_000
 
-// fillRow encodes one row that exists. columnsFound are looked up by name: a batch joins those of several plans.
+// fillRow encodes one existing row. The columns are looked up by name, because a batch combines the columns of several
+// plans.
 func (x *Execution) fillRow(g *group, clustering []byte, r, static *row.Row) error {
 	o := &x.outcome
 	o.RowCount++
@@ -113,7 +114,7 @@ func (x *Execution) fillRow(g *group, clustering []byte, r, static *row.Row) err
 		c := g.table.ByName[o.Columns[1+i].Name]
 		v, err := g.value(c, clustering, r, static)
 		if err == nil && c.Mask != nil && !x.clear {
-			// Not the meter of the request: what completes a write must not wait.
+			// The meter of the request is not used, because completing a write must not block.
 			m := meter.New(context.Background(), meter.Limits{Bytes: maskBytes, Steps: maskSteps})
 			v, err = g.masks[c].Apply(v, m)
 		}

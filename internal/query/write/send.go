@@ -10,10 +10,10 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// send sends all groups: those that depend on stored rows as conditionals, the others as one write. Where a batch
-// updates lists by their places in more than one partition, or has other changes as well, all go as one atomic write,
-// whatever its kind: what is refused there must leave nothing of the batch here, and Cassandra, too, looks at the lists
-// before it writes anything.
+// send sends all groups. Groups that depend on stored rows are sent as conditionals, all other groups as one write. A
+// batch that uses list indexes may change several partitions, or contain other changes. Such a batch is sent as one
+// atomic write, even if it is unlogged: if a list operation is rejected, no part of the batch may remain. Cassandra
+// also reads the lists before it writes.
 func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
 	if err := x.checkMutations(); err != nil {
 		x.finish(err)
@@ -26,7 +26,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	decisions, together := int64(0), o.Atomic
 	for i := range x.groups[:x.used] {
 		g := &x.groups[i]
-		if g.decided() {
+		if g.needsLeader() {
 			g.prepare(x, serial)
 			decisions++
 			together = together || len(g.rows) > 0
@@ -34,7 +34,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 			x.mutations = append(x.mutations, g.mutation(x.claimant))
 		}
 	}
-	if err := x.affords(ctx, decisions); err != nil {
+	if err := x.checkMaxCharge(ctx, decisions); err != nil {
 		x.finish(err)
 		return
 	}
@@ -47,7 +47,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 		x.pending.Store(1)
 		o.Atomic = true
 		for i := range x.groups[:x.used] {
-			if g := &x.groups[i]; g.decided() {
+			if g := &x.groups[i]; g.needsLeader() {
 				o.Updates = append(o.Updates, &g.conditional)
 			}
 		}
@@ -56,10 +56,10 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	}
 	switch {
 	case decisions > 0:
-		if apart > 0 { // of tables whose changes are not logged
+		if apart > 0 { // the groups of tables without a change log
 			x.executor.coordinator.Write(ctx, x.mutations, o, x)
 		}
-		x.decide(ctx, o, decisions)
+		x.sendConditionals(ctx, o, decisions)
 	case apart > 0:
 		x.executor.coordinator.Write(ctx, x.mutations, o, x)
 	default:
@@ -67,11 +67,11 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	}
 }
 
-// decide sends the conditionals. When the last one is through, x may belong to somebody else: groups are not looked at
-// behind it.
-func (x *Execution) decide(ctx context.Context, o coordinator.WriteOptions, left int64) {
+// sendConditionals sends the conditionals. When the last conditional has completed, x may be in use by a different
+// caller. Therefore groups must not be accessed after it has been sent.
+func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOptions, left int64) {
 	for i := 0; left > 0; i++ {
-		if g := &x.groups[i]; g.decided() {
+		if g := &x.groups[i]; g.needsLeader() {
 			left--
 			x.executor.coordinator.ConditionalWrite(ctx, &g.conditional, o, g)
 		}
@@ -81,10 +81,10 @@ func (x *Execution) decide(ctx context.Context, o coordinator.WriteOptions, left
 // Charge implements ru.Charged.
 func (x *Execution) Charge(u ru.Units) { x.charge.Add(int64(u)) }
 
-// Done counts off one part of the execution; the last one completes it. It makes Execution a command.Completion.
+// Done implements command.Completion. It completes the execution when all its parts are complete.
 func (x *Execution) Done(err error) {
 	if err != nil {
-		first := err // a copy, so that only failures allocate
+		first := err // copied, so that only failures allocate
 		x.failure.CompareAndSwap(nil, &first)
 	}
 	if x.pending.Add(-1) > 0 {
@@ -97,7 +97,7 @@ func (x *Execution) Done(err error) {
 	x.finish(nil)
 }
 
-// finish completes the execution and gives it back to the pool.
+// finish completes the execution and returns it to the pool.
 func (x *Execution) finish(err error) {
 	if err == nil && x.conditional {
 		err = x.fillResult()
@@ -108,14 +108,14 @@ func (x *Execution) finish(err error) {
 	for i := range x.groups[:x.used] {
 		x.groups[i].reset()
 	}
-	if cap(x.arena) > keepBytesMax || cap(x.outcome.Cells) > keepBytesMax || len(x.groups) > keepGroupsMax {
-		return // let the garbage collector have what one large batch needed
+	if cap(x.arena) > pooledBytesMax || cap(x.outcome.Cells) > pooledBytesMax || len(x.groups) > pooledGroupsMax {
+		return // release the memory of a large batch
 	}
 	x.executor.pool.Put(x)
 }
 
-// An execution with more memory than this is not kept.
+// Executions that exceed these limits are not returned to the pool.
 const (
-	keepBytesMax  = 1 << 20
-	keepGroupsMax = 256
+	pooledBytesMax  = 1 << 20
+	pooledGroupsMax = 256
 )

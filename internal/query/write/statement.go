@@ -82,13 +82,13 @@ func (p *Plan) bindValues(columns []*schema.Column, values []parser.Term, env *e
 	}
 	static, regular := p.touches()
 	if p.table.RowsAreCells() && !regular {
-		if len(p.table.Clustering) == 0 { // in the words of Cassandra, which has a hidden clustering column there
+		if len(p.table.Clustering) == 0 { // in Cassandra such a table has a hidden clustering column
 			return dberr.Invalidf("Some clustering keys are missing: column1")
 		}
-		p.valueless = true
+		p.missingCells = true
 	}
 	onlyStatic := !clustered && static && !regular
-	p.rows = !onlyStatic || len(p.table.Clustering) == 0
+	p.writesRows = !onlyStatic || len(p.table.Clustering) == 0
 	return p.where.check(p, onlyStatic)
 }
 
@@ -168,20 +168,20 @@ func (p *Plan) bindDelete(s *parser.Delete, env *expr.Env) error {
 		}
 		p.addOperation(o)
 	}
-	p.whole = len(s.Targets) == 0
+	p.deletesRows = len(s.Targets) == 0
 	if err := p.bindWhere(s.Where, env); err != nil {
 		return err
 	}
 	return p.checkDelete()
 }
 
-// bindWhere binds the WHERE clause of UPDATE and DELETE, after everything else.
+// bindWhere binds the WHERE clause of UPDATE and DELETE. It must be called after all other clauses have been bound.
 func (p *Plan) bindWhere(relations []parser.Relation, env *expr.Env) error {
 	if err := p.where.bindRelations(relations, env, p.kind == update); err != nil {
 		return err
 	}
 	static, regular := p.touches()
-	regular = regular || p.whole
+	regular = regular || p.deletesRows
 	for i := range p.conditions {
 		if p.conditions[i].column.Kind == schema.Static {
 			static = true
@@ -190,16 +190,16 @@ func (p *Plan) bindWhere(relations []parser.Relation, env *expr.Env) error {
 		}
 	}
 	p.pkIndexes = relation.PartitionMarkers(relations, p.table)
-	p.rows = regular || !p.where.clustering.Empty() || len(p.table.Clustering) == 0
+	p.writesRows = regular || !p.where.clustering.Empty() || len(p.table.Clustering) == 0
 	return p.where.check(p, static && !regular)
 }
 
-// checkDelete refuses deletions of columns in ranges, and conditions on ranges.
+// checkDelete rejects deletions of columns in ranges, and conditions on ranges.
 func (p *Plan) checkDelete() error {
 	_, regular := p.touches()
 	full := p.where.full(p.table)
 	if p.conditional && !full {
-		if regular || p.whole {
+		if regular || p.deletesRows {
 			return dberr.Invalidf("DELETE statements must restrict all PRIMARY KEY columns with equality relations " +
 				"in order to delete non static columns")
 		}

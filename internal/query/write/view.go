@@ -13,15 +13,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/view"
 )
 
-// viewOf is a materialized view of the table that a plan writes to. skip is true if no execution of the plan concerns
-// it.
-type viewOf struct {
+// planView is a materialized view of the table that a plan writes to. skip reports whether the plan never affects it.
+type planView struct {
 	*view.View
 	skip bool
 }
 
-// keyedValue is what a row gets in a column that is in the key of a view.
-type keyedValue struct {
+// viewKeyValue is the value of a row in a column that is in the key of a view.
+type viewKeyValue struct {
 	column *schema.Column
 	value  []byte
 }
@@ -33,7 +32,7 @@ func (p *Plan) bindViews() error {
 		return dberr.Serverf("%s", err)
 	}
 	for _, v := range views {
-		skip := !p.whole && !v.Affected(func(c *schema.Column) bool {
+		skip := !p.deletesRows && !v.Affected(func(c *schema.Column) bool {
 			for i := range p.ops {
 				if p.ops[i].column == c {
 					return true
@@ -41,12 +40,12 @@ func (p *Plan) bindViews() error {
 			}
 			return false
 		})
-		p.views = append(p.views, &viewOf{v, skip})
+		p.views = append(p.views, &planView{v, skip})
 		for i := range p.ops {
 			o := &p.ops[i]
 			o.keyed = o.keyed || o.column == v.Key()
-			if o.keyed && o.kind == addSum {
-				return dberr.Invalidf("Column %s is in the key of a materialized view: it can be set to a value, and not "+
+			if o.keyed && o.kind == addValue {
+				return dberr.Invalidf("Column %s is in the key of a materialized view: it can be set to a value but not "+
 					"added to", o.column.Name)
 			}
 		}
@@ -54,7 +53,7 @@ func (p *Plan) bindViews() error {
 	return nil
 }
 
-// hint adds the hints that a change of a row leaves for views.
+// hint adds the view hints for a change of a row.
 func (x *Execution) hint(p *Plan, t *target) error {
 	for _, v := range p.views {
 		if v.skip {
@@ -74,14 +73,14 @@ func (x *Execution) hint(p *Plan, t *target) error {
 	return nil
 }
 
-// hintRange adds the hints that the deletion of a range of rows leaves for views.
+// hintRange adds the view hints for the deletion of a range of rows.
 func (x *Execution) hintRange(p *Plan, t *target, start, end []byte) {
 	for _, v := range p.views {
 		t.group.ops = v.Range(t.group.ops, start, end)
 	}
 }
 
-// hintsOf are the hints for the views of a table that a part of a batch leaves which is planned anew.
+// hintsOf returns the hints of a replanned part of a batch for the views of its table.
 func hintsOf(s *schema.Schema, t *schema.Table, ops []command.Op, c *command.Conditional) (
 	out []command.Op, err error) {
 	views, err := view.Of(s.Keyspaces[t.Keyspace], t)
@@ -91,7 +90,7 @@ func hintsOf(s *schema.Schema, t *schema.Table, ops []command.Op, c *command.Con
 	for _, v := range views {
 		for i := range ops {
 			operand := bytes.Clone(ops[i].Operand)
-			row.Stamp(operand, stampForLook)
+			row.Stamp(operand, inspectionTimestamp)
 			switch ops[i].Kind {
 			case command.OpRow:
 				var r row.Row

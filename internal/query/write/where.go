@@ -15,14 +15,15 @@ import (
 
 // where is the WHERE clause of a modification, or the key values of an INSERT.
 type where struct {
-	// partition, clustering and others are the restrictions by the kind of their columns; those on others are refused.
+	// partition, clustering, and others hold the restrictions by kind of column. Restrictions in others are rejected.
 	partition, clustering, others relation.Set
-	// token is true for token(..), which is refused.
+	// token reports whether the clause contains token(..), which is rejected.
 	token bool
-	// absent are the last clustering columns if an INSERT or UPDATE of a compact table names its row by a prefix of the
-	// clustering key: they are null there.
+	// absent holds the last clustering columns if an INSERT or UPDATE of a compact table specifies only a prefix of the
+	// clustering key. These columns are null.
 	absent []*schema.Column
-	// simple is true if all restrictions are single equalities: then there is one key and one clustering prefix.
+	// simple reports whether all restrictions are equalities on single columns. Then there is one key and one
+	// clustering prefix.
 	simple bool
 }
 
@@ -38,7 +39,7 @@ func (w *where) bindRelations(relations []parser.Relation, env *expr.Env, update
 			continue
 		}
 		if r.Kind == parser.ChangeFeedRelation {
-			return dberr.Invalidf("%s() is for SELECT: an UPDATE or a DELETE names its rows by their keys",
+			return dberr.Invalidf("%s() is supported only in SELECT",
 				r.Columns[0].Name)
 		}
 		if update && env.Release.RejectsContains && (r.Op == parser.Contains || r.Op == parser.ContainsKey) {
@@ -55,7 +56,7 @@ func (w *where) bindRelations(relations []parser.Relation, env *expr.Env, update
 	return nil
 }
 
-// add takes in a restriction.
+// add adds a restriction.
 func (w *where) add(r *relation.Restriction) error {
 	switch r.First().Kind {
 	case schema.PartitionKey:
@@ -72,8 +73,8 @@ func (w *where) add(r *relation.Restriction) error {
 	return w.others.Add(r)
 }
 
-// check refuses what a modification cannot do with its WHERE clause, in Cassandra's order. static is true if nothing
-// but static columns are concerned.
+// check rejects unsupported restrictions in Cassandra's order. static reports whether the statement affects only static
+// columns.
 func (w *where) check(p *Plan, static bool) error {
 	name := kindNames[p.kind]
 	if w.token {
@@ -125,7 +126,7 @@ func (w *where) checkClustering(p *Plan, static bool) error {
 	return w.checkPrefix(p.table)
 }
 
-// checkPrefix refuses a restriction on a clustering column if there is none on a column before it.
+// checkPrefix rejects a restriction on a clustering column if a preceding column is not restricted.
 func (w *where) checkPrefix(t *schema.Table) error {
 	next := 0
 	for _, r := range w.clustering.List {
@@ -138,7 +139,7 @@ func (w *where) checkPrefix(t *schema.Table) error {
 	return nil
 }
 
-// unrestricted lists the columns that no restriction mentions.
+// unrestricted returns the columns without a restriction.
 func unrestricted(columns []*schema.Column, set *relation.Set) []string {
 	var missing []string
 	for _, c := range columns {
@@ -149,7 +150,8 @@ func unrestricted(columns []*schema.Column, set *relation.Set) []string {
 	return missing
 }
 
-// full reports whether all clustering columns are given by equality or IN: rows are meant, not ranges.
+// full reports whether all clustering columns are restricted by equality or IN. The statement then selects rows instead
+// of ranges.
 func (w *where) full(t *schema.Table) bool {
 	return !w.clustering.Has(relation.Slice) && w.clustering.Size() == len(t.Clustering)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// TestGolden shows what statements become. Each file is a world of its own. Commands, one statement per line (a line
-// that begins with blanks continues the one before):
+// TestGolden prints the commands of statements. Each file has its own fixture. A line that starts with blanks continues
+// the previous statement. Commands:
 //
 //	ddl                      changes the schema
 //	plan                     what PREPARE tells: the markers and which are the partition key
@@ -25,7 +25,7 @@ import (
 //	message kind=n           the statements of a BATCH message
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		w := newWorld(t)
+		w := newFixture(t)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var out strings.Builder
 			if d.Cmd == "message" {
@@ -99,7 +99,7 @@ func applyArgs(t *testing.T, d *datadriven.TestData, r *Request) {
 	}
 }
 
-func (w *world) planText(text string) string {
+func (w *fixture) planText(text string) string {
 	stmt, markers, err := parser.Parse(text)
 	if err != nil {
 		return err.Error()
@@ -125,7 +125,7 @@ func (w *world) planText(text string) string {
 	return fmt.Sprintf("%s; pk %v", strings.Join(vars, ", "), plan.PKIndexes())
 }
 
-func (w *world) message(t *testing.T, out *strings.Builder, d *datadriven.TestData) {
+func (w *fixture) message(t *testing.T, out *strings.Builder, d *datadriven.TestData) {
 	var kind int
 	d.ScanArgs(t, "kind", &kind)
 	var items []BatchItem

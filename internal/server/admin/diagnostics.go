@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
@@ -35,7 +35,7 @@ type Asked struct {
 	Sessions func(ctx context.Context, most int) catalog.Sessions
 	Cancel   func(ctx context.Context, id string) (string, error)
 	// Slow is served at /slow.
-	Slow func(ctx context.Context) slow.Answer
+	Slow func(ctx context.Context) slowlog.Report
 }
 
 // TableReport contains the statistics of a table from all nodes.
@@ -48,7 +48,7 @@ type TableReport struct {
 	PhysicalPartitions int    `json:"physical_partitions"`
 	LogicalPartitions  uint64 `json:"logical_partitions"`
 	DiskBytes          uint64 `json:"disk_bytes"`
-	catalog.TableFigures
+	catalog.TableStats
 	// Throughput is the provisioned throughput of the table in request units per second, or 0. Shared is set if the
 	// throughput is shared with other tables of the keyspace.
 	Throughput     int64   `json:"throughput"`
@@ -91,9 +91,9 @@ type ViewReport struct {
 const keysShown = 10
 
 // Report returns the statistics of a table. figures contains the statistics from all nodes.
-func (n *Node) Report(ctx context.Context, t *schema.Table, figures catalog.TableFigures,
+func (n *Node) Report(ctx context.Context, t *schema.Table, figures catalog.TableStats,
 	nowMicros int64) *TableReport {
-	r := &TableReport{Name: t.String(), Kind: "table", TableFigures: figures, HotKeys: []HotKey{},
+	r := &TableReport{Name: t.String(), Kind: "table", TableStats: figures, HotKeys: []HotKey{},
 		LargeKeys: []usage.LargePartition{}, Indexes: []IndexReport{}, Views: []ViewReport{}}
 	switch {
 	case t.Container != nil:

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
 // TestGate proves who sees and orders what: with users only roles with the permission, by a password that does not
@@ -118,8 +118,8 @@ func TestKeysAreGuarded(t *testing.T) {
 		Sessions: func(context.Context, int) catalog.Sessions {
 			return catalog.Sessions{Sessions: []catalog.Session{{User: "secret"}}}
 		},
-		Slow: func(context.Context) slow.Answer {
-			return slow.Answer{Requests: []slow.Request{{Statement: "secret"}}}
+		Slow: func(context.Context) slowlog.Report {
+			return slowlog.Report{Requests: []slowlog.Request{{Statement: "secret"}}}
 		},
 		Cancel: func(_ context.Context, id string) (string, error) {
 			cancelled = id

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/catalog"
 	"github.com/ilion-db/ilion/internal/query/session"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/query/view"
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -56,7 +56,7 @@ type Node struct {
 	// AuditDropped returns the number of dropped audit log entries; nil without an audit log.
 	AuditDropped func() uint64
 	// Slow is the slow-query log.
-	Slow *slow.Log
+	Slow *slowlog.Log
 	// Records is the metadata of the cluster or of the single node.
 	Records *meta.Keeper
 	// TableName returns the name of a table.

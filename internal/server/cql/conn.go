@@ -300,7 +300,7 @@ func (c *conn) enter(client session.Client) {
 	c.sess = c.srv.newSession(client)
 	c.client.Store(&client) // publishes the session as well
 	c.claimant = client.Claimant()
-	c.asker = c.srv.users.Connect(client.Who())
+	c.asker = c.srv.users.Connect(client.Identity())
 	c.phase = ready
 	c.srv.mu.Lock()
 	c.srv.crowd.arrived(c)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/access"
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
 // ErrCancelled is the reason for closing a connection that an operator has canceled.
@@ -71,7 +71,7 @@ func (c *conn) inspect() SessionInfo {
 		i.Keyspace = c.sess.Keyspace()
 	}
 	text, began := c.longest()
-	i.Statement, i.Began = slow.Shown(text), began
+	i.Statement, i.Began = slowlog.Redact(text), began
 	return i
 }
 
@@ -84,7 +84,7 @@ func (c *conn) longest() (text string, began time.Time) {
 	defer c.mu.Unlock()
 	r := c.oldest
 	for n := 0; r != nil && n < lookedMax; n++ {
-		if at, since := r.UnderWay(); !since.IsZero() && (began.IsZero() || since.Before(began)) {
+		if at, since := r.Running(); !since.IsZero() && (began.IsZero() || since.Before(began)) {
 			text, began = at, since
 		}
 		r = r.newer

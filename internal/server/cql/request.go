@@ -59,7 +59,7 @@ func (c *conn) newRequest() *request {
 // recycle returns the request to the pool. It clears all references, so that the pool keeps only buffers alive.
 func (r *request) recycle() {
 	r.c = nil
-	r.Forget()
+	r.ClearRunning()
 	r.Request = session.Request{}
 	r.Result.Reset()
 	r.MayBlock = false
@@ -81,7 +81,7 @@ func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
 	r.h = h
 	r.both.Reset()
 	r.Result.Reset()
-	r.Forget()
+	r.ClearRunning()
 	r.skipMetadata, r.metadataID = false, nil
 	r.Request = session.Request{Version: r.c.version, Serial: dberr.Serial, PageSize: cqlwire.NoPaging,
 		Tracing: h.Flags&cqlwire.FlagTracing != 0}

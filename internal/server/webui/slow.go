@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -15,14 +15,14 @@ const slowStatements, slowRequests = 50, 100
 
 // slowBody lists slow requests, aggregated by statement, and the most recent ones.
 type slowBody struct {
-	slow.Answer
+	slowlog.Report
 	// Off is set if the slow-query log is disabled.
 	Off bool
 }
 
 func (s *site) slow(r *http.Request, _ *admin.Status) any {
-	b := &slowBody{Answer: s.o.Slow(r.Context())}
-	b.Off = b.AfterMillis == 0
+	b := &slowBody{Report: s.o.Slow(r.Context())}
+	b.Off = b.ThresholdMillis == 0
 	b.Statements = b.Statements[:min(len(b.Statements), slowStatements)]
 	b.Requests = b.Requests[:min(len(b.Requests), slowRequests)]
 	return b

@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -38,7 +38,7 @@ type Options struct {
 	// Latency returns latencies of this node for a table, in milliseconds. ok is false without requests.
 	Latency func(table string, writes bool) (median, p99 float64, ok bool)
 	// Slow returns the slow requests of all nodes.
-	Slow func(ctx context.Context) slow.Answer
+	Slow func(ctx context.Context) slowlog.Report
 	// Explore executes a statement with the role that logged in, or an empty role if no login is required.
 	Explore func(ctx context.Context, role string, q Query) (*Answer, error)
 	// Now returns the current time; nil means time.Now.

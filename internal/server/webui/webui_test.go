@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/slow"
+	"github.com/ilion-db/ilion/internal/query/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
@@ -50,12 +50,12 @@ func testOptions(partitions int) Options {
 			return []admin.ChangeStatus{{Kind: "split", Table: nasty, Partition: 1}, {Kind: "merge", Partition: 2}}
 		},
 		Now: func() time.Time { return now },
-		Slow: func(context.Context) slow.Answer {
-			return slow.Answer{AfterMillis: 500, Slow: 1234, Omitted: 7, Silent: []string{nasty},
-				Statements: []slow.Statement{{Statement: "SELECT " + nasty, Keyspace: nasty, Table: "t", Count: 3,
+		Slow: func(context.Context) slowlog.Report {
+			return slowlog.Report{ThresholdMillis: 500, Slow: 1234, Omitted: 7, Unreachable: []string{nasty},
+				Statements: []slowlog.Statement{{Statement: "SELECT " + nasty, Keyspace: nasty, Table: "t", Count: 3,
 					MinMillis: 501, MeanMillis: 1000, MaxMillis: 1500, Last: now}},
-				Requests: []slow.Request{{At: now, Node: "0123456789", Statement: nasty, User: nasty, Client: nasty,
-					Millis: 1500, Consistency: "QUORUM", Rows: 9, More: true, Units: 2.5, Outcome: "timeout"}}}
+				Requests: []slowlog.Request{{At: now, Node: "0123456789", Statement: nasty, User: nasty, Client: nasty,
+					Millis: 1500, Consistency: "QUORUM", Rows: 9, MorePages: true, Units: 2.5, Outcome: "timeout"}}}
 		},
 		Explore: func(_ context.Context, role string, q Query) (*Answer, error) {
 			if q.Text == "BAD" {

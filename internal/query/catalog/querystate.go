@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+type queryStateKey struct{}
+
+// queryState holds the state that one query uses for all its commands, even if nodes join or leave in the meantime.
+type queryState struct {
+	local    netip.AddrPort
+	once     sync.Once
+	snapshot *schema.Schema
+	info     NodeInfo
+}
+
+// WithLocal returns the context of one query of a client that reached this node at an address. All reads in the context
+// use one state of the schema and of the nodes, with the addresses that this client can reach.
+func WithLocal(ctx context.Context, local netip.AddrPort) context.Context {
+	return context.WithValue(ctx, queryStateKey{}, &queryState{local: local})
+}
+
+// stateFor returns the state for the query of a context.
+func (c *Catalog) stateFor(ctx context.Context) (*schema.Schema, *NodeInfo) {
+	v, ok := ctx.Value(queryStateKey{}).(*queryState)
+	if !ok {
+		v = new(queryState)
+	}
+	v.once.Do(func() { v.snapshot, v.info = c.Snapshot(), c.info() })
+	return v.snapshot, &v.info
+}
+
+// dialedAddress returns the address at which the client reached this node, or an invalid address.
+func dialedAddress(ctx context.Context) netip.AddrPort {
+	if v, ok := ctx.Value(queryStateKey{}).(*queryState); ok {
+		return v.local
+	}
+	return netip.AddrPort{}
+}

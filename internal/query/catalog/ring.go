@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+// RingNode is a node on the token ring that drivers see, with its actual data.
+type RingNode struct {
+	Node string `json:"node"`
+	// Address is the address for CQL clients.
+	Address string `json:"address"`
+	State   string `json:"state"`
+	Region  string `json:"region"`
+	Zone    string `json:"zone"`
+	// Tokens holds the tokens of the node. Share is the part of the ring that ends at these tokens. Drivers assume that
+	// the node is its first replica.
+	Tokens []int64 `json:"tokens"`
+	Share  float64 `json:"share"`
+	// Replicas is the number of replicas of physical partitions on the node. Leading is the number of them that are
+	// leaders. DiskBytes is the size of the node's data on disk.
+	Replicas  int    `json:"replicas"`
+	Leading   int    `json:"leading"`
+	DiskBytes uint64 `json:"disk_bytes"`
+}
+
+// Endpoints is the location of a logical partition.
+type Endpoints struct {
+	Table     string `json:"table"`
+	Token     int64  `json:"token"`
+	Partition uint64 `json:"partition"`
+	// BeginToken and EndToken are the first and the last token of the physical partition.
+	BeginToken int64 `json:"begin_token"`
+	EndToken   int64 `json:"end_token"`
+	// Leader is the leader's node, or empty if it is unknown.
+	Leader   string            `json:"leader"`
+	Replicas []EndpointReplica `json:"replicas"`
+}
+
+// EndpointReplica is a replica of a logical partition.
+type EndpointReplica struct {
+	Node string `json:"node"`
+	// Address is the address for CQL clients. Internal is the address for nodes.
+	Address  string `json:"address"`
+	Internal string `json:"internal"`
+	Region   string `json:"region"`
+	Zone     string `json:"zone"`
+	// State is the state of the replica: voter, joining, learner, or leaving. Up reports whether its node responds.
+	State string `json:"state"`
+	Up    bool   `json:"up"`
+}

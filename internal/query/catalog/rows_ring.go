@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"encoding/hex"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// nodeID decodes a node ID from hex. ok is false if the ID is invalid or its rows are not requested.
+func (b *builder) nodeID(id string) ([]byte, bool) {
+	wire, err := hex.DecodeString(id)
+	return wire, err == nil && len(wire) == len(schema.UUID{}) && b.wants(string(wire))
+}
+
+func fillRing(b *builder) {
+	if b.info.Ring == nil {
+		return
+	}
+	for _, n := range b.info.Ring() {
+		id, ok := b.nodeID(n.Node)
+		if !ok {
+			continue
+		}
+		for _, t := range n.Tokens {
+			b.add(values{"node": id, "token": bigint(t), "address": text(n.Address), "state": text(n.State),
+				"region": text(n.Region), "zone": text(n.Zone), "node_share": double(n.Share),
+				"replicas": int32Value(int32(n.Replicas)), "leading": int32Value(int32(n.Leading)),
+				"disk_bytes": bigint(int64(n.DiskBytes))})
+		}
+	}
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ddl
+
+import (
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/schema"
+)
+
+// authorize returns an error if the actor must not apply a change.
+func (a Actor) authorize(change schema.Change, s *schema.Schema) error {
+	if a.Check == nil {
+		return nil
+	}
+	switch c := change.(type) {
+	case *schema.CreateKeyspace:
+		return a.Check(access.Create, access.Resource{Kind: access.AllKeyspaces})
+	case *schema.AlterKeyspace:
+		return a.Check(access.Alter, access.OfKeyspace(c.Name))
+	case *schema.DropKeyspace:
+		return a.Check(access.Drop, access.OfKeyspace(c.Name))
+	case *schema.CreateTable:
+		return a.Check(access.Create, access.OfTables(c.Keyspace))
+	case *schema.AlterTable:
+		return a.Check(access.Alter, access.OfTable(c.Keyspace, c.Name))
+	case *schema.DropTable:
+		return a.Check(access.Drop, access.OfTable(c.Keyspace, c.Name))
+	case *schema.CreateType:
+		return a.Check(access.Create, access.OfTables(c.Keyspace))
+	case *schema.AlterType:
+		return a.Check(access.Alter, access.OfTables(c.Keyspace))
+	case *schema.DropType:
+		return a.Check(access.Drop, access.OfTables(c.Keyspace))
+	case *schema.CreateIndex:
+		return a.Check(access.Alter, access.OfTable(c.Keyspace, c.Table))
+	case *schema.DropIndex:
+		return a.dropIndex(c, s)
+	case *schema.CreateView:
+		return a.Check(access.Alter, access.OfTable(c.BaseKeyspace, c.Base))
+	case *schema.AlterView:
+		return a.authorizeBase(s, c.Keyspace, c.Name)
+	case *schema.DropView:
+		return a.authorizeBase(s, c.Keyspace, c.Name)
+	case *schema.CreateFunction:
+		return a.createFunction(c, s)
+	case *schema.CreateAggregate:
+		return a.createAggregate(c, s)
+	case *schema.DropFunction:
+		return a.dropFunction(c, s)
+	}
+	// An unknown change requires the permission to do everything.
+	return a.Check(access.Authorize, access.Resource{Kind: access.AllKeyspaces})
+}
+
+// authorizeBase checks the permission on the base table of a view. If the view does not exist, applying the change
+// returns the error.
+func (a Actor) authorizeBase(s *schema.Schema, keyspace, name string) error {
+	t := s.Table(keyspace, name)
+	if t == nil || t.View == nil {
+		return nil
+	}
+	return a.Check(access.Alter, access.OfTable(keyspace, t.View.Base))
+}
+
+// dropIndex checks the permission on the table of an index. If the index does not exist now, it may exist in any table
+// when the change is applied.
+func (a Actor) dropIndex(c *schema.DropIndex, s *schema.Schema) error {
+	if ks := s.Keyspace(c.Keyspace); ks != nil {
+		for _, t := range ks.Tables {
+			if t.Indexes[c.Name] != nil {
+				return a.Check(access.Alter, access.OfTable(c.Keyspace, t.Name))
+			}
+		}
+	}
+	return a.Check(access.Alter, access.OfTables(c.Keyspace))
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+const (
+	// barrierWait limits the read barrier before a statement is rejected.
+	barrierWait = time.Second
+	// barrierPause is the time during which rejections skip the read barrier after it has timed out. Otherwise rejected
+	// statements would occupy the workers while the meta partition has no leader.
+	barrierPause = 5 * time.Second
+	// changeBarrierWait limits the read barrier before a change of the schema or the roles, and before TRUNCATE.
+	changeBarrierWait = 10 * time.Second
+)
+
+// recheckResult is the decision about a rejected request.
+type recheckResult int
+
+const (
+	// rejectionFinal means that the rejection is final.
+	rejectionFinal recheckResult = iota
+	// recheckOnWorker means that the request must be checked again on a goroutine that may block.
+	recheckOnWorker
+	// recheckNow means that the schema and the roles are now up to date. They may have been outdated when the request
+	// was rejected.
+	recheckNow
+)
+
+// recheck decides about a request that was rejected with err, which may be nil. If the rejection is final, the error is
+// the one for the client. This node may not have received a recent change, such as the creation of the table, because
+// it was down or is slow. (SE7)
+func (e *Engine) recheck(ctx context.Context, c *Call, err error) (recheckResult, error) {
+	if e.opts.ReadBarrier == nil || err == nil {
+		return rejectionFinal, err
+	}
+	_, invalid := errors.AsType[*dberr.Invalid](err)
+	_, unauthorized := errors.AsType[*dberr.Unauthorized](err)
+	switch {
+	case !invalid && !unauthorized:
+		return rejectionFinal, err
+	case e.opts.Now().UnixNano() < e.barrierPausedUntil.Load():
+		return rejectionFinal, unconfirmed(err)
+	case !c.MayBlock:
+		return recheckOnWorker, err
+	case e.readBarrier(ctx, barrierWait) != nil:
+		if ctx.Err() == nil {
+			e.barrierPausedUntil.Store(e.opts.Now().Add(barrierPause).UnixNano())
+		}
+		return rejectionFinal, unconfirmed(err)
+	}
+	return recheckNow, err
+}
+
+// unconfirmed returns the error for a rejection that is based on a schema that may be outdated. A missing keyspace or
+// table may exist in the current schema, so the client receives an error that makes drivers retry on another node.
+func unconfirmed(err error) error {
+	if bad, ok := errors.AsType[*dberr.Invalid](err); ok && bad.Missing {
+		return dberr.Serverf("The statement was not executed: %s in the schema of this node, which may be outdated because "+
+			"the leader of the meta partition does not respond. Retry the statement.", bad.Message)
+	}
+	return err
+}
+
+// readBarrier waits until the schema and the roles of this node include every change acknowledged before the call.
+func (e *Engine) readBarrier(ctx context.Context, limit time.Duration) error {
+	if e.opts.ReadBarrier == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return e.opts.ReadBarrier(ctx)
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// PriorityPayload is the key of the custom payload that sets the priority of a request. Requests with the value "low"
+// are rejected first. The other value is "normal"; Cosmos DB calls it "high".
+const PriorityPayload = "Priority"
+
+// IsLow parses the value of a PriorityPayload. It reports whether the priority is low.
+func IsLow(value []byte) (bool, error) {
+	switch strings.ToLower(string(value)) {
+	case "low":
+		return true, nil
+	case "normal", "high":
+		return false, nil
+	}
+	return false, dberr.Invalidf("Unknown priority %q: expected low or normal", value)
+}
+
+// Identity returns the role of the client, or its address if it has no role.
+func (c *Client) Identity() string {
+	if c.User == "" {
+		return c.Remote.Addr().String()
+	}
+	return c.User
+}
+
+// Claimant identifies the client when resources are shared fairly: by its role, or by its address if it has no role.
+// The value is the same on all nodes.
+func (c *Client) Claimant() fairshare.Principal {
+	of := func(s string) uint32 { return uint32(token.Hash([]byte(s))) }
+	return fairshare.Principal{User: of(c.Identity()), Connection: of(c.Remote.String())}
+}
+
+// claimantOf returns the claimant of a call if one of its tables has provisioned throughput, or the zero value.
+func (s *Session) claimantOf(c *Call, tables []*schema.Table) fairshare.Principal {
+	if !(*s.engine.metered.Load()).hasAny(tables) {
+		return fairshare.Principal{}
+	}
+	who := s.claimant
+	who.Low = c.lowPriority || s.account == nil && s.engine.LowPriority(s.client.User)
+	return who
+}
+
+// LowPriority reports whether all requests of a role have low priority.
+func (e *Engine) LowPriority(role string) bool {
+	a := e.opts.Authority
+	return a != nil && role != "" && a.Subject(role).Low
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/trace"
+)
+
+// The pauses before a SELECT is restarted. An election takes longer than the minimum, and no client should wait longer
+// than the maximum.
+const (
+	restartPauseMin = time.Millisecond
+	restartPauseMax = 50 * time.Millisecond
+)
+
+// readRestart restarts one SELECT. The coordinator requests it with coordinator.ErrRepeat when a replica could not
+// confirm rows that were already passed on. The replica may have lost its leadership, so the rows may lack newer
+// writes.
+type readRestart struct {
+	engine *Engine
+	began  time.Time
+	pause  time.Duration
+}
+
+// wait waits until the SELECT can be restarted, or returns the error with which it ends.
+func (r *readRestart) wait(ctx context.Context, level dberr.Consistency) error {
+	left := r.engine.opts.ReadTimeout - r.engine.opts.Now().Sub(r.began)
+	if left <= 0 {
+		return &dberr.ReadTimeout{Level: level, BlockFor: 1}
+	}
+	r.pause = min(max(2*r.pause, restartPauseMin), restartPauseMax)
+	timer := time.NewTimer(min(r.pause, left))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	r.engine.readRestarts.Add(1)
+	if t := trace.From(ctx); t != nil {
+		t.Add("Restarting the statement: the rows could not be confirmed")
+	}
+	return nil
+}
