@@ -256,13 +256,13 @@ func TestTableChangesOverKills(t *testing.T) {
 		victim := f.nodes[dice.IntN(len(f.nodes))]
 		by := f.without(victim)[0]
 		t.Logf("%v, %d statements: %s; then %s is killed", time.Since(began).Round(time.Second), l.acked.Load(),
-			stirTable(dice, by, tableName, ids), victim.name())
+			changeTablePartition(dice, by, tableName, ids), victim.name())
 		victim.kill()
-		t.Log(stirTable(dice, by, tableName, ids))
+		t.Log(changeTablePartition(dice, by, tableName, ids))
 		l.until(int64(kill)*each + each/2)
 		victim.start()
 		f.acquaint()
-		t.Log(stirTable(dice, by, tableName, ids))
+		t.Log(changeTablePartition(dice, by, tableName, ids))
 	}
 	l.until(*tableWrites)
 	close(l.stop)

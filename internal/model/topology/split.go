@@ -20,8 +20,9 @@ type PendingSplit struct {
 	Child PartitionID
 	// First is the ID of the child's first replica. The other replicas follow, in the order of the parent's replicas.
 	First ReplicaID
-	// Canceled means that a cancellation has been requested. The partition's log determines the partition's log decides: the
-	// split is first and takes effect, or the entry that raises the epoch is first so causes the split to be rejected.
+	// Canceled means that a cancellation has been requested. The partition's log determines the partition's log
+	// decides: the split is first and takes effect, or the entry that raises the epoch is first so causes the split to
+	// be rejected.
 	Canceled bool
 }
 

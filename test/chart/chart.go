@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plot draws measurements over time as SVG: lines on a logarithmic scale, and marks for events. Start reading
+// Package chart draws measurements over time as SVG: lines on a logarithmic scale, and marks for events. Start reading
 // at Chart.SVG.
-package plot
+package chart
 
 import (
 	"fmt"
