@@ -16,7 +16,7 @@ import (
 
 const module = "github.com/ilion-db/ilion/"
 
-// layers lists the layers from the top down. A package may import packages of its own layer (if withinLayer allows it)
+// layers lists the layers from the top down. A package may import packages of the same layer (if withinLayer allows it)
 // and of lower layers, but never of a higher layer. route and control must not import each other.
 var layers = [][]string{
 	{"cmd/ilion"},

@@ -19,7 +19,6 @@ var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, Step
 // The change feed must contain every change once, in order, in both modes, no matter which node serves a page. Pages
 // of index queries must contain the existing items and finally equal a scan. Items with a time to live must exist as
 // long as they should.
-// in the end what a scan does; and items with a time to live are there as long as they should.
 func TestItemsAreSerializable(t *testing.T) {
 	n, sum, unchecked := eachSeed(t, 6, 2, itemHardships)
 	t.Logf("%d requests in %d seeds, %d batches and %d procedures among them, %d procedures threw, %d faults, "+
