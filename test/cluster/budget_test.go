@@ -79,7 +79,7 @@ func (l *throughputLoad) ask(m *member, level dberr.Consistency, keys []int32, p
 			case errors.As(err, &e) && e.Code == cqlwire.CodeOverloaded:
 				found := retryAfter.FindStringSubmatch(e.Message)
 				if found == nil {
-					l.t.Errorf("refused with %q", e.Message)
+					l.t.Errorf("rejected with %q", e.Message)
 					return
 				}
 				ms, _ := strconv.Atoi(found[1])
@@ -189,7 +189,7 @@ func TestServedThroughput(t *testing.T) {
 		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
 		l.end()
 		l.within("one key", l.rate(warm, warm+*budgetFor, nil), 10_000, 0.01)
-		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		t.Logf("%d completed, %d rejected", len(l.done), l.refused)
 	})
 	t.Run("three partitions", func(t *testing.T) {
 		keys := f.fill("rus.three", 18_000, 60, 64<<10)
@@ -209,7 +209,7 @@ func TestServedThroughput(t *testing.T) {
 				return place/(math.MaxUint64/3+1) == part
 			}), 6_000, 0.01)
 		}
-		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		t.Logf("%d completed, %d rejected", len(l.done), l.refused)
 	})
 	t.Run("a leader is killed, ONE at followers", func(t *testing.T) {
 		keys := f.fill("rus.killed", 6_000, 40, 64<<10)
@@ -224,11 +224,11 @@ func TestServedThroughput(t *testing.T) {
 		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
 		l.end()
 		l.within("a leader is killed", l.rate(warm, warm+*budgetFor, nil), 6_000, 0.03)
-		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		t.Logf("%d completed, %d rejected", len(l.done), l.refused)
 		gone.start()
 		f.settle()
 	})
-	t.Run("a leader goes, a split comes", func(t *testing.T) {
+	t.Run("leader change and split", func(t *testing.T) {
 		keys := f.fill("rus.moved", 6_000, 40, 64<<10)
 		gone := f.leader("rus.moved")
 		l := newThroughputLoad(t, "rus.moved")
@@ -247,7 +247,7 @@ func TestServedThroughput(t *testing.T) {
 			from, to := warm+*budgetFor*time.Duration(i)/6, warm+*budgetFor*time.Duration(i+1)/6
 			t.Logf("%v to %v: %.0f RU/s", from, to, l.rate(from, to, nil))
 		}
-		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		t.Logf("%d completed, %d rejected", len(l.done), l.refused)
 		gone.start()
 		f.settle()
 	})
@@ -275,11 +275,11 @@ func TestLentThroughput(t *testing.T) {
 		}
 		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
 		l.end()
-		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		t.Logf("%d completed, %d rejected", len(l.done), l.refused)
 		return l
 	}
 	l := ask(1)
-	l.within("one of three, the others idle", l.rate(warm, warm+*budgetFor, nil), 10_000, 0.03)
+	l.within("one of three partitions, the others idle", l.rate(warm, warm+*budgetFor, nil), 10_000, 0.03)
 	l = ask(3)
 	for part := range uint64(3) {
 		l.within(fmt.Sprintf("part %d of three", part+1), l.rate(warm, warm+*budgetFor, func(place uint64) bool {

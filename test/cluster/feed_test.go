@@ -385,7 +385,7 @@ func TestChangesOverKills(t *testing.T) {
 	}
 	l.checkIndex(final)
 	t.Logf("%d changes acknowledged in %v, %d of unknown outcome, %d calls threw, %d queries by the index, %d "+
-		"partitions in the end", l.acked.Load(), took.Round(time.Second), l.unknown.Load(), l.thrown.Load(),
+		"partitions at the end", l.acked.Load(), took.Round(time.Second), l.unknown.Load(), l.thrown.Load(),
 		l.queries.Load(), len(f.nodes[0].partitionsOf(feedTable)))
 }
 

@@ -542,7 +542,7 @@ func (f *fleet) leader(table string) *member {
 				}
 			}
 		}
-		return "nobody knows"
+		return "the leader is unknown"
 	})
 	return found
 }

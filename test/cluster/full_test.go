@@ -216,7 +216,7 @@ func TestAllDisksFull(t *testing.T) {
 		}
 		refused++
 		if !strings.Contains(err.Error(), "disk almost full") {
-			t.Errorf("refused with: %v", err)
+			t.Errorf("rejected with: %v", err)
 		}
 	}
 	for _, m := range f.nodes {
@@ -226,7 +226,7 @@ func TestAllDisksFull(t *testing.T) {
 		for _, text := range []string{"SELECT k FROM room.t WHERE k = 1", "DELETE FROM room.t WHERE k = -1"} {
 			_, err := process.Query(m.dial(), dberr.Quorum, text)
 			if err != nil && !(strings.HasPrefix(text, "DELETE") &&
-				strings.Contains(err.Error(), "deletes are refused")) {
+				strings.Contains(err.Error(), "deletes are rejected")) {
 				t.Errorf("%s at %s: %v", text, m.name(), err)
 			}
 		}

@@ -151,7 +151,7 @@ func (l *gapLoad) splitOnce(f *fleet, table string, p admin.PartitionStatus) (ga
 	whole := inSpan(l.t, p.Span)
 	l.aim.Store(&whole)
 	aimed := time.Since(l.began)
-	f.until("writes are answered", 10*time.Second, func() string {
+	f.until("writes complete", 10*time.Second, func() string {
 		if now := time.Since(l.began); now < aimed+2*window {
 			return "not long enough"
 		} else if g, _ := l.pause(whole, now-window, now); g == 0 {

@@ -227,7 +227,7 @@ func (s *soak) count() {
 // partition.
 const (
 	balanced     = "moved for balance"
-	balancedBack = "moved for balance to where it came from"
+	balancedBack = "moved back for balance"
 )
 
 // end stops all programs. Their findings are in the load.

@@ -243,7 +243,7 @@ func (l *itemLoad) call(c *restclient.Client, m *itemMove, other string, fail bo
 	case status == 400: // on purpose, or because the machine was too busy to accept all of its operations
 		l.thrown.Add(1)
 		if m.ended = moveRefused; !fail && !bytes.Contains(raw, []byte("not accepted")) {
-			l.wrong("a procedure was refused: %s", raw)
+			l.wrong("a procedure was rejected: %s", raw)
 		}
 	case status == 200 && !(fail && out.Moved):
 		m.reads, m.ended = out.Over, moveDone
@@ -334,7 +334,7 @@ func (l *itemLoad) clash(c *restclient.Client, m *itemMove) (answered bool) {
 		return false
 	}
 	if status != 409 {
-		l.wrong("an item with the unique key of another one was answered %d", status)
+		l.wrong("an item with a duplicate unique key returned status %d", status)
 	}
 	return true
 }
@@ -345,7 +345,7 @@ func (l *itemLoad) more(n int64) {
 	want := l.acked.Load() + n
 	if _, missed := poll.Try(2*time.Minute, func() string {
 		if got := l.acked.Load(); got < want {
-			return fmt.Sprintf("%d answers, want %d", got, want)
+			return fmt.Sprintf("%d responses, want %d", got, want)
 		}
 		return ""
 	}); missed != "" {

@@ -135,7 +135,7 @@ func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	if c.what != "merge" {
 		if <-c.completed; c.err != nil {
 			l.t.Logf("%s: %v", c.what, c.err)
-			return c.what + " was refused"
+			return c.what + " was rejected"
 		}
 	}
 	seen := c.await(orderer, k.phase)
@@ -146,7 +146,7 @@ func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	l.more(*requests / 32)
 	var last string
 	ended := func() string {
-		if last = c.phase(orderer); last == "done" || last == "taken back" {
+		if last = c.phase(orderer); last == "done" || last == "canceled" {
 			return ""
 		}
 		return last
@@ -281,7 +281,7 @@ func (f *fleet) recordsLeader() *member {
 func (c *change) await(m *member, phase string) (seen string) {
 	poll.Try(30*time.Second, func() string {
 		seen = c.phase(m)
-		if seen == phase || seen == "done" || seen == "taken back" {
+		if seen == phase || seen == "done" || seen == "canceled" {
 			return ""
 		}
 		return seen
@@ -320,7 +320,7 @@ func (c *change) phase(m *member) string {
 		}
 		select {
 		case <-c.completed:
-			return "taken back"
+			return "canceled"
 		default:
 			return "ordered" // the replicas are moved together first
 		}
@@ -342,7 +342,7 @@ func (c *change) moved(p *admin.PartitionStatus) string {
 	case state == "ordered" && !source:
 		return "done"
 	case state == "ordered" && len(p.Wanted) == 0:
-		return "taken back"
+		return "canceled"
 	}
 	return state
 }

@@ -104,7 +104,7 @@ func onTarget(t *testing.T, c *nodes.Cluster, work func()) {
 	work()
 	more, lost := asked(t, c)
 	touched, astray = more-touched, lost-astray
-	t.Logf("%.0f partitions were asked, %.0f of them from a node without a replica: %.2f %% on target, "+
+	t.Logf("%.0f partitions were requested, %.0f of them from a node without a replica: %.2f %% on target, "+
 		"%.0f a second", touched, astray, 100*(1-astray/touched), touched/targetTime.Seconds())
 	if astray > touched/10 {
 		t.Error("fewer than nine in ten requests reached a replica")

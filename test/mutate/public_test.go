@@ -124,7 +124,7 @@ func (w *roleWorld) ask(who, text string, tree parser.Statement) string {
 	_, _, err := w.Execute(context.Background(), &roles.Request{Statement: tree, Text: text,
 		Subject: w.state.Resolve(who, false), State: w.state, Schema: w.schema})
 	if err != nil && !strings.HasPrefix(fmt.Sprintf("%T", err), "*dberr.") {
-		return fmt.Sprintf("refused with %T: %v", err, err)
+		return fmt.Sprintf("rejected with %T: %v", err, err)
 	}
 	return ""
 }
@@ -242,7 +242,7 @@ func serveHTTP() func([]byte) string {
 		case seen != "" && (password != "right" || name != "boss" && name != "low"):
 			return fmt.Sprintf("%q is disclosed to %q", seen, name)
 		case w.Code >= 500 && w.Code != http.StatusNotImplemented:
-			return fmt.Sprintf("answered with %d", w.Code)
+			return fmt.Sprintf("returned status %d", w.Code)
 		}
 		return ""
 	}

@@ -22,10 +22,10 @@ var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, Step
 func TestItemsAreSerializable(t *testing.T) {
 	n, sum, unchecked := eachSeed(t, 6, 2, itemHardships)
 	t.Logf("%d requests in %d seeds, %d batches and %d procedures among them, %d procedures threw, %d faults, "+
-		"%d partitions came of splits, %d merges, %d keys unchecked", sum.Items, n, sum.ItemBatches, sum.Procedures,
+		"%d partitions created by splits, %d merges, %d keys unchecked", sum.Items, n, sum.ItemBatches, sum.Procedures,
 		sum.Thrown, sum.Sum(), sum.Divided, sum.Merged, unchecked)
-	t.Logf("%d operations with triggers, %d refused; %d keys cleared, %d items seen to be gone; %d pages of changes, %d "+
-		"of them again, %d readers became two; %d pages by the index with %d items, %d sweeps", sum.Triggered, sum.Repelled,
+	t.Logf("%d operations with triggers, %d rejected; %d keys cleared, %d expired items; %d pages of changes, %d "+
+		"of them repeated, %d readers divided; %d index pages with %d items, %d sweeps", sum.Triggered, sum.Repelled,
 		sum.Cleared, sum.Expired, sum.ChangePages, sum.Rereads, sum.FeedSplits, sum.Searches, sum.IndexHits,
 		sum.ItemSweeps)
 	if n >= 6 && (sum.Triggered == 0 || sum.Repelled == 0 || sum.Cleared == 0 || sum.Rereads == 0 ||
@@ -42,7 +42,7 @@ func TestItemsAreSerializable(t *testing.T) {
 func TestItemsExpire(t *testing.T) {
 	n, sum, _ := eachSeed(t, 3, 1, Hardships{Containers: true, Splits: true, Merges: true, StepFaults: true, Lost: true,
 		Refusals: true, Rough: true})
-	t.Logf("%d items seen to be gone in %d seeds", sum.Expired, n)
+	t.Logf("%d expired items in %d seeds", sum.Expired, n)
 	if sum.Expired == 0 {
 		t.Error("the simulation no longer tests items")
 	}

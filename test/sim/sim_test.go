@@ -126,12 +126,12 @@ func TestSeeds(t *testing.T) {
 			what string
 			n    int
 		}{
-			{"lost disks", sum.Wipes}, {"lost directories", sum.Lost}, {"starts refused", sum.RefusedStarts},
+			{"lost disks", sum.Wipes}, {"lost directories", sum.Lost}, {"rejected starts", sum.RefusedStarts},
 			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
 			{"splits by load", sum.LoadSplits}, {"splits around a hot key", sum.KeySplits},
 			{"merges of quiet partitions", sum.AutoMerges},
 			{"changes of tables whose partitions change", sum.ChangedAmid},
-			{"splits taken back", sum.CanceledSplits}, {"merges whose keys were written to", sum.MergeStress},
+			{"canceled splits", sum.CanceledSplits}, {"merges whose keys were written to", sum.MergeStress},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, done)
@@ -166,10 +166,10 @@ func TestSeeds(t *testing.T) {
 			{"rejected connections", sum.Rejected}, {"orderly ends", sum.Departures},
 			{"wrong clocks that were noticed", sum.Skewed},
 			{"changes of the schema", sum.Changes}, {"indexes built", sum.Built}, {"searches by an index", sum.Finds},
-			{"answers to followers that read at QUORUM", sum.IndexResponses}, {"sweeps", sum.Sweeps},
-			{"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded},
+			{"responses to followers that read at QUORUM", sum.IndexResponses}, {"sweeps", sum.Sweeps},
+			{"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts on other nodes", sum.Forwarded},
 			{"repeated attempts", sum.Repeats}, {"splits", sum.Divided},
-			{"merges", sum.Merged}, {"merges taken back", sum.CanceledMerges},
+			{"merges", sum.Merged}, {"canceled merges", sum.CanceledMerges},
 			{"splits by size", sum.SizeSplits},
 		} {
 			if c.n == 0 {

@@ -56,7 +56,7 @@ func New(t testing.TB, seed uint64, webs ...string) *Changer {
 		s.http.CloseIdleConnections()
 		t.Logf("seed %d: completed or ordered %v", seed, s.ordered)
 		for _, why := range slices.Sorted(maps.Keys(s.refused)) {
-			t.Logf("refused %d times: %s", s.refused[why], why)
+			t.Logf("rejected %d times: %s", s.refused[why], why)
 		}
 	})
 	return s
