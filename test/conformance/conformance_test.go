@@ -411,7 +411,7 @@ func writeDifferences(t *testing.T, path string, results map[string]*result, kno
 		}
 	}
 	sort.Strings(lines)
-	head := "# Steps of the recordings whose answer differs, each with the reason that docs/compatibility.md " +
+	head := "# Steps of the recordings whose response differs, each with the reason that docs/compatibility.md " +
 		"explains.\n# file:line step N | reason\n"
 	if err := os.WriteFile(path, []byte(head+strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
