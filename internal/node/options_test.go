@@ -120,15 +120,15 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestParseBytes proves which sizes are understood.
+// TestParseBytes checks which sizes are accepted: binary and decimal units.
 func TestParseBytes(t *testing.T) {
 	for text, want := range map[string]Bytes{"0": 0, "17": 17, "17B": 17, "512KiB": 512 << 10, "64 MiB": 64 << 20,
-		"4GiB": 4 << 30, "2TiB": 2 << 40} {
+		"4GiB": 4 << 30, "2TiB": 2 << 40, "1GB": 1e9, "30 TB": 30e12} {
 		if got, err := ParseBytes(text); err != nil || got != want {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "1kb", "1GB", "0x10", "9999999TiB", "1 KiB KiB"} {
+	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "1kb", "1gb", "0x10", "9999999TiB", "1 KiB KiB"} {
 		if got, err := ParseBytes(text); err == nil {
 			t.Errorf("%q is taken for %d", text, got)
 		}

@@ -50,7 +50,7 @@ func TestSplitAlone(t *testing.T) {
 			for _, p := range n.metadata.State().Topology.Partitions(ks.Tables[strings.TrimPrefix(table, "ks.")].ID) {
 				o := admin.SplitOrder{Table: table, Partition: uint64(p.ID), Now: true}
 				said, err := n.splitPartition(t.Context(), o)
-				if err != nil && !strings.Contains(err.Error(), "one token") {
+				if err != nil && !strings.Contains(err.Error(), "the same token") {
 					t.Fatalf("%s, %v", said, err)
 				}
 			}

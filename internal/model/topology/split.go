@@ -20,9 +20,8 @@ type PendingSplit struct {
 	Child PartitionID
 	// First is the ID of the child's first replica. The other replicas follow, in the order of the parent's replicas.
 	First ReplicaID
-	// Canceled means that a cancellation has been requested. The partition's log determines the partition's log
-	// decides: the split is first and takes effect, or the entry that raises the epoch is first so causes the split to
-	// be rejected.
+	// Canceled means that a cancellation has been requested. The partition's log determines what happens: if the split is
+	// first, it takes effect; if the entry that raises the epoch is first, the split is rejected.
 	Canceled bool
 }
 

@@ -174,7 +174,7 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 	}
 	class := keys.SweepRows
 	if row.HasLifetime(operand) {
-		if in := b.s.table(m.Table).installed.Load(); in != nil {
+		if in := b.s.lookupTable(m.Table).installed.Load(); in != nil {
 			class, due = keys.SweepItems, min(due, in.Lifetimes.Deadline(operand))
 		}
 	}

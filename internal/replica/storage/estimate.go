@@ -98,7 +98,7 @@ func (s *Statistics) WalkPartitions(ctx context.Context, span keys.Span, p *Part
 	c := partitionWalker{span: span, p: p, left: p.Max, visit: visit}
 	r := command.Read{Table: span.Table, Range: span.Tokens(), NoRows: !p.Sizes, Statics: true, Now: p.Now,
 		AfterKey: slices.Clone(p.After), AfterToken: p.Token, AfterPartition: p.After != nil}
-	if t := s.table(span.Table).installed.Load(); t != nil {
+	if t := s.lookupTable(span.Table).installed.Load(); t != nil {
 		r.Dropped = t.Dropped
 	}
 	err = s.reader.Read(ctx, &r, &c)

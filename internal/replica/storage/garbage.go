@@ -180,7 +180,7 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	if err := s.Err(); err != nil {
 		return Garbage{}, err
 	}
-	t := s.table(span.Table).installed.Load()
+	t := s.lookupTable(span.Table).installed.Load()
 	if t == nil {
 		return Garbage{}, nil
 	}
@@ -331,7 +331,7 @@ func (f *garbageFinder) row(w *sweep, key []byte, p *keys.Parts, value []byte) e
 		return nil
 	}
 	covered := row.NotDeleted
-	if f.s.table(f.t.ID).may(flagDeletions) {
+	if f.s.lookupTable(f.t.ID).may(flagDeletions) {
 		err := w.loadHeader(key[:p.PrefixLen])
 		if err != nil {
 			return err

@@ -51,7 +51,7 @@ func (s *Statistics) hash(from pebble.Reader, lower, upper []byte) (uint64, erro
 		return 0, s.check(err)
 	}
 	h := hasher{sum: crc64.New(hashTable)}
-	if t := s.table(keys.ID(lower)).installed.Load(); t != nil {
+	if t := s.lookupTable(keys.ID(lower)).installed.Load(); t != nil {
 		h.dropped = t.Dropped
 	}
 	for it.First(); it.Valid() && err == nil; it.Next() {

@@ -101,4 +101,4 @@ func (s *Statistics) Hints(lower, upper []byte, fn func(key []byte, stamp int64)
 
 // HasDeletions reports whether a logical partition of a table, or a range of one, was ever deleted here. It returns
 // true before the first such deletion can be read.
-func (s *Statistics) HasDeletions(table uint32) bool { return s.table(table).may(flagDeletions) }
+func (s *Statistics) HasDeletions(table uint32) bool { return s.lookupTable(table).may(flagDeletions) }

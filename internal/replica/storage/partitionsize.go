@@ -27,7 +27,7 @@ func (s *Statistics) MeasurePartition(ctx context.Context, table uint32, at toke
 	span := TokenOnly(table, at)
 	v := sizeVisitor{most: most}
 	r := command.Read{Table: table, Range: span.Tokens(), Statics: true, Now: now}
-	if t := s.table(table).installed.Load(); t != nil {
+	if t := s.lookupTable(table).installed.Load(); t != nil {
 		r.Dropped = t.Dropped
 	}
 	if err := s.reader.Read(ctx, &r, &v); err != nil || !v.cut {

@@ -47,7 +47,7 @@ func (s *Reader) Pin(table uint32, tok token.Token, key []byte) *Pinned {
 
 // Read is Reader.Read for a command on the logical partition.
 func (p *Pinned) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
-	in := p.s.table(p.table).installed.Load()
+	in := p.s.lookupTable(p.table).installed.Load()
 	switch {
 	case r.Index != nil || r.Changes != nil || r.AfterKey != nil:
 		return p.s.Read(ctx, r, v) // it does not read the rows in order

@@ -117,7 +117,7 @@ type sampler struct {
 func (v *sampler) read(r token.Range, max int, bytes int64, heavy bool) error {
 	w := spotVisitor{v: v, left: max, bytes: bytes, heavy: heavy}
 	c := command.Read{Table: v.span.Table, Range: r, Statics: true, Now: v.o.Now}
-	if t := v.s.table(v.span.Table).installed.Load(); t != nil {
+	if t := v.s.lookupTable(v.span.Table).installed.Load(); t != nil {
 		c.Dropped = t.Dropped
 	}
 	err := v.s.reader.Read(v.ctx, &c, &w)
@@ -326,7 +326,7 @@ func (v *sampler) readOn(p *SampledPartition) error {
 	w := wholeVisitor{p: *p, keeper: rowKeeper{max: v.o.RowsKept}, left: &v.memory}
 	w.p.Rows, w.p.Bytes, w.p.Values = 0, float64(p.StaticBytes), 0
 	c := command.Read{Table: v.span.Table, Key: p.Key, Token: p.Token, Now: v.o.Now, Statics: true}
-	if t := v.s.table(v.span.Table).installed.Load(); t != nil {
+	if t := v.s.lookupTable(v.span.Table).installed.Load(); t != nil {
 		c.Dropped = t.Dropped
 	}
 	if err := v.s.reader.Read(v.ctx, &c, &w); err != nil || w.p.Rows < p.Rows {
@@ -392,7 +392,7 @@ func (d *depth) ends() error {
 func (d *depth) read(w *rowVisitor, from []byte, reversed bool) error {
 	c := command.Read{Table: d.v.span.Table, Key: d.p.Key, Token: d.p.Token, Reversed: reversed, Now: d.v.o.Now,
 		Slices: []command.Slice{{Start: from}}, Limit: w.max}
-	if t := d.v.s.table(d.v.span.Table).installed.Load(); t != nil {
+	if t := d.v.s.lookupTable(d.v.span.Table).installed.Load(); t != nil {
 		c.Dropped = t.Dropped
 	}
 	w.key = len(d.p.Key)

@@ -157,7 +157,7 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 			{Start: progressKey, End: append(bytes.Clone(progressKey), 0)},
 			{Start: st.lower, End: st.upper},
 		}
-		if t := s.table(m.Span.Table).installed.Load(); t != nil && partition != keys.MetaPartition {
+		if t := s.lookupTable(m.Span.Table).installed.Load(); t != nil && partition != keys.MetaPartition {
 			for i := range t.Indexes {
 				st.indexes = append(st.indexes, t.Indexes[i].ID)
 				lower, upper := indexBounds(t.Indexes[i].ID)
@@ -273,7 +273,7 @@ func (s *Snapshots) spool(ctx context.Context, st *state) (*SnapshotFile, error)
 	w := streamWriter{w: p.f}
 	h := streamHead{estimate: estimate, meta: st.meta}
 	if st.meta.Partition != keys.MetaPartition {
-		h.flags = s.table(st.meta.Span.Table).flags.Load() // flags are set before the data that they describe
+		h.flags = s.lookupTable(st.meta.Span.Table).flags.Load() // flags are set before the data that they describe
 	}
 	if err = w.begin(&h); err == nil {
 		err = s.spoolKeys(ctx, st, &w)

@@ -131,6 +131,15 @@ func (s *Tables) table(id uint32) *table {
 	return t
 }
 
+// lookupTable returns the entry of a table, or an empty entry that is not added. Code that only reads uses it, because
+// background work also reads data of tables that were dropped and forgotten.
+func (s *Tables) lookupTable(id uint32) *table {
+	if t := (*s.byID.Load())[id]; t != nil {
+		return t
+	}
+	return &table{id: id}
+}
+
 // InstallTable tells the store about a new or changed table.
 func (s *Tables) InstallTable(t Table) { s.table(t.ID).installed.Store(&t) }
 

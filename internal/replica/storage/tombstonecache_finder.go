@@ -252,7 +252,7 @@ func (s *runFinder) walkRun(prefix, from []byte, now int64, back bool) (run tomb
 		}
 	}()
 	w := runWalker{it: it, prefix: prefix, now: now, known: s.tombstones.find(prefix, version, now),
-		expired: s.table(keys.ID(prefix)).expired(now - entryGrace)}
+		expired: s.lookupTable(keys.ID(prefix)).expired(now - entryGrace)}
 	if err := w.loadHeader(); err != nil {
 		return run, 0, err
 	}
