@@ -54,8 +54,8 @@ func (m *member) fill(table string, mb int) {
 	writers.Wait()
 }
 
-// holding returns the storage use of a table on each node, relative to the largest replica of each partition, and the
-// number of replicas.
+// holding returns the storage use and the number of replicas of a table on each node, and the size of the largest
+// partition. Each replica counts with the size of its partition's largest replica.
 func (f *fleet) holding(table string) (size map[string]float64, count map[string]int, largest float64) {
 	size, count = map[string]float64{}, map[string]int{}
 	most := map[uint64]float64{}

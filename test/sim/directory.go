@@ -67,8 +67,8 @@ func (w *simulation) quietOtherwise() bool {
 	return true
 }
 
-// onceQuiet calls do as soon as a disk may be lost, or gives up after a few seconds, because most of the time replicas
-// are being moved.
+// onceQuiet calls do as soon as a disk may be lost, or gives up after a few seconds. Replicas are being moved most of
+// the time, so the first opportunity may be some time away.
 func (w *simulation) onceQuiet(do func()) {
 	end := w.Now + 3*time.Second
 	var look func()
