@@ -74,9 +74,9 @@ func (m *member) endsWith(limit time.Duration, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code := m.cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(m.lastWords(), "ilion: ") ||
-		!strings.Contains(m.lastWords(), text) || strings.Contains(string(b), "goroutine ") {
-		t.Errorf("%s ended with code %d and output %s", m.name(), code, m.lastWords())
+	if code := m.cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(m.lastLogLine(), "ilion: ") ||
+		!strings.Contains(m.lastLogLine(), text) || strings.Contains(string(b), "goroutine ") {
+		t.Errorf("%s ended with code %d and output %s", m.name(), code, m.lastLogLine())
 	}
 }
 
@@ -221,7 +221,7 @@ func TestAllDisksFull(t *testing.T) {
 	}
 	for _, m := range f.nodes {
 		if !m.running() {
-			t.Fatalf("%s has ended: %s", m.name(), m.lastWords())
+			t.Fatalf("%s has ended: %s", m.name(), m.lastLogLine())
 		}
 		for _, text := range []string{"SELECT k FROM room.t WHERE k = 1", "DELETE FROM room.t WHERE k = -1"} {
 			_, err := process.Query(m.dial(), dberr.Quorum, text)

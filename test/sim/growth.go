@@ -100,7 +100,7 @@ func (w *simulation) crowd() {
 			if hot && dice.IntN(4) > 0 {
 				read = key
 			}
-			c.carryOut(&op{client: c.id, kind: opRead, key: read, called: w.Now})
+			c.execute(&op{client: c.id, kind: opRead, key: read, called: w.Now})
 		}
 	})
 }

@@ -222,8 +222,8 @@ func (s *stockState) taken(i int, unique string) bool {
 	return false
 }
 
-// carryOut executes an operation and returns the status of a failure.
-func (s *stockState) carryOut(o *itemOp) int {
+// execute executes an operation and returns the status of a failure.
+func (s *stockState) execute(o *itemOp) int {
 	i := placeOfID(o.id)
 	is := &s[i]
 	switch {
@@ -277,7 +277,7 @@ func (s stockState) step(r *itemRequest) (bool, stockState) {
 	case r.mix == nil:
 		for i := range r.ops {
 			o := &r.ops[i]
-			status := next.carryOut(o)
+			status := next.execute(o)
 			if status != 0 && r.triggered && i > 0 {
 				return !r.done || r.status == 400, s // the trigger throws
 			}
@@ -306,7 +306,7 @@ func (s stockState) step(r *itemRequest) (bool, stockState) {
 	}
 	failed := r.mix.fail
 	for i, id := range r.mix.writes {
-		failed = failed || next.carryOut(&itemOp{kind: container.Upsert, id: id, value: r.mix.value,
+		failed = failed || next.execute(&itemOp{kind: container.Upsert, id: id, value: r.mix.value,
 			unique: r.mix.uniques[i]}) != 0
 	}
 	if failed {

@@ -142,7 +142,7 @@ func (n *node) startItems() {
 		n.Spawn(func(t *world.Task) {
 			c := &itemClient{w: w, n: n, t: t, id: 400 + 2*n.ID + i, last: map[itemAt]uint64{}}
 			for t.Sleep(w.Between(time.Millisecond, 120*time.Millisecond)) && !w.finished {
-				c.carryOut(c.draw())
+				c.execute(c.draw())
 			}
 		})
 	}
@@ -259,8 +259,8 @@ func (o *itemOp) body(key string) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":%q,"c":%d}`, o.id, key, o.value, o.unique, o.value%colors)
 }
 
-// carryOut executes a request on the node and records its outcome.
-func (c *itemClient) carryOut(r *itemRequest) {
+// execute executes a request on the node and records its outcome.
+func (c *itemClient) execute(r *itemRequest) {
 	w, n := c.w, c.n
 	at := n.stocked()
 	if at == nil {
@@ -451,7 +451,7 @@ func (w *simulation) lastItemReads() {
 		n.Spawn(func(t *world.Task) {
 			c := &itemClient{w: w, n: n, t: t, id: lastReader, last: map[itemAt]uint64{}}
 			r := &itemRequest{client: c, key: key, query: true, failed: -1}
-			if c.carryOut(r); !r.done || r.status != 0 {
+			if c.execute(r); !r.done || r.status != 0 {
 				w.Fail("the final query of %s failed", key)
 			}
 		})

@@ -116,7 +116,7 @@ func (s *mergeStress) write(n *node, id int, wanted func() bool) {
 			if o.value = w.hist.newValue(); s.dice.IntN(4) == 0 {
 				o.kind, o.value = opRead, 0
 			}
-			c.carryOut(o)
+			c.execute(o)
 		}
 	})
 }

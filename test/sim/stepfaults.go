@@ -210,7 +210,7 @@ func (w *simulation) injectStepFault(p *topology.Partition, step string) {
 			weather[1]() // partitions the node from the network
 		case what == 1:
 			weather[2]() // pauses the node
-		case what == 2 && w.quietOtherwise():
+		case what == 2 && w.mayLoseDisk():
 			w.wipe(n)
 		case what == 3:
 			w.changeAmid(n, p.Table)
@@ -235,7 +235,7 @@ func (w *simulation) changeAmid(n *node, id uint32) {
 		}
 		switch {
 		case id == wipedTable:
-			cl.carryOut(&op{client: cl.id, kind: opTruncate, key: wiped[0], called: w.Now})
+			cl.execute(&op{client: cl.id, kind: opTruncate, key: wiped[0], called: w.Now})
 		case table == nil || table.Keyspace != keyspace:
 		case truncate:
 			cl.truncateTable(table)

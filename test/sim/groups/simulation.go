@@ -108,7 +108,8 @@ func Run(p Plan) *Report {
 	if p.Length == 0 {
 		p.Length = 20 * time.Second
 	}
-	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{}, invariants: newInvariants()}
+	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{},
+		invariants: newInvariants()}
 	w.Wait, w.Print = p.Wait, p.Print
 	w.Net.Rough = world.Usual
 	w.begin()
