@@ -220,7 +220,7 @@ func TestCompletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ line, want string }{
-		{"ilion part", "partitions partition"},
+		{"ilion part", "partition"},
 		{"ilion partition sp", "split"},
 		{"ilion start --log-l", "--log-level"},
 		{"ilion start --log-level w", "warn"},

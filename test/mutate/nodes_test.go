@@ -186,18 +186,18 @@ func peerRequests() (out [][]byte) {
 }
 
 // node answers requests of other nodes and always succeeds.
-type node struct{ peers.Host }
+type node struct{}
 
 func (node) Describe(topology.NodeID) peers.Report { return peers.Report{Started: time.Unix(5, 0)} }
 func (node) Await(context.Context, uint64, bool) (peers.Versions, error) {
 	return peers.Versions{}, nil
 }
-func (node) Stops(topology.NodeID)                        {}
-func (node) Acknowledged(map[topology.PartitionID]uint64) {}
-func (node) Holdings() peers.NodeStats                    { return peers.NodeStats{Capacity: 1 << 40} }
-func (node) Quiet() []byte                                { return nil }
-func (node) Enter(context.Context) (uint64, error)        { return 1, nil }
-func (node) Answer(_ context.Context, subject string, question []byte) ([]byte, error) {
+func (node) HandleStopping(topology.NodeID)                     {}
+func (node) HandleAcknowledged(map[topology.PartitionID]uint64) {}
+func (node) Stats() peers.NodeStats                             { return peers.NodeStats{Capacity: 1 << 40} }
+func (node) MergeCandidates() []byte                            { return nil }
+func (node) Acquire(context.Context) (uint64, error)            { return 1, nil }
+func (node) HandleQuery(_ context.Context, subject string, question []byte) ([]byte, error) {
 	return append([]byte(subject), question...), nil
 }
 func (node) Admit(context.Context, peers.JoinRequest) (peers.JoinResponse, error) {
