@@ -39,7 +39,7 @@ func TestUnreadPages(t *testing.T) {
 				}
 			}
 		})
-		v.until("answers wait for those who do not read them", func() bool {
+		v.until("responses wait for clients that do not read them", func() bool {
 			return v.metric("cql_unread_bytes") >= 32<<20
 		})
 		leave()

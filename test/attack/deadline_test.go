@@ -116,7 +116,7 @@ func (v *victim) answers(name, text string) {
 	if e := (*cqlwire.Error)(nil); errors.As(err, &e) {
 		said = e.Message[:min(len(e.Message), 100)]
 	} else if err != nil {
-		v.t.Errorf("%s: no answer: %.200v", name, err)
+		v.t.Errorf("%s: no response: %.200v", name, err)
 	}
 	if took > time.Second {
 		v.t.Logf("%s: %s, %s", name, took, said)

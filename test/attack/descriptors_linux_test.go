@@ -40,7 +40,7 @@ func TestNoDescriptors(t *testing.T) {
 		for range rounds(1) {
 			// Memtables fill up, so new files are needed.
 			want := poured.Load() + 24<<20/pouredBytes
-			v.until("the store goes on without descriptors while "+name+" have them", func() bool {
+			v.until("the store continues without descriptors while "+name+" have them", func() bool {
 				return poured.Load() >= want
 			})
 		}

@@ -41,7 +41,7 @@ const (
 	atOnce = 16
 )
 
-// reader is the role with the fewest permissions: it may read one table.
+// reader is a role with minimal permissions: it may read one table.
 const reader = "reader"
 
 // evaluator is a process with little memory. Clients that may only read attack it.
@@ -171,8 +171,8 @@ func (e *evaluator) send(a *attack) (status string) {
 		}
 		refused := (*cqlwire.Error)(nil)
 		if !errors.As(err, &refused) {
-			e.t.Errorf("%s: no answer: %.200v", a.name, err)
-			return "no answer"
+			e.t.Errorf("%s: no response: %.200v", a.name, err)
+			return "no response"
 		}
 		return fmt.Sprintf("0x%04x %.60s", uint32(refused.Code), refused.Message)
 	}
@@ -184,8 +184,8 @@ func (e *evaluator) send(a *attack) (status string) {
 		Headers: map[string]string{"x-ms-documentdb-isquery": "True", "Content-Type": "application/query+json",
 			"x-ms-documentdb-query-enablecrosspartition": "True"}}, &text)
 	if err != nil {
-		e.t.Errorf("%s: no answer: %v", a.name, err)
-		return "no answer"
+		e.t.Errorf("%s: no response: %v", a.name, err)
+		return "no response"
 	}
 	if status = fmt.Sprintf("%d, %s RU", code, header.Get("x-ms-request-charge")); code >= 300 {
 		return status + " " + fmt.Sprintf("%.70s", text)

@@ -28,7 +28,7 @@ func TestPrepares(t *testing.T) {
 			}
 		}
 	})
-	v.answers("a large statement among others", large)
+	v.answers("a large statement between other statements", large)
 	v.endure()
 }
 

@@ -34,10 +34,10 @@ const (
 	// budget is the memory budget of the attacked process in bytes. memoryMax is the maximum resident memory.
 	budget    = 512 << 20
 	memoryMax = budget * 5 / 4
-	// neighbours is the number of clients that send normal requests during an attack.
-	neighbours = 4
-	// patience is the target for the 99th percentile of the neighbors' latency on an idle machine.
-	patience = 100 * time.Millisecond
+	// neighbors is the number of clients that send normal requests during an attack.
+	neighbors = 4
+	// latencyTarget is the target for the 99th percentile of the neighbors' latency on an idle machine.
+	latencyTarget = 100 * time.Millisecond
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -64,9 +64,9 @@ type victim struct {
 	watch   sync.WaitGroup
 
 	mu      sync.Mutex
-	times   []time.Duration   // of the neighbors' successful requests
-	refused int               // rejected requests of neighbors
-	wrote   [neighbours][]int // acknowledged rows of neighbors
+	times   []time.Duration  // of the neighbors' successful requests
+	refused int              // rejected requests of neighbors
+	wrote   [neighbors][]int // acknowledged rows of neighbors
 }
 
 // startVictim starts a process with a keyspace named ks. The lines of configuration are added to the memory budget.
@@ -126,7 +126,7 @@ func (v *victim) answered() int {
 }
 
 // acknowledged returns the rows of neighbors that have been acknowledged so far.
-func (v *victim) acknowledged() (wrote [neighbours][]int) {
+func (v *victim) acknowledged() (wrote [neighbors][]int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i, rows := range v.wrote {
@@ -198,7 +198,7 @@ func (v *victim) metric(name string) float64 {
 
 // observe starts the neighbors and the observation.
 func (v *victim) observe() {
-	for i := range neighbours {
+	for i := range neighbors {
 		v.watch.Go(func() { v.live(i) })
 	}
 }
@@ -297,8 +297,8 @@ func (v *victim) endure() {
 	if peak > memoryMax {
 		v.t.Errorf("the process used %d MiB, limit %d MiB", peak>>20, int64(memoryMax)>>20)
 	}
-	if p99 > patience {
-		v.t.Logf("the neighbors' p99 latency exceeds %s: is the machine idle?", patience)
+	if p99 > latencyTarget {
+		v.t.Logf("the neighbors' p99 latency exceeds %s: is the machine idle?", latencyTarget)
 	}
 	v.lostNothing()
 	for _, bad := range []string{"panic", "goroutine ", "fatal error"} {
@@ -313,7 +313,7 @@ func (v *victim) lostNothing() {
 	v.t.Helper()
 	c := v.dial()
 	defer c.Close()
-	for me := range neighbours {
+	for me := range neighbors {
 		r, err := process.Query(c, dberr.One, fmt.Sprintf("SELECT n FROM ks.neighbours WHERE k = %d", me))
 		if err != nil {
 			v.t.Fatal(err)

@@ -28,7 +28,7 @@ var (
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
-	f.patience += time.Duration(*rowsFlag/20_000) * time.Second
+	f.settleTimeout += time.Duration(*rowsFlag/20_000) * time.Second
 	a := f.add()
 	if err := <-a.launch(); err != nil {
 		t.Fatal(err)
@@ -82,8 +82,8 @@ func TestAdopt(t *testing.T) {
 		t.Logf("%s: all rows exist (%s)", m.name(), time.Since(began).Round(time.Millisecond))
 	}
 	a.stop()
-	if err := <-a.launch(); err == nil || !strings.Contains(a.lastWords(), "belong to a node of a cluster") {
-		t.Errorf("a node of a cluster started as a standalone node: %v, %s", err, a.lastWords())
+	if err := <-a.launch(); err == nil || !strings.Contains(a.lastLogLine(), "belong to a node of a cluster") {
+		t.Errorf("a node of a cluster started as a standalone node: %v, %s", err, a.lastLogLine())
 	}
 }
 

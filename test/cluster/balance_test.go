@@ -54,8 +54,8 @@ func (m *member) fill(table string, mb int) {
 	writers.Wait()
 }
 
-// holding returns the storage use of a table on each node, relative to the largest replica of each partition, and the
-// number of replicas.
+// holding returns the storage use and the number of replicas of a table on each node, and the size of the largest
+// partition. Each replica counts with the size of its partition's largest replica.
 func (f *fleet) holding(table string) (size map[string]float64, count map[string]int, largest float64) {
 	size, count = map[string]float64{}, map[string]int{}
 	most := map[uint64]float64{}
@@ -76,8 +76,8 @@ func (f *fleet) holding(table string) (size map[string]float64, count map[string
 	return size, count, largest
 }
 
-// uneven names a node that stores much more or less of a table than its share by capacity, or returns "".
-func (f *fleet) uneven(table string, room map[*member]int) string {
+// unbalanced names a node that stores much more or less of a table than its share by capacity, or returns "".
+func (f *fleet) unbalanced(table string, room map[*member]int) string {
 	size, count, largest := f.holding(table)
 	all, rooms := 0.0, 0
 	for m, gb := range room {
@@ -93,8 +93,8 @@ func (f *fleet) uneven(table string, room map[*member]int) string {
 	return ""
 }
 
-// huddled names a partition of a table that does not have a replica in each zone, or returns "".
-func (f *fleet) huddled(table string, zone map[string]string, zones int) string {
+// missingZone names a partition of a table that does not have a replica in each zone, or returns "".
+func (f *fleet) missingZone(table string, zone map[string]string, zones int) string {
 	for _, p := range f.alive()[0].partitionsOf(table) {
 		in := map[string]bool{}
 		for _, r := range p.Replicas {
@@ -133,10 +133,10 @@ func TestFilledByRoom(t *testing.T) {
 	even := func(when string) {
 		t.Helper()
 		took := f.until("replicas are placed by room "+when, 3*time.Minute, func() string {
-			if text := f.uneven(table, room); text != "" {
+			if text := f.unbalanced(table, room); text != "" {
 				return text
 			}
-			return f.huddled(table, zone, 3)
+			return f.missingZone(table, zone, 3)
 		})
 		size, count, _ := f.holding(table)
 		var have []string
@@ -154,16 +154,16 @@ func TestFilledByRoom(t *testing.T) {
 	id := gone.id()
 	delete(room, gone)
 	cmd := process.Command(t, "node", "decommission", id, "--data", f.nodes[0].dir, "--yes")
-	var told bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &told, &told
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s", err, told.String())
+		t.Fatalf("%v: %s", err, output.String())
 	}
-	t.Logf("output of the decommission:\n%s", told.String())
-	if !stillHas.MatchString(told.String()) {
+	t.Logf("output of the decommission:\n%s", output.String())
+	if !stillHas.MatchString(output.String()) {
 		t.Error("the number of remaining replicas was not reported")
 	}
-	f.until("the node has no replicas", settleTime, func() string { return f.rid(id) })
+	f.until("the node has no replicas", settleTime, func() string { return f.remainingReplicas(id) })
 	even("after one has left")
 }
 

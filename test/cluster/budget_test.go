@@ -28,16 +28,16 @@ import (
 // budgetFor enables the tests that measure throughput.
 var budgetFor = flag.Duration("budget", 0, "duration of the measurements of TestServedThroughput, TestLentThroughput, and TestNeighbour")
 
-// portion is the cost of a completed request.
-type portion struct {
+// chargedRead is the cost of a completed request.
+type chargedRead struct {
 	at    time.Duration
 	took  time.Duration
 	place uint64
 	units float64
 }
 
-// thirst runs clients that request as much as possible and honor the retry-after times of rejections.
-type thirst struct {
+// throughputLoad runs clients that request as much as possible and honor the retry-after times of rejections.
+type throughputLoad struct {
 	t     *testing.T
 	table string
 	began time.Time
@@ -45,20 +45,20 @@ type thirst struct {
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex
-	done    []portion
+	done    []chargedRead
 	refused int
 	failed  map[string]int
 }
 
-func newThirst(t *testing.T, table string) *thirst {
-	return &thirst{t: t, table: table, began: time.Now(), failed: map[string]int{}}
+func newThroughputLoad(t *testing.T, table string) *throughputLoad {
+	return &throughputLoad{t: t, table: table, began: time.Now(), failed: map[string]int{}}
 }
 
 var retryAfter = regexp.MustCompile(`RetryAfterMs=(\d+),`)
 
-// ask reads one key after the other until the end, as soon as it is allowed. If pause is not 0, it sends the reads at
-// fixed intervals and ignores retry-after times.
-func (l *thirst) ask(m *member, level dberr.Consistency, keys []int32, pause time.Duration) {
+// ask reads one key after the other until the end, as soon as the server allows. If pause is not 0, it sends the reads
+// at fixed intervals and ignores retry-after times.
+func (l *throughputLoad) ask(m *member, level dberr.Consistency, keys []int32, pause time.Duration) {
 	l.wg.Go(func() {
 		c := m.dial()
 		defer func() { c.Close() }()
@@ -79,7 +79,7 @@ func (l *thirst) ask(m *member, level dberr.Consistency, keys []int32, pause tim
 			case errors.As(err, &e) && e.Code == cqlwire.CodeOverloaded:
 				found := retryAfter.FindStringSubmatch(e.Message)
 				if found == nil {
-					l.t.Errorf("refused with %q", e.Message)
+					l.t.Errorf("rejected with %q", e.Message)
 					return
 				}
 				ms, _ := strconv.Atoi(found[1])
@@ -102,8 +102,8 @@ func (l *thirst) ask(m *member, level dberr.Consistency, keys []int32, pause tim
 	})
 }
 
-func (l *thirst) note(c *rawclient.Conn, k int32, began time.Time) {
-	s := portion{at: time.Since(l.began), took: time.Since(began),
+func (l *throughputLoad) note(c *rawclient.Conn, k int32, began time.Time) {
+	s := chargedRead{at: time.Since(l.began), took: time.Since(began),
 		place: token.Hash(binary.BigEndian.AppendUint32(nil, uint32(k))).Position()}
 	for _, e := range c.Payload {
 		if string(e.Key) == "RequestCharge" {
@@ -116,7 +116,7 @@ func (l *thirst) note(c *rawclient.Conn, k int32, began time.Time) {
 }
 
 // rate returns the units served per second in a window, for the tokens for which in returns true.
-func (l *thirst) rate(from, to time.Duration, in func(place uint64) bool) float64 {
+func (l *throughputLoad) rate(from, to time.Duration, in func(place uint64) bool) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	sum := 0.
@@ -128,7 +128,7 @@ func (l *thirst) rate(from, to time.Duration, in func(place uint64) bool) float6
 	return sum / (to - from).Seconds()
 }
 
-func (l *thirst) end() {
+func (l *throughputLoad) end() {
 	l.stop.Store(true)
 	l.wg.Wait()
 	for text, n := range l.failed {
@@ -158,7 +158,7 @@ func (f *fleet) fill(table string, throughput, n, bytes int) (keys []int32) {
 }
 
 // within checks a figure.
-func (l *thirst) within(what string, got, want, slack float64) {
+func (l *throughputLoad) within(what string, got, want, slack float64) {
 	l.t.Helper()
 	text := fmt.Sprintf("%-44s %8.0f RU/s, want %.0f: %+.2f %%", what, got, want, 100*(got/want-1))
 	if math.Abs(got/want-1) > slack {
@@ -182,18 +182,18 @@ func TestServedThroughput(t *testing.T) {
 	t.Run("one key", func(t *testing.T) {
 		keys := f.fill("rus.key", 6_000, 1, 64<<10)
 		f.nodes[0].do("ALTER TABLE rus.key WITH throughput = 10000")
-		l := newThirst(t, "rus.key")
+		l := newThroughputLoad(t, "rus.key")
 		for i := range 24 {
 			l.ask(f.nodes[i%4], levels[i/4%2], keys, 0)
 		}
 		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
 		l.end()
 		l.within("one key", l.rate(warm, warm+*budgetFor, nil), 10_000, 0.01)
-		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		t.Logf("%d completed, %d rejected", len(l.done), l.refused)
 	})
 	t.Run("three partitions", func(t *testing.T) {
 		keys := f.fill("rus.three", 18_000, 60, 64<<10)
-		l := newThirst(t, "rus.three")
+		l := newThroughputLoad(t, "rus.three")
 		third := func(k int32) int {
 			return int(token.Hash(binary.BigEndian.AppendUint32(nil, uint32(k))).Position() / (math.MaxUint64/3 + 1))
 		}
@@ -209,13 +209,13 @@ func TestServedThroughput(t *testing.T) {
 				return place/(math.MaxUint64/3+1) == part
 			}), 6_000, 0.01)
 		}
-		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		t.Logf("%d completed, %d rejected", len(l.done), l.refused)
 	})
 	t.Run("a leader is killed, ONE at followers", func(t *testing.T) {
 		keys := f.fill("rus.killed", 6_000, 40, 64<<10)
 		gone := f.leader("rus.killed")
 		stay := f.without(gone)
-		l := newThirst(t, "rus.killed")
+		l := newThroughputLoad(t, "rus.killed")
 		for i := range 24 {
 			l.ask(stay[i%3], dberr.One, keys, 0)
 		}
@@ -224,14 +224,14 @@ func TestServedThroughput(t *testing.T) {
 		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
 		l.end()
 		l.within("a leader is killed", l.rate(warm, warm+*budgetFor, nil), 6_000, 0.03)
-		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		t.Logf("%d completed, %d rejected", len(l.done), l.refused)
 		gone.start()
 		f.settle()
 	})
-	t.Run("a leader goes, a split comes", func(t *testing.T) {
+	t.Run("leader change and split", func(t *testing.T) {
 		keys := f.fill("rus.moved", 6_000, 40, 64<<10)
 		gone := f.leader("rus.moved")
-		l := newThirst(t, "rus.moved")
+		l := newThroughputLoad(t, "rus.moved")
 		stay := f.without(gone)
 		for i := range 24 {
 			l.ask(stay[i%3], levels[i/3%2], keys, 0)
@@ -247,7 +247,7 @@ func TestServedThroughput(t *testing.T) {
 			from, to := warm+*budgetFor*time.Duration(i)/6, warm+*budgetFor*time.Duration(i+1)/6
 			t.Logf("%v to %v: %.0f RU/s", from, to, l.rate(from, to, nil))
 		}
-		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		t.Logf("%d completed, %d rejected", len(l.done), l.refused)
 		gone.start()
 		f.settle()
 	})
@@ -266,8 +266,8 @@ func TestLentThroughput(t *testing.T) {
 		return int(token.Hash(binary.BigEndian.AppendUint32(nil, uint32(k))).Position() / (math.MaxUint64/3 + 1))
 	}
 	levels := []dberr.Consistency{dberr.One, dberr.Quorum}
-	ask := func(parts int) *thirst {
-		l := newThirst(t, "rus.lent")
+	ask := func(parts int) *throughputLoad {
+		l := newThroughputLoad(t, "rus.lent")
 		for i := range 12 * parts {
 			l.ask(f.nodes[i%4], levels[i/4%2], slices.DeleteFunc(slices.Clone(keys), func(k int32) bool {
 				return third(k) != i/12
@@ -275,11 +275,11 @@ func TestLentThroughput(t *testing.T) {
 		}
 		time.Sleep(time.Until(l.began.Add(warm + *budgetFor)))
 		l.end()
-		t.Logf("%d answered, %d refused", len(l.done), l.refused)
+		t.Logf("%d completed, %d rejected", len(l.done), l.refused)
 		return l
 	}
 	l := ask(1)
-	l.within("one of three, the others idle", l.rate(warm, warm+*budgetFor, nil), 10_000, 0.03)
+	l.within("one of three partitions, the others idle", l.rate(warm, warm+*budgetFor, nil), 10_000, 0.03)
 	l = ask(3)
 	for part := range uint64(3) {
 		l.within(fmt.Sprintf("part %d of three", part+1), l.rate(warm, warm+*budgetFor, func(place uint64) bool {
@@ -298,7 +298,7 @@ func TestNeighbour(t *testing.T) {
 	f := startFleet(t, 4, "")
 	good, bad := f.fill("rus.good", 1_000, 100, 100), f.fill("rus.bad", throughput, 40, 64<<10)
 	measure := func(times float64) (p50, p99 time.Duration) {
-		l, over := newThirst(t, "rus.good"), newThirst(t, "rus.bad")
+		l, over := newThroughputLoad(t, "rus.good"), newThroughputLoad(t, "rus.bad")
 		for i := range 8 {
 			l.ask(f.nodes[i%4], dberr.Quorum, good, 20*time.Millisecond) // 400 per second
 		}

@@ -42,7 +42,7 @@ func TestChaos(t *testing.T) {
 		l.mark(fmt.Sprintf("%s of %d nodes for %s", []string{"kill", "stop", "pause", "stutter"}[what], len(victims),
 			away.Round(time.Millisecond)))
 		for _, m := range victims {
-			strike(m, what)
+			injectFault(m, what)
 		}
 		if what == 3 { // a node that is paused repeatedly may or may not be seen as alive
 			for range 10 {
@@ -73,7 +73,7 @@ func TestChaos(t *testing.T) {
 		}
 		f.settle()
 	}
-	l.only(f.nodes[0]) // so that no client waits for the response to an earlier request
+	l.only(f.nodes[0]) // completes all earlier requests
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.mark("no more faults")
@@ -81,8 +81,8 @@ func TestChaos(t *testing.T) {
 	l.finish()
 }
 
-// strike injects a fault.
-func strike(m *member, what int) {
+// injectFault injects a fault.
+func injectFault(m *member, what int) {
 	m.f.t.Helper()
 	switch what {
 	case 0:

@@ -201,7 +201,7 @@ func (c *client) read(k kind, level dberr.Consistency) {
 	most := x.tried
 	x.mu.Unlock()
 	if got < least || got > most {
-		c.l.fail("client %d at %s: a read at %v of %s %d began %s showed %d, but %d is right at least, %d at most",
+		c.l.fail("client %d at %s: a read at %v of %s %d, started %s, returned %d, want %d to %d",
 			c.id, c.at.name(), level, x.table, x.key, began.Sub(c.l.began), got, least, most)
 	}
 }

@@ -99,7 +99,7 @@ func newSkewed(t *testing.T, bin string, by time.Duration) *skewed {
 // settle calls fleet.settle, but accepts the report of a wrong clock.
 func (s *skewed) settle() {
 	s.t.Helper()
-	s.until("settle", s.patience, func() string {
+	s.until("settle", s.settleTimeout, func() string {
 		for _, m := range s.alive() {
 			status, err := m.status()
 			if err != nil {
@@ -249,8 +249,8 @@ func (s *skewed) killInBatches() {
 			for k := i; ; k += clients {
 				_, err := conn.Query(fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t0 (k, v) VALUES (%d, 3); "+
 					"INSERT INTO ks.t1 (k, v) VALUES (%d, 3); APPLY BATCH", k%clockRows, k%clockRows))
-				switch told := (*cqlwire.Error)(nil); {
-				case errors.As(err, &told): // a response may be late while leaders change; the next one may succeed
+				switch refusal := (*cqlwire.Error)(nil); {
+				case errors.As(err, &refusal): // may be late while leaders change
 					failed.Store(err)
 				case err != nil:
 					return // the node is down

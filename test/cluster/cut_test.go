@@ -207,7 +207,7 @@ func TestCutPair(t *testing.T) {
 	f.wires.mend(a, b)
 	l.mark("the link is back")
 	f.settle()
-	l.only(f.without(a, b)...) // so that no client waits for the response to an earlier request
+	l.only(f.without(a, b)...) // completes all earlier requests
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.more(*requests / 8)

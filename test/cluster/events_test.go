@@ -163,7 +163,7 @@ func hear(t *testing.T, f *fleet, listeners []*listener, m *member, began time.T
 		if l.m == m {
 			continue
 		}
-		f.until(fmt.Sprintf("%s tells %v of %s", l.m.name(), want, m.name()), settleTime, func() string {
+		f.until(fmt.Sprintf("%s announced %v of %s", l.m.name(), want, m.name()), settleTime, func() string {
 			got, at := l.about(" " + m.ip)
 			last := want[len(want)-1] + " " + m.ip
 			if len(got) < len(want) || !slices.Contains(got, last) || isOutage(last) && got[len(got)-1] != last {
@@ -204,9 +204,9 @@ func agreed(t *testing.T, listeners []*listener) time.Duration {
 	}
 }
 
-// TestEvents checks that clients receive each schema change once, whichever node made it, and an event for every node
-// that joins, dies, returns, and leaves. At that moment system.peers must agree. A node that is announced as up must
-// be reachable, and all nodes must agree about the schema when DDL has returned.
+// TestEvents checks that clients receive each schema change once, regardless of the node that made it, and an event
+// for every node that joins, dies, returns, and leaves. At that moment system.peers must agree. A node that is
+// announced as up must be reachable, and all nodes must agree about the schema when DDL has returned.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -236,7 +236,7 @@ func TestEvents(t *testing.T) {
 	}
 	t.Logf("the nodes agreed about the schema within %s", slowest.Round(time.Millisecond))
 	for _, l := range listeners {
-		f.until(l.m.name()+" tells of all changes", settleTime, func() string {
+		f.until(l.m.name()+" announces all changes", settleTime, func() string {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if n := len(slices.DeleteFunc(slices.Clone(l.events), isOutage)); n < len(want) {
@@ -279,7 +279,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s announced the changes\n%q, want\n%q", l.m.name(), schema, want)
 		}
 		for _, e := range schema[min(len(schema), len(want)):] {
-			t.Logf("%s tells further: %s", l.m.name(), e)
+			t.Logf("%s also announced: %s", l.m.name(), e)
 		}
 		got, _ := l.about(" " + fifth.ip)
 		// The process may end before the metadata states that the node has left.

@@ -364,15 +364,15 @@ func TestChangesOverKills(t *testing.T) {
 		victim := f.nodes[dice.IntN(len(f.nodes))]
 		by := f.without(victim)[0]
 		t.Logf("%v, %d changes: %s; then %s is killed", time.Since(began).Round(time.Second), l.acked.Load(),
-			stirTable(dice, by, feedTable, ids), victim.name())
+			changeTablePartition(dice, by, feedTable, ids), victim.name())
 		victim.kill()
-		t.Log(stirTable(dice, by, feedTable, ids))
+		t.Log(changeTablePartition(dice, by, feedTable, ids))
 		l.until(int64(kill)*each + each/2)
 		victim.start()
 		f.acquaint()
-		t.Log(stirTable(dice, by, feedTable, ids))
+		t.Log(changeTablePartition(dice, by, feedTable, ids))
 		l.until(int64(kill)*each + each*3/4)
-		t.Log(stirTable(dice, by, feedTable, ids))
+		t.Log(changeTablePartition(dice, by, feedTable, ids))
 	}
 	l.until(*feedChanges)
 	close(l.stop)
@@ -385,7 +385,7 @@ func TestChangesOverKills(t *testing.T) {
 	}
 	l.checkIndex(final)
 	t.Logf("%d changes acknowledged in %v, %d of unknown outcome, %d calls threw, %d queries by the index, %d "+
-		"partitions in the end", l.acked.Load(), took.Round(time.Second), l.unknown.Load(), l.thrown.Load(),
+		"partitions at the end", l.acked.Load(), took.Round(time.Second), l.unknown.Load(), l.thrown.Load(),
 		l.queries.Load(), len(f.nodes[0].partitionsOf(feedTable)))
 }
 

@@ -64,8 +64,8 @@ type fleet struct {
 	nodes []*member
 	// wires is nil for nodes on loopback addresses; see cut_test.go.
 	wires *wires
-	// patience is the timeout of settle.
-	patience time.Duration
+	// settleTimeout is the timeout of settle.
+	settleTimeout time.Duration
 }
 
 // member is a node of a fleet: a directory, an address, and a process while it runs.
@@ -93,12 +93,12 @@ func newFleet(t testing.TB, config string) *fleet {
 	process.Binary(t)
 	pid := os.Getpid()
 	f := &fleet{t: t, dir: t.TempDir(), net: fmt.Sprintf("127.%d.%d.", 1+pid%250, pid/250%8*30+int(fleets.Add(1))%30+1)}
-	f.patience = settleTime
+	f.settleTimeout = settleTime
 	body := "memory:\n  budget: 192MiB\n" + config
 	if err := os.WriteFile(f.config(), []byte(body), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(f.bury)
+	t.Cleanup(f.killAll)
 	return f
 }
 
@@ -115,8 +115,8 @@ func startFleet(t testing.TB, n int, config string) *fleet {
 
 func (f *fleet) config() string { return filepath.Join(f.dir, "ilion.yaml") }
 
-// bury ends every process that still runs, and prints the ends of the logs of a failed test.
-func (f *fleet) bury() {
+// killAll ends every process that still runs, and prints the ends of the logs of a failed test.
+func (f *fleet) killAll() {
 	if f.t.Failed() && *keepDir != "" {
 		f.keepStatus()
 	}
@@ -200,7 +200,7 @@ func (m *member) tryStart() error {
 	case err := <-ready:
 		return err
 	case <-time.After(startTime):
-		return fmt.Errorf("%s is not ready after %s: %s", m.name(), startTime, m.lastWords())
+		return fmt.Errorf("%s is not ready after %s: %s", m.name(), startTime, m.lastLogLine())
 	}
 }
 
@@ -255,14 +255,14 @@ func (m *member) launch(args ...string) <-chan error {
 		_ = cmd.Wait()
 		close(ended)
 		if !strings.Contains(line, "ready") {
-			ready <- fmt.Errorf("%s ended: %s", m.name(), m.lastWords())
+			ready <- fmt.Errorf("%s ended: %s", m.name(), m.lastLogLine())
 		}
 	}()
 	return ready
 }
 
-// lastWords returns the last line of the log.
-func (m *member) lastWords() string {
+// lastLogLine returns the last line of the log.
+func (m *member) lastLogLine() string {
 	b, err := os.ReadFile(m.log())
 	if err != nil {
 		return err.Error()
@@ -310,7 +310,7 @@ func (m *member) stop() time.Duration {
 		m.f.t.Fatalf("%s has not ended a minute after SIGTERM", m.name())
 	}
 	if code := m.cmd.ProcessState.ExitCode(); code != 0 {
-		m.f.t.Errorf("%s ended with code %d: %s", m.name(), code, m.lastWords())
+		m.f.t.Errorf("%s ended with code %d: %s", m.name(), code, m.lastLogLine())
 	}
 	return time.Since(began)
 }
@@ -414,7 +414,7 @@ func (f *fleet) until(what string, limit time.Duration, missing func() string) t
 // many voters as there are nodes, up to four. The nodes must also know each other's dedupe start times.
 func (f *fleet) settle() time.Duration {
 	f.t.Helper()
-	return f.until("settle", f.patience, func() string {
+	return f.until("settle", f.settleTimeout, func() string {
 		alive := f.alive()
 		for _, m := range alive {
 			s, err := m.status()
@@ -425,20 +425,20 @@ func (f *fleet) settle() time.Duration {
 				return m.name() + ": " + text
 			}
 		}
-		return strangers(alive)
+		return unacquainted(alive)
 	})
 }
 
 // acquaint waits until every running node knows since when each other node remembers writes.
 func (f *fleet) acquaint() {
 	f.t.Helper()
-	f.until("nodes know each other", settleTime, func() string { return strangers(f.alive()) })
+	f.until("nodes know each other", settleTime, func() string { return unacquainted(f.alive()) })
 }
 
-// strangers names two nodes of which one does not know yet since when the other remembers writes. If that node took
+// unacquainted names two nodes of which one does not know yet since when the other remembers writes. If that node took
 // over from a killed leader now, the outcome of writes in flight would be unknown.
-func strangers(alive []*member) string {
-	told := map[string]string{} // by each node about itself
+func unacquainted(alive []*member) string {
+	own := map[string]string{} // by each node about itself
 	seen := map[string]map[string]string{}
 	for _, m := range alive {
 		s, err := m.status()
@@ -449,10 +449,10 @@ func strangers(alive []*member) string {
 		for _, n := range s.Nodes {
 			seen[s.Node][n.ID] = n.WriteMemory
 		}
-		told[s.Node] = seen[s.Node][s.Node]
+		own[s.Node] = seen[s.Node][s.Node]
 	}
 	for node, of := range seen {
-		for other, memory := range told {
+		for other, memory := range own {
 			if of[other] != memory {
 				return fmt.Sprintf("node %s does not know since when node %s remembers writes", node, other)
 			}
@@ -542,7 +542,7 @@ func (f *fleet) leader(table string) *member {
 				}
 			}
 		}
-		return "nobody knows"
+		return "the leader is unknown"
 	})
 	return found
 }

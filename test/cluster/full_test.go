@@ -74,9 +74,9 @@ func (m *member) endsWith(limit time.Duration, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code := m.cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(m.lastWords(), "ilion: ") ||
-		!strings.Contains(m.lastWords(), text) || strings.Contains(string(b), "goroutine ") {
-		t.Errorf("%s ended with code %d and output %s", m.name(), code, m.lastWords())
+	if code := m.cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(m.lastLogLine(), "ilion: ") ||
+		!strings.Contains(m.lastLogLine(), text) || strings.Contains(string(b), "goroutine ") {
+		t.Errorf("%s ended with code %d and output %s", m.name(), code, m.lastLogLine())
 	}
 }
 
@@ -216,17 +216,17 @@ func TestAllDisksFull(t *testing.T) {
 		}
 		refused++
 		if !strings.Contains(err.Error(), "disk almost full") {
-			t.Errorf("refused with: %v", err)
+			t.Errorf("rejected with: %v", err)
 		}
 	}
 	for _, m := range f.nodes {
 		if !m.running() {
-			t.Fatalf("%s has ended: %s", m.name(), m.lastWords())
+			t.Fatalf("%s has ended: %s", m.name(), m.lastLogLine())
 		}
 		for _, text := range []string{"SELECT k FROM room.t WHERE k = 1", "DELETE FROM room.t WHERE k = -1"} {
 			_, err := process.Query(m.dial(), dberr.Quorum, text)
 			if err != nil && !(strings.HasPrefix(text, "DELETE") &&
-				strings.Contains(err.Error(), "deletes are refused")) {
+				strings.Contains(err.Error(), "deletes are rejected")) {
 				t.Errorf("%s at %s: %v", text, m.name(), err)
 			}
 		}

@@ -80,7 +80,7 @@ func (l *gapLoad) draw() (k int32, place uint64) {
 	}
 }
 
-// pause returns the longest time without a completed write in a range, among those that touch a window, and the
+// pause returns the longest time without a completed write in a range, among the gaps that touch a window, and the
 // longest duration of a write that completed in the window.
 func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap, longest time.Duration) {
 	l.mu.Lock()
@@ -151,7 +151,7 @@ func (l *gapLoad) splitOnce(f *fleet, table string, p admin.PartitionStatus) (ga
 	whole := inSpan(l.t, p.Span)
 	l.aim.Store(&whole)
 	aimed := time.Since(l.began)
-	f.until("writes are answered", 10*time.Second, func() string {
+	f.until("writes complete", 10*time.Second, func() string {
 		if now := time.Since(l.began); now < aimed+2*window {
 			return "not long enough"
 		} else if g, _ := l.pause(whole, now-window, now); g == 0 {

@@ -95,8 +95,8 @@ func TestGrowth(t *testing.T) {
 	l.finish()
 }
 
-// tellEvery is the interval of progress reports in a phase.
-const tellEvery = 30 * time.Second
+// reportEvery is the interval of progress reports in a phase.
+const reportEvery = 30 * time.Second
 
 // atLeast returns a message if n is less than want.
 func atLeast(n, want int, of string) string {
@@ -168,7 +168,7 @@ func (s *soak) total() (n int64) {
 func (s *soak) phase(name string, requests int64, limit time.Duration, kinds []string, missing func() string) {
 	s.t.Helper()
 	s.l.mark(name)
-	told := time.Now()
+	lastReport := time.Now()
 	for began := time.Now(); ; {
 		if *growKill {
 			s.killer.kill(name, kinds)
@@ -191,8 +191,8 @@ func (s *soak) phase(name string, requests int64, limit time.Duration, kinds []s
 		if time.Since(began) > limit {
 			s.t.Fatalf("%s: not after %s: %s", name, limit, text)
 		}
-		if time.Since(told) > tellEvery {
-			told = time.Now()
+		if time.Since(lastReport) > reportEvery {
+			lastReport = time.Now()
 			s.t.Logf("%s: %s; %d partitions, %d requests of programs and %d of clients, %d tolerated errors", name,
 				text, len(s.l.f.nodes[0].partitionsOf(grownTable)), s.total(), s.l.done.Load(), s.l.tolerated.Load())
 		}
@@ -227,7 +227,7 @@ func (s *soak) count() {
 // partition.
 const (
 	balanced     = "moved for balance"
-	balancedBack = "moved for balance to where it came from"
+	balancedBack = "moved back for balance"
 )
 
 // end stops all programs. Their findings are in the load.

@@ -114,10 +114,10 @@ func createIndexes(f *fleet, round int) {
 		}
 		f.until("CREATE INDEX ON "+column, settleTime, func() string {
 			_, err := conn.Query(fmt.Sprintf("CREATE INDEX IF NOT EXISTS i%d_%d ON %s", round, i, column))
-			if told := (*cqlwire.Error)(nil); err != nil && !errors.As(err, &told) {
+			if refusal := (*cqlwire.Error)(nil); err != nil && !errors.As(err, &refusal) {
 				f.t.Fatal(err)
 			} else if err != nil {
-				return told.Message
+				return refusal.Message
 			}
 			return ""
 		})

@@ -243,7 +243,7 @@ func (l *itemLoad) call(c *restclient.Client, m *itemMove, other string, fail bo
 	case status == 400: // on purpose, or because the machine was too busy to accept all of its operations
 		l.thrown.Add(1)
 		if m.ended = moveRefused; !fail && !bytes.Contains(raw, []byte("not accepted")) {
-			l.wrong("a procedure was refused: %s", raw)
+			l.wrong("a procedure was rejected: %s", raw)
 		}
 	case status == 200 && !(fail && out.Moved):
 		m.reads, m.ended = out.Over, moveDone
@@ -334,7 +334,7 @@ func (l *itemLoad) clash(c *restclient.Client, m *itemMove) (answered bool) {
 		return false
 	}
 	if status != 409 {
-		l.wrong("an item with the unique key of another one was answered %d", status)
+		l.wrong("an item with a duplicate unique key returned status %d", status)
 	}
 	return true
 }
@@ -345,7 +345,7 @@ func (l *itemLoad) more(n int64) {
 	want := l.acked.Load() + n
 	if _, missed := poll.Try(2*time.Minute, func() string {
 		if got := l.acked.Load(); got < want {
-			return fmt.Sprintf("%d answers, want %d", got, want)
+			return fmt.Sprintf("%d responses, want %d", got, want)
 		}
 		return ""
 	}); missed != "" {
@@ -463,14 +463,14 @@ func (l *itemLoad) check(key string) {
 	}
 }
 
-// stir orders a change of a partition of the container.
-func (l *itemLoad) stir(dice *rand.Rand, by *member) (what string) {
-	return stirTable(dice, by, stockTable, l.ids)
+// changePartition orders a change of a partition of the container.
+func (l *itemLoad) changePartition(dice *rand.Rand, by *member) (what string) {
+	return changeTablePartition(dice, by, stockTable, l.ids)
 }
 
-// stirTable orders a change of a partition of a table through a node of a cluster with the given node IDs. A rejected
-// order is skipped, for example because another order is in progress or the partition cannot be split.
-func stirTable(dice *rand.Rand, by *member, table string, ids []string) (what string) {
+// changeTablePartition orders a change of a partition of a table through a node of a cluster with the given node IDs.
+// A rejected order is skipped, for example because another order is in progress or the partition cannot be split.
+func changeTablePartition(dice *rand.Rand, by *member, table string, ids []string) (what string) {
 	ps := by.partitionsOf(table)
 	p := ps[dice.IntN(len(ps))]
 	switch d := dice.IntN(3); {
@@ -522,10 +522,10 @@ func TestItemsOverKills(t *testing.T) {
 		l.more(pause)
 		victim := f.nodes[dice.IntN(len(f.nodes))]
 		by := f.without(victim)[0]
-		t.Logf("%s; then %s is killed", l.stir(dice, by), victim.name())
+		t.Logf("%s; then %s is killed", l.changePartition(dice, by), victim.name())
 		l.more(dice.Int64N(pause))
 		victim.kill()
-		t.Log(l.stir(dice, by))
+		t.Log(l.changePartition(dice, by))
 		l.more(pause)
 		victim.start()
 		f.acquaint()

@@ -120,7 +120,7 @@ func explainedBeside(t *testing.T, m *member) {
 			ru, err := charged(text, 0)
 			least, most := row["min_ru"].(float64), row["max_ru"].(float64)
 			if err != nil || ru < least-1e-9 || ru > most+1e-9 {
-				t.Errorf("%s costs %v, EXPLAIN says %v; %v", short, ru, row, err)
+				t.Errorf("%s costs %v, EXPLAIN reports %v; %v", short, ru, row, err)
 			}
 			if _, err = charged(text, ru/2); err == nil {
 				t.Errorf("%s was executed although it exceeds its charge limit", short)

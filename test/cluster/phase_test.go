@@ -54,10 +54,10 @@ type change struct {
 	source   string // of a move
 	target   string
 	before   int // number of partitions
-	// told is closed when the order of a merge has a response. The order waits until the replicas are on the same
+	// completed is closed when the order of a merge has a response. The order waits until the replicas are on the same
 	// nodes.
-	told chan struct{}
-	err  error
+	completed chan struct{}
+	err       error
 }
 
 // TestKillInEveryPhase checks that clients see no errors, and that no data is lost, stale, or duplicated, when a node
@@ -129,13 +129,13 @@ func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	l.more(*requests / 64)
 	orderer := l.holder(c.replicas, rng, victim)
 	go func() {
-		defer close(c.told)
+		defer close(c.completed)
 		c.err = process.TryOrder(orderer.dir, c.order())
 	}()
 	if c.what != "merge" {
-		if <-c.told; c.err != nil {
+		if <-c.completed; c.err != nil {
 			l.t.Logf("%s: %v", c.what, c.err)
-			return c.what + " was refused"
+			return c.what + " was rejected"
 		}
 	}
 	seen := c.await(orderer, k.phase)
@@ -146,7 +146,7 @@ func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	l.more(*requests / 32)
 	var last string
 	ended := func() string {
-		if last = c.phase(orderer); last == "done" || last == "taken back" {
+		if last = c.phase(orderer); last == "done" || last == "canceled" {
 			return ""
 		}
 		return last
@@ -160,7 +160,7 @@ func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	f.settle()
 	l.only(f.alive()...)
 	l.more(*requests / 32)
-	<-c.told
+	<-c.completed
 	return fmt.Sprintf("%s, %s killed when %s: %s", c.what, k.role, seen, last)
 }
 
@@ -183,7 +183,7 @@ func (l *load) draw(what string, rng *rand.Rand) *change {
 	}
 	p := &ps[i]
 	c := &change{what: what, id: p.ID, leader: p.Leader, replicas: p.Replicas, before: len(ps),
-		told: make(chan struct{})}
+		completed: make(chan struct{})}
 	switch what {
 	case "merge": // if another node leads the right partition, that node must stop
 		c.target = fmt.Sprint(ps[i+1].ID)
@@ -281,7 +281,7 @@ func (f *fleet) recordsLeader() *member {
 func (c *change) await(m *member, phase string) (seen string) {
 	poll.Try(30*time.Second, func() string {
 		seen = c.phase(m)
-		if seen == phase || seen == "done" || seen == "taken back" {
+		if seen == phase || seen == "done" || seen == "canceled" {
 			return ""
 		}
 		return seen
@@ -319,8 +319,8 @@ func (c *change) phase(m *member) string {
 			return "done"
 		}
 		select {
-		case <-c.told:
-			return "taken back"
+		case <-c.completed:
+			return "canceled"
 		default:
 			return "ordered" // the replicas are moved together first
 		}
@@ -342,7 +342,7 @@ func (c *change) moved(p *admin.PartitionStatus) string {
 	case state == "ordered" && !source:
 		return "done"
 	case state == "ordered" && len(p.Wanted) == 0:
-		return "taken back"
+		return "canceled"
 	}
 	return state
 }

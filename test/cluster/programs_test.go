@@ -146,7 +146,7 @@ func (b *benchRuns) run() bool {
 		b.l.unanswered("ilion bench: %d errors, the first: %s", rep.Errors, rep.FirstError)
 	}
 	if rep.Wrong > 0 {
-		b.l.fail("ilion bench: %d wrong answers, the first: %s", rep.Wrong, rep.FirstWrong)
+		b.l.fail("ilion bench: %d wrong results, the first: %s", rep.Wrong, rep.FirstWrong)
 	} else if err != nil {
 		b.l.unanswered("ilion bench: %v: %s", err, said.Bytes())
 	}

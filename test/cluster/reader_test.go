@@ -235,12 +235,12 @@ func (r *feedReader) take(c *feedChange) {
 		r.wrong("%s: a change that was thrown away", at)
 	}
 	if stamp < r.keys[now.Key] {
-		r.wrong("%s: the stamp %d comes after %d", now.Key, stamp, r.keys[now.Key])
+		r.wrong("%s: timestamp %d follows %d", now.Key, stamp, r.keys[now.Key])
 	}
 	r.keys[now.Key] = stamp
 	if !r.all {
 		if stamp <= r.stamps[at] {
-			r.wrong("%s comes at %d after %d", at, stamp, r.stamps[at])
+			r.wrong("%s occurs at %d after %d", at, stamp, r.stamps[at])
 		}
 		r.stamps[at], r.items[at] = stamp, now.N
 		return
@@ -255,7 +255,7 @@ func (r *feedReader) take(c *feedChange) {
 	case kind == "delete" && there && c.Previous.N == n:
 		r.items[at] = -1
 	default:
-		r.wrong("%s: %s of %d to %d comes after %d, %v", at, kind, c.Previous.N, c.Current.N, n, there)
+		r.wrong("%s: %s of %d to %d follows %d, %v", at, kind, c.Previous.N, c.Current.N, n, there)
 		r.items[at] = now.N
 	}
 }
@@ -281,7 +281,7 @@ func (r *feedReader) finish(final map[string]counted) {
 	if !strings.Contains(r.name, "part") {
 		for at := range final {
 			if n, seen := r.items[at]; !seen || n < 0 {
-				r.wrong("%s did not come", at)
+				r.wrong("%s is missing", at)
 			}
 		}
 	}

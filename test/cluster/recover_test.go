@@ -87,10 +87,10 @@ func (m *member) comesBack(text string) {
 	select {
 	case <-m.ended:
 	case <-time.After(startTime):
-		m.f.t.Fatalf("%s runs although it was declared lost: %s", m.name(), m.lastWords())
+		m.f.t.Fatalf("%s runs although it was declared lost: %s", m.name(), m.lastLogLine())
 	}
 	<-ready
-	if words := m.lastWords(); !strings.Contains(words, text) {
+	if words := m.lastLogLine(); !strings.Contains(words, text) {
 		m.f.t.Errorf("%q is not in the last line of %s: %s", text, m.name(), words)
 	}
 }

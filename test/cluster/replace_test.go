@@ -28,7 +28,7 @@ func TestWipe(t *testing.T) {
 	if m.id() == old {
 		t.Error("the node on the new disk has the identity of the old one")
 	}
-	took := f.until("the replicas are rebuilt", settleTime, func() string { return f.rid(old) })
+	took := f.until("the replicas are rebuilt", settleTime, func() string { return f.remainingReplicas(old) })
 	t.Logf("rebuilt %s after the start", took.Round(time.Millisecond))
 	f.nodes[0].order("decommission", old)
 	l.mark("decommission of the old identity")
@@ -38,8 +38,8 @@ func TestWipe(t *testing.T) {
 	l.finish()
 }
 
-// rid names the replicas that remain on a node that must have none.
-func (f *fleet) rid(id string) string {
+// remainingReplicas names the replicas that remain on a node that must have none.
+func (f *fleet) remainingReplicas(id string) string {
 	s, err := f.nodes[0].status()
 	if err != nil {
 		return err.Error()
@@ -79,13 +79,13 @@ func TestDecommission(t *testing.T) {
 		if f.nodes[0] == m {
 			f.nodes[0], f.nodes[1] = f.nodes[1], f.nodes[0] // ask a node that stays
 		}
-		return f.rid(id)
+		return f.remainingReplicas(id)
 	})
 	t.Logf("all replicas were on other nodes after %s", time.Since(began).Round(time.Millisecond))
 	select {
 	case <-m.ended:
 		if code := m.cmd.ProcessState.ExitCode(); code != 0 {
-			t.Errorf("the process ended by itself with code %d: %s", code, m.lastWords())
+			t.Errorf("the process ended by itself with code %d: %s", code, m.lastLogLine())
 		}
 	case <-time.After(settleTime):
 		t.Fatalf("the process still runs %s after its last replica was removed", settleTime)

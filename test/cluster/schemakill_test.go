@@ -67,11 +67,11 @@ func (d *designer) do(text, done string) {
 		if err == nil {
 			return
 		}
-		told := (*cqlwire.Error)(nil)
-		if errors.As(err, &told) {
-			switch told.Code {
+		refusal := (*cqlwire.Error)(nil)
+		if errors.As(err, &refusal) {
+			switch refusal.Code {
 			case cqlwire.CodeInvalid, cqlwire.CodeAlreadyExists, cqlwire.CodeConfig, cqlwire.CodeSyntax:
-				if attempt > 0 && done != "" && strings.Contains(told.Message, done) {
+				if attempt > 0 && done != "" && strings.Contains(refusal.Message, done) {
 					return
 				}
 				d.f.t.Errorf("%s: %v", text, err)

@@ -183,7 +183,7 @@ func (r *tableReader) take(c *changedRow) {
 	was, there := r.rows[c.row]
 	if !r.all {
 		if there && was == c.value && c.value >= 0 {
-			r.l.f.t.Errorf("%s: %+v comes twice", r.text, *c)
+			r.l.f.t.Errorf("%s: %+v occurs twice", r.text, *c)
 		}
 		r.rows[c.row] = c.value
 		return
@@ -191,7 +191,7 @@ func (r *tableReader) take(c *changedRow) {
 	switch c.operation {
 	case "create", "replace", "delete":
 		if there != (c.operation != "create") || there && was != c.before {
-			r.l.f.t.Errorf("%s: %+v comes after %d (%v)", r.text, *c, was, there)
+			r.l.f.t.Errorf("%s: %+v follows %d (%v)", r.text, *c, was, there)
 		}
 		if c.value != c.before && c.value >= 0 {
 			r.came[c.value]++
@@ -256,13 +256,13 @@ func TestTableChangesOverKills(t *testing.T) {
 		victim := f.nodes[dice.IntN(len(f.nodes))]
 		by := f.without(victim)[0]
 		t.Logf("%v, %d statements: %s; then %s is killed", time.Since(began).Round(time.Second), l.acked.Load(),
-			stirTable(dice, by, tableName, ids), victim.name())
+			changeTablePartition(dice, by, tableName, ids), victim.name())
 		victim.kill()
-		t.Log(stirTable(dice, by, tableName, ids))
+		t.Log(changeTablePartition(dice, by, tableName, ids))
 		l.until(int64(kill)*each + each/2)
 		victim.start()
 		f.acquaint()
-		t.Log(stirTable(dice, by, tableName, ids))
+		t.Log(changeTablePartition(dice, by, tableName, ids))
 	}
 	l.until(*tableWrites)
 	close(l.stop)
@@ -312,7 +312,7 @@ func TestTableChangesOverKills(t *testing.T) {
 		}
 		return fmt.Sprintf("the view is\n%v\nthe table\n%v", got, view)
 	})
-	t.Logf("%d statements acknowledged in %v, %d values, %d partitions in the end", l.acked.Load(),
+	t.Logf("%d statements acknowledged in %v, %d values, %d partitions at the end", l.acked.Load(),
 		time.Since(began).Round(time.Second), l.value.Load(), len(f.nodes[0].partitionsOf(tableName)))
 }
 

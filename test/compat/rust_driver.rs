@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ScyllaDB driver for Rust: rust-driver HOST:PORT NODES. It takes a server that offers tablets-routing-v1 for
-//! ScyllaDB and reads all metadata with USING TIMEOUT, so nothing of the cluster is known to it where that is refused.
+//! The ScyllaDB driver for Rust: rust-driver HOST:PORT NODES. It treats a server that offers tablets-routing-v1 as
+//! ScyllaDB and reads all metadata with USING TIMEOUT, so it cannot discover a cluster that rejects USING TIMEOUT.
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::response::query_result::QueryResult;
@@ -41,7 +41,7 @@ async fn main() -> Outcome<()> {
     session.await_schema_agreement().await?;
     session.refresh_metadata().await?;
 
-    // All nodes and the schema are known.
+    // The driver knows all nodes and the schema.
     let state = session.get_cluster_state();
     assert_eq!(state.get_nodes_info().len(), nodes, "nodes");
     assert!(state.get_nodes_info().iter().all(|n| !n.host_id.is_nil()), "dummy metadata");
@@ -49,7 +49,7 @@ async fn main() -> Outcome<()> {
     assert_eq!(table.partition_key, ["k"]);
     assert_eq!(table.columns.len(), 2);
 
-    // Prepared statements are routed, conditions and batches work, and USING TIMEOUT is understood everywhere.
+    // Prepared statements are routed, conditions and batches work, and USING TIMEOUT is accepted everywhere.
     let insert = session.prepare("INSERT INTO t (k, v) VALUES (?, ?) USING TIMEOUT 10s AND TTL ?").await?;
     for k in 0..200 {
         session.execute_unpaged(&insert, (k, format!("value {k}"), 1000)).await?;
@@ -71,7 +71,7 @@ async fn main() -> Outcome<()> {
     assert_eq!(count, 202);
     refused(&session, "SELECT * FROM t USING TIMEOUT 1d", "cannot have months, weeks or days").await?;
 
-    // Every node is asked.
+    // Every node gets requests.
     let mut asked = HashSet::new();
     for _ in 0..50 * nodes {
         asked.insert(only::<uuid::Uuid>(session.query_unpaged("SELECT host_id FROM system.local", &[]).await?)?);

@@ -35,6 +35,6 @@ for k in range(writes):
     future.result()
     (charge,) = struct.unpack(">d", future.custom_payload["RequestCharge"])
     assert charge == 50, charge
-assert waits, "nothing was refused"
+assert waits, "no write was throttled"
 print(f"{writes} writes of 50 RU took {time.time() - began:.2f} s, with waits of {waits} ms")
 cluster.shutdown()

@@ -28,14 +28,14 @@ import (
 	"github.com/ilion-db/ilion"
 	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/test/nodes"
-	"github.com/ilion-db/ilion/test/stir"
+	"github.com/ilion-db/ilion/test/topochaos"
 )
 
 // target is the system on which recordings are replayed: the nodes of one cluster, and the source of changes of its
 // physical partitions before each step, or nil.
 type target struct {
-	addrs []string
-	stir  *stir.Stirrer
+	addrs   []string
+	changer *topochaos.Changer
 }
 
 var (
@@ -131,15 +131,15 @@ func startCluster(t *testing.T, n int, release string, users map[string]string, 
 		o.InitialPartitions, o.Compatibility, o.Auth.Users = *pieces, release, users
 		o.Limits.ReadTimeout, o.Limits.WriteTimeout = 20*time.Second, 20*time.Second
 	}})
-	return target{c.Addrs(), newStirrer(t, seed, c.Webs()...)}
+	return target{c.Addrs(), newChanger(t, seed, c.Webs()...)}
 }
 
-// newStirrer returns nil if the seed is 0.
-func newStirrer(t *testing.T, seed uint64, webs ...string) *stir.Stirrer {
+// newChanger returns nil if the seed is 0.
+func newChanger(t *testing.T, seed uint64, webs ...string) *topochaos.Changer {
 	if seed == 0 {
 		return nil
 	}
-	s := stir.New(t, seed, webs...)
+	s := topochaos.New(t, seed, webs...)
 	s.User, s.Password = superuser, superuser
 	return s
 }
@@ -159,7 +159,7 @@ func servers(t *testing.T) target {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	return target{[]string{db.CQLAddr().String()}, newStirrer(t, *stirBy, db.HTTPAddr().String())}
+	return target{[]string{db.CQLAddr().String()}, newChanger(t, *stirBy, db.HTTPAddr().String())}
 }
 
 // TestReasons checks that every reason in differences.txt is a heading of docs/compatibility.md, and that every such
@@ -286,8 +286,8 @@ func replayTest(at target, rec *recording) *result {
 	defer r.close()
 	for i := range rec.Steps {
 		st := &rec.Steps[i]
-		if at.stir != nil {
-			at.stir.Stir("")
+		if at.changer != nil {
+			at.changer.Change("")
 		}
 		got, err := r.run(i)
 		if len(addrs) > 1 {
@@ -411,7 +411,7 @@ func writeDifferences(t *testing.T, path string, results map[string]*result, kno
 		}
 	}
 	sort.Strings(lines)
-	head := "# Steps of the recordings whose answer differs, each with the reason that docs/compatibility.md " +
+	head := "# Steps of the recordings whose response differs, each with the reason that docs/compatibility.md " +
 		"explains.\n# file:line step N | reason\n"
 	if err := os.WriteFile(path, []byte(head+strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/nodes"
-	"github.com/ilion-db/ilion/test/stir"
+	"github.com/ilion-db/ilion/test/topochaos"
 )
 
 var (
@@ -70,7 +70,7 @@ func TestStatements(t *testing.T) {
 func TestStatementsWhilePartitionsChange(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
 		db := startAlone(t, 1)
-		runFiles(t, []string{db.CQLAddr().String()}, stir.New(t, *stirSeed, db.HTTPAddr().String()))
+		runFiles(t, []string{db.CQLAddr().String()}, topochaos.New(t, *stirSeed, db.HTTPAddr().String()))
 	})
 	for _, n := range []int{4, 6} {
 		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestStatementsWhilePartitionsChange(t *testing.T) {
 				t.Skip("takes minutes: needs -stir")
 			}
 			c := nodes.Start(t, nodes.Options{Nodes: n})
-			runFiles(t, c.Addrs(), stir.New(t, *stirSeed, c.Webs()...))
+			runFiles(t, c.Addrs(), topochaos.New(t, *stirSeed, c.Webs()...))
 		})
 	}
 }
@@ -97,8 +97,8 @@ func startAlone(t *testing.T, partitions int) *ilion.DB {
 	return db
 }
 
-// runFiles runs all files. If there is a stirrer, it changes partitions before each statement.
-func runFiles(t *testing.T, addrs []string, stirrer *stir.Stirrer) {
+// runFiles runs all files. If there is a changer, it changes partitions before each statement.
+func runFiles(t *testing.T, addrs []string, changer *topochaos.Changer) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		ks := "golden_" + strings.TrimSuffix(filepath.Base(path), ".txt")
 		cs := make([]*rawclient.Conn, len(addrs))
@@ -132,8 +132,8 @@ func runFiles(t *testing.T, addrs []string, stirrer *stir.Stirrer) {
 			d.MaybeScanArgs(t, "page", &page)
 			var out strings.Builder
 			for _, s := range statements(d.Input) {
-				if stirrer != nil {
-					stirrer.Stir(ks + ".")
+				if changer != nil {
+					changer.Change(ks + ".")
 				}
 				out.WriteString(answer(slices.Concat(cs[n%len(cs):], cs[:n%len(cs)]), s, page))
 				n++

@@ -97,7 +97,7 @@ func TestFullDisk(t *testing.T) {
 				if err != nil {
 					if !strings.HasSuffix(err.Error(),
 						"0x1500: disk almost full: writes are refused, reads and deletes work") {
-						t.Errorf("refused with %.200s", err.Error()[max(0, len(err.Error())-200):])
+						t.Errorf("rejected with %.200s", err.Error()[max(0, len(err.Error())-200):])
 					}
 					return
 				}

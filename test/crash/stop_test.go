@@ -41,8 +41,8 @@ func TestStop(t *testing.T) {
 					condition = " IF NOT EXISTS"
 				}
 				_, err := conn.Query(fmt.Sprintf("INSERT INTO crash.s (w, i) VALUES (%d, %d)%s", w, i, condition))
-				if told := (*cqlwire.Error)(nil); errors.As(err, &told) {
-					t.Errorf("a client got the error %v", told)
+				if refusal := (*cqlwire.Error)(nil); errors.As(err, &refusal) {
+					t.Errorf("a client got the error %v", refusal)
 				}
 				if err != nil {
 					return

@@ -119,8 +119,8 @@ func serial(t *testing.T, ops []*op, want string) {
 	for _, o := range ops {
 		t.Logf("%8.3f-%8.3f %v", o.from.Sub(began).Seconds(), o.to.Sub(began).Seconds(), o)
 	}
-	t.Errorf("no order of the statements explains all answers and the schema in the end; %d of %d can be "+
-		"explained, then one of\n%s\nschema in the end\n%s",
+	t.Errorf("no order of the statements explains all results and the final schema; %d of %d can be "+
+		"explained, then one of\n%s\nfinal schema\n%s",
 		s.best, len(ops), strings.Join(s.last, "\n"), want)
 }
 

@@ -203,7 +203,7 @@ func alike(t *testing.T, c *nodes.Cluster) string {
 			if i == 0 {
 				first[query] = string(r.Cells)
 			} else if first[query] != string(r.Cells) {
-				t.Errorf("%s: nodes 0 and %d answer\n%q\n%q", query, i, first[query], r.Cells)
+				t.Errorf("%s: nodes 0 and %d returned\n%q\n%q", query, i, first[query], r.Cells)
 			}
 		}
 		agreed(t, conn, first["SELECT schema_version FROM system.local"][4:])

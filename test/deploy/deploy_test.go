@@ -155,7 +155,7 @@ func TestProbes(t *testing.T) {
 			}
 			_ = answer.Body.Close()
 			if answer.StatusCode != http.StatusOK {
-				t.Errorf("%s: %s answers %s", probe, p.HTTPGet.Path, answer.Status)
+				t.Errorf("%s: %s returned %s", probe, p.HTTPGet.Path, answer.Status)
 			}
 		}
 		return

@@ -104,7 +104,7 @@ func TestTroubleshooting(t *testing.T) {
 		for _, m := range code.FindAllStringSubmatch(row[1], -1) {
 			explained++
 			if !texts.says(m[1]) {
-				t.Errorf("nothing says %q", m[1])
+				t.Errorf("no code contains the text %q", m[1])
 			}
 		}
 	}

@@ -124,8 +124,8 @@ var wanted = []asked{
 	{"PUT", food + "/docs/a", `["fruit"]`, `If-Match="0"`, `{"id":"a","group":"fruit","name":"other"}`},
 }
 
-// told sends the requests in wanted and returns the responses as text.
-func told(t *testing.T, c *restclient.Client) string {
+// responses sends the requests in wanted and returns the responses as text.
+func responses(t *testing.T, c *restclient.Client) string {
 	t.Helper()
 	var out strings.Builder
 	for _, a := range wanted {
@@ -154,7 +154,7 @@ func TestRewriteContainers(t *testing.T) {
 				t.Fatalf("%+v: %d %s", a, status, answer)
 			}
 		}
-		if err := os.WriteFile(containers+".txt", []byte(told(t, c)), 0o644); err != nil {
+		if err := os.WriteFile(containers+".txt", []byte(responses(t, c)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -176,7 +176,7 @@ func TestContainers(t *testing.T) {
 	}
 	for range 2 {
 		runREST(t, dir, func(c *restclient.Client) {
-			if got := told(t, c); got != string(want) {
+			if got := responses(t, c); got != string(want) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			for _, a := range []asked{

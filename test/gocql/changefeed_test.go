@@ -18,8 +18,8 @@ import (
 
 // The example of docs/change-feed.md, to the letter.
 
-// follow passes the changes of shop.orders to handle, from state on, which is nil at first. It returns where the feed
-// goes on, after the last of them.
+// follow passes the changes of shop.orders after state to handle. A nil state is the start of the feed. follow returns
+// the state after the last change.
 func follow(s *gocql.Session, state []byte, handle func(change map[string]any) error) ([]byte, error) {
 	for {
 		iter := s.Query(`SELECT customer, number, total FROM shop.orders

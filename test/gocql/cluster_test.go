@@ -101,7 +101,7 @@ func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 		}
 		following := iter.PageState()
 		err := iter.Close()
-		if told := gocql.RequestError(nil); errors.As(err, &told) {
+		if refusal := gocql.RequestError(nil); errors.As(err, &refusal) {
 			return next, err
 		}
 		if err != nil && stop() {

@@ -64,7 +64,7 @@ func TestDriver(t *testing.T) {
 				".wide (p text, c int, v text, tags set<text>, m map<text, int>, l list<int>, PRIMARY KEY (p, c)) "+
 				"WITH CLUSTERING ORDER BY (c DESC)")
 			t.Run("paging", func(t *testing.T) { paging(t, s, ks) })
-			t.Run("asked by forks", func(t *testing.T) { askedByForks(t, s, ks) })
+			t.Run("query of forks", func(t *testing.T) { askedByForks(t, s, ks) })
 			t.Run("tokens", func(t *testing.T) { tokens(t, s, ks) })
 			t.Run("schema", func(t *testing.T) { schemaEvents(t, s, connect(t, db.CQLAddr().String(), version), ks) })
 			t.Run("conditions", func(t *testing.T) { conditions(t, s, ks) })
@@ -212,8 +212,8 @@ func conditions(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// alter checks that sessions that have prepared SELECT * see new columns, whichever session prepares the statement
-// again after ALTER TABLE.
+// alter checks that sessions that have prepared SELECT * see new columns, regardless of the session that
+// prepares the statement again after ALTER TABLE.
 func alter(t *testing.T, s, other *gocql.Session, ks string) {
 	exec(t, s, "CREATE TABLE "+ks+".grows (k int PRIMARY KEY, m text)")
 	exec(t, s, "INSERT INTO "+ks+".grows (k, m) VALUES (1, 'm')")

@@ -107,7 +107,7 @@ func (l *restartLoad) run(worker int) {
 			err = l.s.Query("UPDATE ks.n SET n = n + 1 WHERE k = ?", k).Exec()
 		}
 		l.requests.Add(1)
-		if told := gocql.RequestError(nil); errors.As(err, &told) {
+		if refusal := gocql.RequestError(nil); errors.As(err, &refusal) {
 			l.t.Errorf("worker %d: %v", worker, err)
 		} else if err != nil {
 			l.lost.Add(1)

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/test/nodes"
-	"github.com/ilion-db/ilion/test/stir"
+	"github.com/ilion-db/ilion/test/topochaos"
 )
 
 var (
@@ -43,9 +43,9 @@ func TestDriversStayOnTarget(t *testing.T) {
 		exec(t, s, fmt.Sprintf("CREATE TABLE target.t%d (k bigint PRIMARY KEY, v bigint)", i))
 	}
 	c.Settle()
-	stirrer := stir.New(t, 1, c.Webs()...)
+	changer := topochaos.New(t, 1, c.Webs()...)
 	// Drivers expect a part of a partition that crosses a token of the ring on other nodes.
-	stirrer.Siblings = !*crossing
+	changer.Siblings = !*crossing
 	var stirring sync.WaitGroup
 	stop := make(chan struct{})
 	defer func() { close(stop); stirring.Wait() }()
@@ -55,7 +55,7 @@ func TestDriversStayOnTarget(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				stirrer.Stir("target.")
+				changer.Change("target.")
 			}
 		}
 	})
@@ -104,7 +104,7 @@ func onTarget(t *testing.T, c *nodes.Cluster, work func()) {
 	work()
 	more, lost := asked(t, c)
 	touched, astray = more-touched, lost-astray
-	t.Logf("%.0f partitions were asked, %.0f of them from a node without a replica: %.2f %% on target, "+
+	t.Logf("%.0f partitions were requested, %.0f of them from a node without a replica: %.2f %% on target, "+
 		"%.0f a second", touched, astray, 100*(1-astray/touched), touched/targetTime.Seconds())
 	if astray > touched/10 {
 		t.Error("fewer than nine in ten requests reached a replica")

@@ -69,7 +69,7 @@ func (g *graph) build() *Verdict {
 		for _, r := range g.txns[i].Reads {
 			j, ok := wrote[r]
 			if !ok && r.Value != "" {
-				return wrong("read of what nobody wrote", i, i, r)
+				return wrong("read of an unwritten value", i, i, r)
 			}
 			if ok {
 				g.add(j, i, wr, r.Item)

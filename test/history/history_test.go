@@ -44,7 +44,7 @@ func parse(t *testing.T, text string) (out []Txn) {
 func TestVerdicts(t *testing.T) {
 	for _, c := range []struct{ name, history, want string }{
 		{"one after the other", "a 1 2: r x= w x=1/\nb 3 4: r x=1 w x=2/1\nc 5 6: r x=2", ""},
-		{"at once, in some order", "a 1 9: r x= w x=1/\nb 2 9: r x= r y=1\nc 3 8: w y=1/", ""},
+		{"concurrent, in some order", "a 1 9: r x= w x=1/\nb 2 9: r x= r y=1\nc 3 8: w y=1/", ""},
 		{"an unknown outcome", "a 1 -: w x=1/\nb 5 6: r x=\nc 7 8: r x=1", ""},
 		{"two updates of one version", "a 1 9: r x= w x=1/\nb 2 9: r x= w x=2/", "lost update"},
 		{"an update that did not see another", "a 1 9: r x= w x=1/\nb 2 9: r x= w x=2/1", "lost update"},
@@ -53,13 +53,13 @@ func TestVerdicts(t *testing.T) {
 		{"three of them", "a 1 9: r x= w y=1/\nb 2 9: r y= w z=1/\nc 2 9: r z= w x=1/", "write skew"},
 		{"readers that differ about an order", "a 1 9: w x=1/\nb 1 9: w y=1/\nc 1 9: r x=1 r y=\nd 1 9: r x= r y=1",
 			"long fork"},
-		{"each before the other", "a 1 9: w x=1/ w y=2/1\nb 1 9: w x=2/1 w y=1/", "dirty write"},
+		{"each precedes the other", "a 1 9: w x=1/ w y=2/1\nb 1 9: w x=2/1 w y=1/", "dirty write"},
 		{"each saw the other", "a 1 9: r y=1 w x=1/\nb 1 9: r x=1 w y=1/", "circular information flow"},
-		{"a read of what is no more", "a 1 2: r x= w x=1/\nb 3 4: r x=", "stale read"},
+		{"a read of an overwritten value", "a 1 2: r x= w x=1/\nb 3 4: r x=", "stale read"},
 		{"a write before its time", "a 1 2: w x=1/\nb 3 4: w x=2/\n", "lost update"},
 		{"an order against time", "a 1 2: w x=1/2\nb 3 4: w x=2/", "stale read"},
 		{"done twice", "a 1 2: w x=1/\nb 3 4: w x=1/1", "version written twice"},
-		{"out of nowhere", "a 1 2: r x=7", "read of what nobody wrote"},
+		{"out of nowhere", "a 1 2: r x=7", "read of an unwritten value"},
 		{"an order that is not known", "a 1 9: r x= w x=1\nb 2 9: r x= w x=2", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

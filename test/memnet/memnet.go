@@ -18,8 +18,8 @@ import (
 // Network is an in-memory network for tests and simulations. It consists of named hosts, the streams between them, and
 // faults of these streams. It has no randomness and no goroutines, and runs inside testing/synctest.
 //
-// All settings apply to a directed pair of hosts: to the bytes that one host sends to the other, whichever host opened
-// the connection.
+// All settings apply to a directed pair of hosts: to the bytes that one host sends to the other, regardless of the
+// host that opened the connection.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
@@ -316,7 +316,7 @@ func (f *flow) reset() {
 	f.signal()
 }
 
-// until waits for a change, for the removal of the cut, or for one of the times, whichever comes first. The caller
+// until waits for a change, for the removal of the cut, or for the first of the times. The caller
 // must hold mu, and holds it again on return.
 func (f *flow) until(lifted chan struct{}, times ...time.Time) {
 	changed := f.changed

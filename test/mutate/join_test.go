@@ -28,25 +28,25 @@ var (
 	joinSecret  = []byte(strings.Repeat("secret ", 6))
 	joinCluster = transport.ClusterID{0xc1, 0x05, 0x7e}
 	acceptor    = transport.NodeID{0xac}
-	stranger    = transport.NodeID{0x57}
+	outsider    = transport.NodeID{0x57}
 )
 
-// handshakes returns the messages that a stranger sends: its proof, its intro, and its hello.
+// handshakes returns the messages that an outsider sends: its proof, its intro, and its hello.
 func handshakes() (out [][]byte) {
 	for _, class := range []transport.Class{'a', transport.Raft, transport.Command, transport.Snapshot} {
 		for honest := range byte(4) {
 			b := append([]byte{honest}, "ilionp\x01"...)
-			b = append(append(b, stranger[:]...), bytes.Repeat([]byte{7}, 32)...)
+			b = append(append(b, outsider[:]...), bytes.Repeat([]byte{7}, 32)...)
 			out = append(out, append(b, helloOf(class)...))
 		}
 	}
 	return append(out, append([]byte{2}, helloOf('a')...))
 }
 
-// helloOf returns a hello of the stranger.
+// helloOf returns a hello of the outsider.
 func helloOf(class transport.Class) []byte {
 	body := append([]byte{0}, joinCluster[:]...)
-	body = append(append(body, stranger[:]...), acceptor[:]...)
+	body = append(append(body, outsider[:]...), acceptor[:]...)
 	body = append(body, 1, 0, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 4)
 	body = append(body, "a:70\x03\x00why\x05\x001 2 3"...)
 	b := append([]byte("ilion"), byte(class), 1, 1)
@@ -61,8 +61,8 @@ func sealed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// strangerConn is a connection whose other end is a stranger.
-type strangerConn struct {
+// outsiderConn is a connection whose other end is an outsider.
+type outsiderConn struct {
 	net.Conn // nil: only the methods below are used
 	in       []byte
 	heard    bytes.Buffer
@@ -72,7 +72,7 @@ type strangerConn struct {
 }
 
 // Read implements net.Conn.
-func (c *strangerConn) Read(b []byte) (int, error) {
+func (c *outsiderConn) Read(b []byte) (int, error) {
 	if len(c.in) == 0 && c.next != nil {
 		c.in, c.next = c.next(c.heard.Bytes()), nil
 	}
@@ -85,10 +85,10 @@ func (c *strangerConn) Read(b []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (c *strangerConn) Write(b []byte) (int, error) { return c.heard.Write(b) }
+func (c *outsiderConn) Write(b []byte) (int, error) { return c.heard.Write(b) }
 
 // Close implements net.Conn.
-func (c *strangerConn) Close() error {
+func (c *outsiderConn) Close() error {
 	select {
 	case <-c.done:
 	default:
@@ -98,24 +98,24 @@ func (c *strangerConn) Close() error {
 }
 
 // SetDeadline implements net.Conn.
-func (c *strangerConn) SetDeadline(time.Time) error { return nil }
+func (c *outsiderConn) SetDeadline(time.Time) error { return nil }
 
 // SetReadDeadline implements net.Conn.
-func (c *strangerConn) SetReadDeadline(time.Time) error { return nil }
+func (c *outsiderConn) SetReadDeadline(time.Time) error { return nil }
 
 // SetWriteDeadline implements net.Conn.
-func (c *strangerConn) SetWriteDeadline(time.Time) error { return nil }
+func (c *outsiderConn) SetWriteDeadline(time.Time) error { return nil }
 
 // RemoteAddr implements net.Conn.
-func (c *strangerConn) RemoteAddr() net.Addr {
+func (c *outsiderConn) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
 }
 
-// door is a listener that receives its connections from the test.
-type door chan net.Conn
+// chanListener is a listener that receives its connections from the test.
+type chanListener chan net.Conn
 
 // Accept implements net.Listener.
-func (d door) Accept() (net.Conn, error) {
+func (d chanListener) Accept() (net.Conn, error) {
 	if c, ok := <-d; ok {
 		return c, nil
 	}
@@ -123,10 +123,10 @@ func (d door) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (d door) Close() error { return nil }
+func (d chanListener) Close() error { return nil }
 
 // Addr implements net.Listener.
-func (d door) Addr() net.Addr { return &net.TCPAddr{} }
+func (d chanListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // prove returns the proof of a side.
 func prove(side string, dialler, acceptor []byte) []byte {
@@ -138,8 +138,8 @@ func prove(side string, dialler, acceptor []byte) []byte {
 	return h.Sum(nil)
 }
 
-// shakeHands connects a stranger to a node, and lets a node that wants to join contact a stranger. The lowest bit of
-// an input's first byte determines whether the stranger knows the secret, the next bit whether its hello has the right
+// shakeHands connects an outsider to a node, and lets a node that wants to join contact an outsider. The lowest bit of
+// an input's first byte determines whether the outsider knows the secret, the next bit whether its hello has the right
 // checksum.
 func shakeHands() func([]byte) string {
 	accepted := 0
@@ -148,7 +148,7 @@ func shakeHands() func([]byte) string {
 	if err != nil {
 		return func([]byte) string { return err.Error() }
 	}
-	in := make(door)
+	in := make(chanListener)
 	if err := tr.Start(in, transport.Handlers{
 		OnFrame: func(transport.NodeID, []byte) error { return nil },
 		OnSnapshot: func(_ transport.NodeID, r *transport.SnapshotReader) error {
@@ -175,7 +175,7 @@ func shakeHands() func([]byte) string {
 		if len(intro) < introLength {
 			honest = false
 		}
-		c := &strangerConn{in: bytes.Clone(intro), done: make(chan struct{})}
+		c := &outsiderConn{in: bytes.Clone(intro), done: make(chan struct{})}
 		c.next = func(heard []byte) []byte {
 			if honest && len(heard) >= introLength {
 				return append(prove("ilion dialler", intro, heard[:introLength]), rest...)
@@ -189,15 +189,15 @@ func shakeHands() func([]byte) string {
 			return "a peer without the secret was accepted"
 		}
 		if !honest && bytes.Contains(c.heard.Bytes(), joinCluster[:]) {
-			return "cluster information was disclosed to a stranger"
+			return "cluster information was disclosed to an outsider"
 		}
-		return askStranger(intro, rest, honest)
+		return contactOutsider(intro, rest, honest)
 	}
 }
 
-// askStranger lets a node that wants to join contact the stranger.
-func askStranger(intro, rest []byte, honest bool) string {
-	c := &strangerConn{in: bytes.Clone(intro), done: make(chan struct{})}
+// contactOutsider lets a node that wants to join contact the outsider.
+func contactOutsider(intro, rest []byte, honest bool) string {
+	c := &outsiderConn{in: bytes.Clone(intro), done: make(chan struct{})}
 	c.next = func(heard []byte) []byte {
 		if honest && len(heard) >= introLength {
 			return append(prove("ilion acceptor", heard[:introLength], intro), rest...)

@@ -262,7 +262,7 @@ func (m *mutator) next(seeds [][]byte) []byte {
 
 // TestMutations checks that no decoder panics or contradicts itself on -executions mutated inputs each.
 func TestMutations(t *testing.T) {
-	for _, tg := range slices.Concat(targets(), nodeTargets(), doorTargets()) {
+	for _, tg := range slices.Concat(targets(), nodeTargets(), publicTargets()) {
 		t.Run(tg.name, func(t *testing.T) {
 			workers := runtime.GOMAXPROCS(0)
 			var wg sync.WaitGroup
@@ -302,7 +302,7 @@ const (
 // TestMemory checks that the memory that decoders allocate is proportional to their input, regardless of the lengths
 // that the input claims.
 func TestMemory(t *testing.T) {
-	for _, tg := range slices.Concat(targets(), nodeTargets(), doorTargets()) {
+	for _, tg := range slices.Concat(targets(), nodeTargets(), publicTargets()) {
 		t.Run(tg.name, func(t *testing.T) {
 			m, run := mutator{rng: rand.New(rand.NewPCG(*seed, 99))}, tg.run()
 			sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}

@@ -60,8 +60,9 @@ func pieces(t *testing.T, conn *rawclient.Conn, table string) (out []piece) {
 	return out
 }
 
-// untold describes the faults of pieces that must cover the ring with the given number of partitions, or returns "".
-func untold(all []piece, partitions int64) string {
+// estimateFault describes the faults of pieces that must cover the ring with the given number of partitions, or
+// returns "".
+func estimateFault(all []piece, partitions int64) string {
 	slices.SortFunc(all, func(a, b piece) int { return a.start.Compare(b.start) })
 	at, sum := token.Min, int64(0)
 	for i, p := range all {
@@ -112,9 +113,9 @@ func TestSizeEstimatesCoverTheRing(t *testing.T) {
 						kinds[p.kind] = append(kinds[p.kind], p)
 					}
 				}
-				wrong := untold(kinds["primary"], 500)
+				wrong := estimateFault(kinds["primary"], 500)
 				if table == "table_estimates" && wrong == "" {
-					wrong = untold(kinds["local_primary"], 500)
+					wrong = estimateFault(kinds["local_primary"], 500)
 				}
 				return wrong
 			})

@@ -15,8 +15,8 @@ import (
 
 // TestTwoReleases checks the statements of docs/operations.md about a rolling upgrade from the default release 4.0 to
 // 5.0. While nodes have different settings, each node uses its own release and reports it for itself and for its
-// peers. The nodes agree on the schema whichever node changes it, and conditional writes and batches of each node are
-// visible on the others.
+// peers. The nodes agree on the schema regardless of the node that changes it, and conditional writes and batches of
+// each node are visible on the others.
 func TestTwoReleases(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -37,7 +37,7 @@ cluster() { # arguments of start...
     "$ilion" status --http "$base.1:8080" 2>/dev/null | grep -q 'All is well' && [ "$(voters)" = 4 ] && return
     sleep 0.1
   done
-  echo "the cluster does not get well" >&2; exit 1
+  echo "the cluster did not become healthy" >&2; exit 1
 }
 status() { curl -fsS "http://$base.1:8080/status"; }
 voters() { status | python3 -c '

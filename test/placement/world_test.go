@@ -246,8 +246,8 @@ func (w *world) shares(has map[topology.NodeID]placement.Size) (all placement.Si
 	return all, capacity, nodes
 }
 
-// least returns the minimum number of bytes that must move so that no node has more than its fair share plus the
-// tolerance, or less than the threshold below which it is filled.
+// least returns the minimum number of bytes that must move to keep every node below its fair share plus the tolerance,
+// and above the threshold below which it is filled.
 func (w *world) least() float64 {
 	has := w.held()
 	all, capacity, _ := w.shares(has)

@@ -276,7 +276,7 @@ func burst(c *rawclient.Conn, id []byte, values func() [][]byte) error {
 			return err
 		}
 		if h.Opcode != cqlwire.OpResult {
-			return fmt.Errorf("answered %v: %q", h.Opcode, answer)
+			return fmt.Errorf("returned %v: %q", h.Opcode, answer)
 		}
 	}
 	return nil

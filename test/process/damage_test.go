@@ -108,7 +108,7 @@ func look(at string) (show string, rows int, err error) {
 		return "", 0, err
 	}
 	if !bytes.Equal(r.Cells, cells(r.RowCount)) {
-		show += " and other rows than were written"
+		show += " and different rows than written"
 	}
 	return show, r.RowCount, nil
 }

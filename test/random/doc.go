@@ -11,7 +11,6 @@
 // expire. It then reads the whole tables and runs selects with all kinds of restrictions, in pages. Every result must
 // be the same: rows, pages, and columns, or the code of the error. With -nodes, Ilion's nodes are processes: one node
 // that is killed between statements, or four nodes of which one at a time is killed during statements.
-// statements, or four of which one at a time is killed while they are under way.
 //
 //	../shared/cassandra/start.sh DIR 127.0.0.61:9042
 //	go test ./test/random -run Types -against=127.0.0.61:9042 -seed=1 -rounds=40

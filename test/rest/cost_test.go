@@ -234,7 +234,7 @@ func (c *costServer) dialCQL() func(id []byte, values ...[]byte) error {
 		}
 		h := cqlwire.ParseHeader(head)
 		if h.Opcode != cqlwire.OpResult {
-			return fmt.Errorf("answer %v", h.Opcode)
+			return fmt.Errorf("response %v", h.Opcode)
 		}
 		_, err = in.Discard(cqlwire.HeaderSize + int(h.Length))
 		return err

@@ -243,7 +243,7 @@ async function main() {
   }
   await container.delete();
   assert.strictEqual((await database.delete()).statusCode, 204);
-  console.log("@azure/cosmos: all is well");
+  console.log("@azure/cosmos: all steps succeeded");
 }
 
 main().catch((e) => {

@@ -160,7 +160,7 @@ def scripts(container):
     assert own.execute_stored_procedure(made, partition_key="bank", params=["b", "a", 10]) == 20
     fails(400, "a procedure that throws", lambda: own.execute_stored_procedure(
         "move", partition_key="bank", params=["a", "b", 1000]))
-    assert balances() == [80, 20], "what a procedure did before it threw is there"
+    assert balances() == [80, 20], "the changes of a procedure that threw are visible"
     fails(404, "a procedure that is not there", lambda: own.execute_stored_procedure("none", partition_key="bank"))
 
     own.create_trigger({"id": "stamp", "triggerType": "Pre", "triggerOperation": "Create", "body":
@@ -212,7 +212,7 @@ def main():
     container.delete_all_items_by_partition_key("names")
     database.delete_container("foods")
     client.delete_database("py")
-    print("azure-cosmos: all is well")
+    print("azure-cosmos: all steps succeeded")
 
 
 main()

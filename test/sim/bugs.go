@@ -98,7 +98,7 @@ func (w *simulation) plantAnswers(f *raftgroup.Received) {
 		if m.Raft.GetType() != raftgroup.MsgIndexReply || m.Raft.GetReject() {
 			continue
 		}
-		w.counts.Told++
+		w.counts.IndexResponses++
 		if w.plan.Bugs.UnappliedRead {
 			*m.Raft.Commit = 1
 		}
@@ -143,7 +143,7 @@ func (m machineOther) Apply(group, index, term uint64, commands [][]byte, result
 
 func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 	b := n.w.plan.Bugs
-	m = &once{StateMachine: m, w: n.w, n: n, stamps: map[string]int64{}}
+	m = &exactlyOnce{StateMachine: m, w: n.w, n: n, stamps: map[string]int64{}}
 	if b.EarlyTruncation {
 		m = machineWithoutSync{m}
 	}

@@ -91,10 +91,10 @@ func (w *simulation) hard(n *node) (out []func()) {
 		out = append(out, func() { w.refuse(n) })
 	}
 	if h.Lost {
-		out = append(out, func() { w.onceQuiet(n.lose) })
+		out = append(out, func() { w.whenDiskExpendable(n.lose) })
 	}
 	if h.RolledBack {
-		out = append(out, func() { w.onceQuiet(n.rollBack) })
+		out = append(out, func() { w.whenDiskExpendable(n.rollBack) })
 	}
 	if h.LongPauses {
 		out = append(out, func() { n.Pause(3*time.Second, 14*time.Second) })
@@ -116,7 +116,7 @@ func (w *simulation) refuse(n *node) {
 // wipe destroys a disk: the machine comes back as a new node. Only one disk is destroyed at a time, and only when all
 // replica sets are complete.
 func (w *simulation) wipe(n *node) {
-	if !w.quietOtherwise() {
+	if !w.mayLoseDisk() {
 		return
 	}
 	w.counts.Wipes++

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// history holds the operations of all clients and their results.
-type history struct {
+// clientHistory holds the operations of all clients and their results.
+type clientHistory struct {
 	ops    []*op
 	values uint64
 	last   []*op // the final reads
@@ -41,15 +41,15 @@ type floor struct {
 	value uint64
 }
 
-func (h *history) newValue() uint64 { h.values++; return h.values }
+func (h *clientHistory) newValue() uint64 { h.values++; return h.values }
 
-func (h *history) add(o *op) {
+func (h *clientHistory) add(o *op) {
 	o.id = len(h.ops)
 	h.ops = append(h.ops, o)
 }
 
 // drop removes an operation that was never executed and never will be.
-func (h *history) drop(o *op) { h.ops[o.id] = nil }
+func (h *clientHistory) drop(o *op) { h.ops[o.id] = nil }
 
 // reached records the value that a counter has reached.
 func (w *simulation) reached(o *op) {

@@ -91,8 +91,8 @@ var (
 // lifetime is the lifetime of rows that expire. It is longer than a run.
 const lifetime = 90 * time.Second
 
-// wanes reports whether a key's rows expire.
-func wanes(key string) bool { return key[0] == 'w' }
+// expires reports whether a key's rows expire.
+func expires(key string) bool { return key[0] == 'w' }
 
 func tableOf(key string) uint32 {
 	switch key[0] {
@@ -119,7 +119,7 @@ func (n *node) startClients() {
 		n.Spawn(func(t *world.Task) {
 			c := &client{w: w, n: n, t: t, id: 2*n.ID + i, last: map[string]uint64{}}
 			for t.Sleep(w.Between(time.Millisecond, 130*time.Millisecond)) && !w.finished {
-				c.carryOut(c.draw())
+				c.execute(c.draw())
 			}
 		})
 	}
@@ -197,11 +197,11 @@ func (c *client) draw() *op {
 			}
 		}
 	}
-	if off := c.n.Wall().Sub(w.Time()); off > lifetime/3 && wanes(o.key) && (o.kind == opRead || o.kind == opScan) {
+	if off := c.n.Wall().Sub(w.Time()); off > lifetime/3 && expires(o.key) && (o.kind == opRead || o.kind == opScan) {
 		// By its clock the rows have expired, so its reads are true only on this node.
 		o.kind, o.parts = opWrite, nil
 	}
-	if wanes(o.key) {
+	if expires(o.key) {
 		o.expiry = w.Time().Add(lifetime).Unix()
 	}
 	switch o.kind {
@@ -211,8 +211,8 @@ func (c *client) draw() *op {
 	return o
 }
 
-// carryOut sends an operation to the node's coordinator and records its outcome.
-func (c *client) carryOut(o *op) {
+// execute sends an operation to the node's coordinator and records its outcome.
+func (c *client) execute(o *op) {
 	w, n := c.w, c.n
 	for _, part := range o.history() {
 		w.hist.add(part)
@@ -283,15 +283,15 @@ type answer struct {
 	viewer   viewer
 }
 
-// patience is the response timeout of a client. The coordinator's own deadline is shorter.
-const patience = time.Minute
+// responseTimeout is the response timeout of a client. The coordinator's own deadline is shorter.
+const responseTimeout = time.Minute
 
 // ask sends an operation to the coordinator and waits for its response.
 func (c *client) ask(o *op) (a answer) {
 	n := c.n
 	ctx, coord, now := context.Background(), n.coord, n.Wall().Unix()
-	told := false
-	done := ending(func(d *command.CASResult, err error) { told, a.decision, a.err = true, d, err })
+	responded := false
+	done := ending(func(d *command.CASResult, err error) { responded, a.decision, a.err = true, d, err })
 	write := coordinator.WriteOptions{Level: dberr.Quorum}
 	switch o.kind {
 	case opRead, opScan:
@@ -309,7 +309,7 @@ func (c *client) ask(o *op) (a answer) {
 	default:
 		coord.Write(ctx, []command.Mutation{*mutationOf(o, now)}, write, done)
 	}
-	if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {
+	if err := c.t.Wait(func() bool { return responded }, responseTimeout); err != nil && !responded {
 		a.err = err
 		if !c.t.Dead() {
 			c.w.Fail("client %d: %v of %s has no response: %v", c.id, o.kind, o.key, err)
@@ -394,7 +394,7 @@ func mutationOf(o *op, now int64) *command.Mutation {
 	switch {
 	case o.kind == opDelete:
 		b.DeleteRow(now)
-	case wanes(o.key):
+	case expires(o.key):
 		b.Cell(column, nil, bytesOf(o.value), int32(lifetime/time.Second), o.expiry)
 	default:
 		b.Cell(column, nil, bytesOf(o.value), 0, row.NoExpiry)
@@ -545,7 +545,7 @@ func (w *simulation) lastReads() {
 			o := &op{client: lastReader, kind: opRead, key: key, called: w.Now}
 			w.hist.last = append(w.hist.last, o)
 			c := &client{w: w, n: n, t: t, id: lastReader, last: map[string]uint64{}}
-			c.carryOut(o)
+			c.execute(o)
 		})
 	}
 }

@@ -31,8 +31,8 @@ const (
 		`"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},"defaultTtl":-1,` +
 		`"changeFeedPolicy":{"retentionDuration":%d}}`
 	mixing, stamping, adding = "mix", "stamp", "also"
-	// colours is the number of values that property c of an item can have.
-	colours = 3
+	// colors is the number of values that property c of an item can have.
+	colors = 3
 	// keptMinutes is the retention of all versions in the seeds that enable it.
 	keptMinutes = 600
 )

@@ -64,8 +64,8 @@ type control struct {
 
 // meet creates the connections to other nodes and the peer state.
 func (n *node) meet() {
-	n.carrier = n.newCarrier()
-	n.peers = peers.New(n.self(), n.carrier, peers.Options{
+	n.fakeTransport = n.newFakeTransport()
+	n.peers = peers.New(n.self(), n.fakeTransport, peers.Options{
 		Sched: n.Scheduler(), Skewed: n.skewed,
 		Left: func() { n.w.Note("node %d hears that it has left", n.ID) },
 	})
@@ -85,13 +85,13 @@ func (n *node) skewed(skewed bool, ahead time.Duration) {
 // connect creates the client and the server of the node's internal protocol.
 func (n *node) connect() {
 	s := n.Scheduler()
-	n.server = remote.NewServer(n.parts, n.carrier, s)
+	n.server = remote.NewServer(n.parts, n.fakeTransport, s)
 	n.member = &membership.Member{
-		Self: n.self(), Host: n.parts, Peers: n.peers, Network: n.carrier, RebuildDelay: healAfter, Sched: s,
+		Self: n.self(), Host: n.parts, Peers: n.peers, Network: n.fakeTransport, RebuildDelay: healAfter, Sched: s,
 		Report: n.report(n.Wall()), Log: slog.New(slog.DiscardHandler),
 	}
 	n.cat = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
-	client := remote.New(n.carrier, s)
+	client := remote.New(n.fakeTransport, s)
 	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Now: n.peers.Now,
 		Cluster: &coordinator.Cluster{
 			Node: n.self(), Sequence: n.originals.Directory.History.FirstNumber(), Alive: n.peers.Alive,
@@ -343,7 +343,8 @@ func (n *node) firstBoot() error {
 func (n *node) joining() *membership.Joiner {
 	j := &membership.Joiner{
 		ClusterFinder: membership.ClusterFinder{Log: slog.New(slog.DiscardHandler), Sched: n.Scheduler()},
-		Self:          func() *meta.Node { return n.record() }, Network: n.carrier, Metadata: n.keeper, Host: seated{n},
+		Self:          func() *meta.Node { return n.record() }, Network: n.fakeTransport, Metadata: n.keeper,
+		Host: seated{n},
 	}
 	for _, i := range n.w.Rand.Perm(nodeCount) {
 		if i != n.ID {

@@ -52,9 +52,9 @@ type harm struct {
 // stays rejected.
 const refusedTwice = 2
 
-// quietOtherwise reports whether a disk may be lost now. Only one disk may be lost at a time, and only when all
+// mayLoseDisk reports whether a disk may be lost now. Only one disk may be lost at a time, and only when all
 // replica sets are complete.
-func (w *simulation) quietOtherwise() bool {
+func (w *simulation) mayLoseDisk() bool {
 	leader := w.leaderOf(topology.MetaPartition)
 	if leader == nil || !leader.whole() {
 		return false
@@ -67,15 +67,15 @@ func (w *simulation) quietOtherwise() bool {
 	return true
 }
 
-// onceQuiet calls do as soon as a disk may be lost, or gives up after a few seconds, because most of the time replicas
-// are being moved.
-func (w *simulation) onceQuiet(do func()) {
+// whenDiskExpendable calls do as soon as a disk may be lost, or gives up after a few seconds. Replicas are being moved
+// most of the time, so the first opportunity may be some time away.
+func (w *simulation) whenDiskExpendable(do func()) {
 	end := w.Now + 3*time.Second
 	var look func()
 	look = func() {
 		switch {
 		case w.Calm || w.Now > end:
-		case w.quietOtherwise():
+		case w.mayLoseDisk():
 			do()
 		default:
 			w.After(20*time.Millisecond, look)

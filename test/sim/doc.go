@@ -6,9 +6,9 @@
 // The nodes run the product, from the coordinator down: coordinator, the client and server of package remote,
 // partition.Host with all its replicas, raftgroup, raftlog, and storage. Their disks lose unsynced data in a crash.
 // The control plane is also the product's: the metadata keeper, peers, reconcilers, placement, admission, and joining.
-// control.go assembles them as package node does, and carrier.go transports requests instead of package transport. No
-// part of the product is reimplemented. The simulator replaces the network, disk latency, clocks that drift, jump, and
-// stop, crashes, and full and lost disks (package world); see RFC 0009.
+// control.go assembles them as package node does, and faketransport.go transports requests instead of package
+// transport. No part of the product is reimplemented. The simulator replaces the network, disk latency, clocks that
+// drift, jump, and stop, crashes, and full and lost disks (package world); see RFC 0009.
 //
 // Code that waits in the middle of a call runs as a task. A task has a goroutine for its stack and runs only while the
 // world waits for it. Product code waits through package sched, whose driver is world.Process.

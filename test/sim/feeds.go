@@ -137,7 +137,7 @@ func (n *node) startFeeds() {
 			c := &feedClient{n: n, t: t, id: 500 + 2*n.ID + i, last: map[loggedRow]uint64{}}
 			for t.Sleep(w.Between(time.Millisecond, 150*time.Millisecond)) && !w.finished {
 				if n.state().Version > 0 {
-					c.carryOut(c.draw())
+					c.execute(c.draw())
 				}
 			}
 		})
@@ -244,8 +244,8 @@ func (c *feedClient) conditional(f *feedWrite, k string) string {
 	return fmt.Sprintf("INSERT INTO log.t (k, c, v, w) VALUES ('%s', %d, %d, %[3]d) IF NOT EXISTS", k, row, value)
 }
 
-// carryOut executes a statement on the node and records its outcome.
-func (c *feedClient) carryOut(f *feedWrite) {
+// execute executes a statement on the node and records its outcome.
+func (c *feedClient) execute(f *feedWrite) {
 	w := c.n.w
 	f.called = w.Now
 	w.feeds.writes = append(w.feeds.writes, f)
@@ -283,15 +283,15 @@ func (c *feedClient) carryOut(f *feedWrite) {
 
 // statementEnd is the outcome of a statement.
 type statementEnd struct {
-	told    bool
-	err     error
-	applied bool
-	columns []write.Column
+	responded bool
+	err       error
+	applied   bool
+	columns   []write.Column
 }
 
 // Written implements write.Completion.
 func (e *statementEnd) Written(o *write.Outcome) {
-	e.told, e.err, e.applied, e.columns = true, o.Err, o.Applied, o.Columns
+	e.responded, e.err, e.applied, e.columns = true, o.Err, o.Applied, o.Columns
 }
 
 // inSchema looks up the tables of statements in the schema that a node knows.
@@ -349,7 +349,7 @@ func (n *node) modifyOnce(t *world.Task, text string) (*statementEnd, error) {
 		}
 		n.writes.Execute(ctx, plan, r, end)
 	}
-	if err := t.Wait(func() bool { return end.told }, patience); err != nil && !end.told {
+	if err := t.Wait(func() bool { return end.responded }, responseTimeout); err != nil && !end.responded {
 		if !t.Dead() {
 			n.w.Fail("%s has no response: %v", text, err)
 		}

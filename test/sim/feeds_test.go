@@ -5,7 +5,7 @@ package sim
 import "testing"
 
 // feedHardships are the faults under which table feeds are checked: everything that moves leaders and partitions.
-var feedHardships = Hardships{Feeds: true, Splits: true, Merges: true, Strikes: true, Lost: true, Jumps: true,
+var feedHardships = Hardships{Feeds: true, Splits: true, Merges: true, StepFaults: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
 // TestFeedsAreTheTables checks that the feed of a CQL table with cdc = true reproduces the table while nodes fail and
@@ -18,8 +18,8 @@ var feedHardships = Hardships{Feeds: true, Splits: true, Merges: true, Strikes: 
 // of latest versions must also match.
 func TestFeedsAreTheTables(t *testing.T) {
 	n, sum, _ := eachSeed(t, 8, 2, feedHardships)
-	t.Logf("%d statements in %d seeds, %d pages of their feeds, %d of them again, %d readers became two, %d sweeps, %d "+
-		"faults, %d partitions came of splits, %d merges", sum.FeedWrites, n, sum.FeedPages, sum.FeedRereads,
+	t.Logf("%d statements in %d seeds, %d pages of their feeds, %d of them repeated, %d readers divided, %d sweeps, %d "+
+		"faults, %d partitions created by splits, %d merges", sum.FeedWrites, n, sum.FeedPages, sum.FeedRereads,
 		sum.FeedDivisions, sum.FeedSweeps, sum.Sum(), sum.Divided, sum.Merged)
 	if sum.FeedWrites == 0 || n >= 6 && (sum.FeedRereads == 0 || sum.FeedDivisions == 0 || sum.FeedSweeps == 0 ||
 		sum.Divided == 0 || sum.Merged == 0) {

@@ -100,7 +100,7 @@ func (w *simulation) crowd() {
 			if hot && dice.IntN(4) > 0 {
 				read = key
 			}
-			c.carryOut(&op{client: c.id, kind: opRead, key: read, called: w.Now})
+			c.execute(&op{client: c.id, kind: opRead, key: read, called: w.Now})
 		}
 	})
 }
@@ -203,7 +203,7 @@ func (w *simulation) checkMap(n *node, s *meta.State) {
 	}
 	w.grow.version = s.Version
 	w.watchSteps()
-	w.pressMerges()
+	w.stressMerges()
 	splits, merges := 0, 0
 	for p := range s.Topology.All() {
 		at := spanAt{p.ID, p.Epoch}

@@ -222,8 +222,8 @@ func (s *stockState) taken(i int, unique string) bool {
 	return false
 }
 
-// carryOut executes an operation and returns the status of a failure.
-func (s *stockState) carryOut(o *itemOp) int {
+// execute executes an operation and returns the status of a failure.
+func (s *stockState) execute(o *itemOp) int {
 	i := placeOfID(o.id)
 	is := &s[i]
 	switch {
@@ -253,10 +253,10 @@ func (s *stockState) carryOut(o *itemOp) int {
 }
 
 // holds reports whether a read of all items, or of the items of a color, matches the state.
-func (s *stockState) holds(seen map[string]uint64, colour uint64) bool {
+func (s *stockState) holds(seen map[string]uint64, color uint64) bool {
 	for i, id := range stockIDs {
 		want := s[i].value
-		if colour > 0 && want%colours != colour-1 {
+		if color > 0 && want%colors != color-1 {
 			want = 0
 		}
 		if want != seen[id] {
@@ -271,13 +271,13 @@ func (s stockState) step(r *itemRequest) (bool, stockState) {
 	next := s
 	switch {
 	case r.query:
-		return !r.done || s.holds(r.after, r.colour), s
+		return !r.done || s.holds(r.after, r.color), s
 	case r.clears:
 		return !r.done || r.status == 0, stockState{}
 	case r.mix == nil:
 		for i := range r.ops {
 			o := &r.ops[i]
-			status := next.carryOut(o)
+			status := next.execute(o)
 			if status != 0 && r.triggered && i > 0 {
 				return !r.done || r.status == 400, s // the trigger throws
 			}
@@ -306,7 +306,7 @@ func (s stockState) step(r *itemRequest) (bool, stockState) {
 	}
 	failed := r.mix.fail
 	for i, id := range r.mix.writes {
-		failed = failed || next.carryOut(&itemOp{kind: container.Upsert, id: id, value: r.mix.value,
+		failed = failed || next.execute(&itemOp{kind: container.Upsert, id: id, value: r.mix.value,
 			unique: r.mix.uniques[i]}) != 0
 	}
 	if failed {

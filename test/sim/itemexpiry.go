@@ -57,7 +57,7 @@ func (w *simulation) writeExpiring(n *node, t *world.Task, c *container.Containe
 	e := &expiringItem{itemAt: at, value: w.hist.newValue(), ttl: time.Duration(seconds) * time.Second, called: w.Now}
 	w.items.expiring = append(w.items.expiring, e)
 	body := fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":"own %s","c":%d,"ttl":%d}`, at.id, at.key, e.value, at.id,
-		e.value%colours, seconds)
+		e.value%colors, seconds)
 	r, err := n.stock.Do(context.Background(), c, stockKey(at.key), []container.Operation{{Kind: container.Upsert,
 		Body: body}}, container.RequestOptions{})
 	switch {

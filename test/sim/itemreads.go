@@ -89,9 +89,9 @@ const searchKinds = 4
 // newSearch draws a search of a kind.
 func (w *simulation) newSearch(kind int) *search {
 	const fields = "SELECT c.id, c.k, c.v, c.c FROM c WHERE "
-	switch n := uint64(w.Rand.IntN(colours)); kind {
+	switch n := uint64(w.Rand.IntN(colors)); kind {
 	case 0:
-		return &search{text: fmt.Sprint(fields, "c.c = ", n), matches: func(v uint64) bool { return v%colours == n }}
+		return &search{text: fmt.Sprint(fields, "c.c = ", n), matches: func(v uint64) bool { return v%colors == n }}
 	case 1:
 		from := w.hist.values
 		if from = from - min(from, uint64(w.Rand.IntN(200))); w.OneIn(3) {
@@ -104,7 +104,7 @@ func (w *simulation) newSearch(kind int) *search {
 	default: // through the composite index
 		return &search{text: fmt.Sprint(fields, "c.v > 0 ORDER BY c.c, c.v DESC"),
 			matches: func(v uint64) bool { return v > 0 }, before: func(a, b uint64) bool {
-				return a%colours < b%colours || a%colours == b%colours && a > b
+				return a%colors < b%colors || a%colors == b%colors && a > b
 			}}
 	}
 }
@@ -234,7 +234,7 @@ func (w *simulation) searchPage(n *node, t *world.Task, s *search, size int) boo
 	for _, d := range page.Documents {
 		v := document.View(d)
 		i := seenItem{itemAt: itemAt{v.Get("k").Str(), v.Get("id").Str()}, value: numberOf(v.Get("v"))}
-		if numberOf(v.Get("c")) != i.value%colours || !s.matches(i.value) {
+		if numberOf(v.Get("c")) != i.value%colors || !s.matches(i.value) {
 			w.Fail("node %d: %s returned %s", n.ID, s.text, d)
 		}
 		p.items = append(p.items, i)

@@ -86,8 +86,8 @@ type itemRequest struct {
 	ops    []itemOp
 	mix    *mixArgs
 	query  bool
-	// colour is 1 plus the color that a query selects, or 0 for all colors.
-	colour uint64
+	// color is 1 plus the color that a query selects, or 0 for all colors.
+	color uint64
 	// triggered is set if the first of two operations is executed with triggers, which execute the second operation.
 	triggered bool
 	clears    bool
@@ -109,7 +109,7 @@ type mixArgs struct {
 }
 
 func (r *itemRequest) String() string {
-	what := fmt.Sprint("query of ", r.colour, " saw ", r.after)
+	what := fmt.Sprint("query of ", r.color, " saw ", r.after)
 	if r.clears {
 		what = "deletion of all"
 	}
@@ -142,7 +142,7 @@ func (n *node) startItems() {
 		n.Spawn(func(t *world.Task) {
 			c := &itemClient{w: w, n: n, t: t, id: 400 + 2*n.ID + i, last: map[itemAt]uint64{}}
 			for t.Sleep(w.Between(time.Millisecond, 120*time.Millisecond)) && !w.finished {
-				c.carryOut(c.draw())
+				c.execute(c.draw())
 			}
 		})
 	}
@@ -184,7 +184,7 @@ func (c *itemClient) draw() *itemRequest {
 		}
 		r.mix.even = r.mix.even && len(r.mix.reads) > 0
 	default:
-		r.query, r.colour = true, uint64(w.Rand.IntN(colours+1))
+		r.query, r.color = true, uint64(w.Rand.IntN(colors+1))
 	}
 	switch {
 	case w.OneIn(12):
@@ -241,7 +241,7 @@ func (c *itemClient) operation(key string, o *itemOp) container.Operation {
 			condition = fmt.Sprintf(`,"condition":"from c where c.v = %d"`, o.match)
 		}
 		out.Body = fmt.Appendf(nil, `{"operations":[{"op":"set","path":"/v","value":%d},`+
-			`{"op":"set","path":"/c","value":%d}]%s}`, o.value, o.value%colours, condition)
+			`{"op":"set","path":"/c","value":%d}]%s}`, o.value, o.value%colors, condition)
 		if condition != "" {
 			return out
 		}
@@ -256,11 +256,11 @@ func (c *itemClient) operation(key string, o *itemOp) container.Operation {
 
 // body returns the item that an operation writes.
 func (o *itemOp) body(key string) []byte {
-	return fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":%q,"c":%d}`, o.id, key, o.value, o.unique, o.value%colours)
+	return fmt.Appendf(nil, `{"id":%q,"k":%q,"v":%d,"u":%q,"c":%d}`, o.id, key, o.value, o.unique, o.value%colors)
 }
 
-// carryOut executes a request on the node and records its outcome.
-func (c *itemClient) carryOut(r *itemRequest) {
+// execute executes a request on the node and records its outcome.
+func (c *itemClient) execute(r *itemRequest) {
 	w, n := c.w, c.n
 	at := n.stocked()
 	if at == nil {
@@ -384,8 +384,8 @@ func (r *itemRequest) take(c *itemClient, i int, found *container.Result) {
 // look queries all items of a logical partition.
 func (c *itemClient) look(ctx context.Context, at *container.Container, r *itemRequest) error {
 	text := "SELECT c.id, c.v, c._etag FROM c"
-	if r.colour > 0 {
-		text += fmt.Sprint(" WHERE c.c = ", r.colour-1)
+	if r.color > 0 {
+		text += fmt.Sprint(" WHERE c.c = ", r.color-1)
 	}
 	page, err := c.n.stock.Query(ctx, at, &container.QueryRequest{Scope: container.Scope{Key: stockKey(r.key)},
 		Text: text})
@@ -451,7 +451,7 @@ func (w *simulation) lastItemReads() {
 		n.Spawn(func(t *world.Task) {
 			c := &itemClient{w: w, n: n, t: t, id: lastReader, last: map[itemAt]uint64{}}
 			r := &itemRequest{client: c, key: key, query: true, failed: -1}
-			if c.carryOut(r); !r.done || r.status != 0 {
+			if c.execute(r); !r.done || r.status != 0 {
 				w.Fail("the final query of %s failed", key)
 			}
 		})

@@ -8,7 +8,7 @@ import (
 )
 
 // itemHardships are the faults under which items are checked: everything that moves leaders and partitions.
-var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, Strikes: true, Lost: true, Jumps: true,
+var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, StepFaults: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
 // TestItemsAreSerializable checks that the item requests of a logical partition form one sequence while nodes fail,
@@ -19,14 +19,13 @@ var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, Stri
 // The change feed must contain every change once, in order, in both modes, no matter which node serves a page. Pages
 // of index queries must contain the existing items and finally equal a scan. Items with a time to live must exist as
 // long as they should.
-// in the end what a scan does; and items with a time to live are there as long as they should.
 func TestItemsAreSerializable(t *testing.T) {
 	n, sum, unchecked := eachSeed(t, 6, 2, itemHardships)
 	t.Logf("%d requests in %d seeds, %d batches and %d procedures among them, %d procedures threw, %d faults, "+
-		"%d partitions came of splits, %d merges, %d keys unchecked", sum.Items, n, sum.ItemBatches, sum.Procedures,
+		"%d partitions created by splits, %d merges, %d keys unchecked", sum.Items, n, sum.ItemBatches, sum.Procedures,
 		sum.Thrown, sum.Sum(), sum.Divided, sum.Merged, unchecked)
-	t.Logf("%d operations with triggers, %d refused; %d keys cleared, %d items seen to be gone; %d pages of changes, %d "+
-		"of them again, %d readers became two; %d pages by the index with %d items, %d sweeps", sum.Triggered, sum.Repelled,
+	t.Logf("%d operations with triggers, %d rejected; %d keys cleared, %d expired items; %d pages of changes, %d "+
+		"of them repeated, %d readers divided; %d index pages with %d items, %d sweeps", sum.Triggered, sum.Repelled,
 		sum.Cleared, sum.Expired, sum.ChangePages, sum.Rereads, sum.FeedSplits, sum.Searches, sum.IndexHits,
 		sum.ItemSweeps)
 	if n >= 6 && (sum.Triggered == 0 || sum.Repelled == 0 || sum.Cleared == 0 || sum.Rereads == 0 ||
@@ -41,9 +40,9 @@ func TestItemsAreSerializable(t *testing.T) {
 
 // TestItemsExpire checks that items with a time to live exist exactly that long if no clock is wrong.
 func TestItemsExpire(t *testing.T) {
-	n, sum, _ := eachSeed(t, 3, 1, Hardships{Containers: true, Splits: true, Merges: true, Strikes: true, Lost: true,
+	n, sum, _ := eachSeed(t, 3, 1, Hardships{Containers: true, Splits: true, Merges: true, StepFaults: true, Lost: true,
 		Refusals: true, Rough: true})
-	t.Logf("%d items seen to be gone in %d seeds", sum.Expired, n)
+	t.Logf("%d expired items in %d seeds", sum.Expired, n)
 	if sum.Expired == 0 {
 		t.Error("the simulation no longer tests items")
 	}

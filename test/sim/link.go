@@ -20,7 +20,7 @@ import (
 // includes both ends and the product's frames between them. Like a connection of package transport, it ends with
 // either process or with a broken frame, and so do all requests in flight on it.
 type link struct {
-	c *carrier
+	c *fakeTransport
 	// to is the remote node, in that process run.
 	to   *node
 	life int
@@ -35,7 +35,7 @@ type link struct {
 }
 
 // link returns the connection to a node. It opens a new one if the old connection has ended.
-func (c *carrier) link(to *node) *link {
+func (c *fakeTransport) link(to *node) *link {
 	id := to.self()
 	if l := c.links[id]; l != nil && !l.over && l.life == to.Life {
 		return l
@@ -251,7 +251,7 @@ func (r *responder) send(frame []byte) {
 
 // exchange is the client side of a request in flight.
 type exchange struct {
-	c      *carrier
+	c      *fakeTransport
 	l      *link
 	id     uint64
 	to     topology.NodeID

@@ -95,7 +95,7 @@ func TestMutationsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a compilation")
 	}
-	const merges = "Splits,Merges,Growth,Presses"
+	const merges = "Splits,Merges,Growth,MergeStress"
 	const stragglers = "Stragglers,Batches,Schema"
 	seeds := planted.Read(t)
 	bin := planted.Build(t, append(edits(), viewEdits()...)...)

@@ -33,10 +33,10 @@ type node struct {
 
 	// The coordinator, the client and the server of the internal protocol, and the connections of clients to the
 	// coordinator. The end of the process breaks these connections.
-	coord   *coordinator.Coordinator
-	carrier *carrier
-	server  *remote.Server
-	callers []*link
+	coord         *coordinator.Coordinator
+	fakeTransport *fakeTransport
+	server        *remote.Server
+	callers       []*link
 	control
 	// originals checks the directories of other nodes. met holds the process runs that were admitted. harm describes
 	// the damage to the node's own directory.
@@ -48,8 +48,8 @@ type node struct {
 	// births is the number of earlier directories with the node's identity.
 	births uint64
 	// born is set after the first replicas have been created.
-	born     bool
-	halfways halfways
+	born              bool
+	partialCrashState partialCrashState
 	// seen holds the values that a reader on this node must see.
 	seen map[seenAt]uint64
 }
@@ -81,7 +81,7 @@ func newNode(w *simulation, m *world.Machine) *node {
 			n.crash()
 			w.After(w.Between(time.Second, restartMost), n.restart)
 		},
-		Fell: n.fell,
+		CrashedInStep: n.crashedInStep,
 		Lost: func(err error) bool {
 			if n.damaged() {
 				n.fail(err)
@@ -264,7 +264,7 @@ func (n *node) crash() { n.ended(func() { n.Crash(n.close) }) }
 
 // ended handles a crash that the given function causes.
 func (n *node) ended(crash func()) {
-	n.w.stepsOf(n, &n.w.counts.Struck)
+	n.w.stepsOf(n, &n.w.counts.StepCrashes)
 	crash()
 	n.w.Net.Refuse(n.Machine, n.refuses(n.self()))
 }
@@ -294,15 +294,15 @@ func (n *node) close() {
 	for _, l := range n.callers {
 		l.broken(false)
 	}
-	if n.carrier != nil {
-		n.carrier.close()
+	if n.fakeTransport != nil {
+		n.fakeTransport.close()
 	}
 	if n.coord != nil {
 		s := n.coord.Stats()
 		n.w.counts.Repeats += int(s.Retries)
 		n.w.counts.Forwarded += int(s.Forwarded)
 	}
-	n.Host, n.parts, n.coord, n.carrier, n.server, n.callers, n.control = nil, nil, nil, nil, nil, nil, control{}
+	n.Host, n.parts, n.coord, n.fakeTransport, n.server, n.callers, n.control = nil, nil, nil, nil, nil, nil, control{}
 	n.originals = nil
 	if n.raftLog != nil {
 		_ = n.raftLog.Close()

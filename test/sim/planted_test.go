@@ -77,14 +77,14 @@ func brings(b Bugs) Hardships {
 	case b.NoRequire:
 		return Hardships{Batches: true, Schema: true}
 	case b.RightByMap:
-		return Hardships{Splits: true, Merges: true, Strikes: true}
+		return Hardships{Splits: true, Merges: true, StepFaults: true}
 	case b.EarlyReady, b.FrozenIsOrphan, b.MergeMapFirst:
 		return Hardships{Merges: true, Lost: true}
 	case b.ChildByMap, b.ChildIsOrphan, b.MapFirst:
 		return Hardships{Splits: true, Lost: true}
 	}
 	h := Usual
-	h.Splits, h.Merges, h.Growth, h.Strikes, h.Presses = false, false, false, false, false
+	h.Splits, h.Merges, h.Growth, h.StepFaults, h.MergeStress = false, false, false, false, false
 	return h
 }
 

@@ -126,23 +126,23 @@ func TestSeeds(t *testing.T) {
 			what string
 			n    int
 		}{
-			{"lost disks", sum.Wipes}, {"lost directories", sum.Lost}, {"starts refused", sum.RefusedStarts},
+			{"lost disks", sum.Wipes}, {"lost directories", sum.Lost}, {"rejected starts", sum.RefusedStarts},
 			{"snapshots thrown away", sum.Discards}, {"unwanted snapshots", sum.Unwanted},
 			{"splits by load", sum.LoadSplits}, {"splits around a hot key", sum.KeySplits},
 			{"merges of quiet partitions", sum.AutoMerges},
 			{"changes of tables whose partitions change", sum.ChangedAmid},
-			{"splits taken back", sum.RecalledSplits}, {"merges whose keys were written to", sum.Presses},
+			{"canceled splits", sum.CanceledSplits}, {"merges whose keys were written to", sum.MergeStress},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, done)
 			}
 		}
-		sum.Halfway.each(func(between string, n *int) {
+		sum.PartialCrashes.each(func(between string, n *int) {
 			if *n == 0 {
 				t.Errorf("no crash between %s in %d seeds: the simulation no longer tests it", between, done)
 			}
 		})
-		sum.Struck.each(func(step string, n *int) {
+		sum.StepCrashes.each(func(step string, n *int) {
 			if *n == 0 {
 				t.Errorf("no crash at step %s in %d seeds: the simulation no longer tests it", step, done)
 			}
@@ -166,10 +166,10 @@ func TestSeeds(t *testing.T) {
 			{"rejected connections", sum.Rejected}, {"orderly ends", sum.Departures},
 			{"wrong clocks that were noticed", sum.Skewed},
 			{"changes of the schema", sum.Changes}, {"indexes built", sum.Built}, {"searches by an index", sum.Finds},
-			{"answers to followers that read at QUORUM", sum.Told}, {"sweeps", sum.Sweeps},
-			{"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts at other nodes", sum.Forwarded},
+			{"responses to followers that read at QUORUM", sum.IndexResponses}, {"sweeps", sum.Sweeps},
+			{"changes of the records", sum.Updates}, {"scans", sum.Scans}, {"attempts on other nodes", sum.Forwarded},
 			{"repeated attempts", sum.Repeats}, {"splits", sum.Divided},
-			{"merges", sum.Merged}, {"merges taken back", sum.Recalled},
+			{"merges", sum.Merged}, {"canceled merges", sum.CanceledMerges},
 			{"splits by size", sum.SizeSplits},
 		} {
 			if c.n == 0 {

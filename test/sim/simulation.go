@@ -53,10 +53,10 @@ type Hardships struct {
 	Merges bool
 	// Growth enables automatic splits and merges by size and load.
 	Growth bool
-	// Strikes enables faults at the moment when a split, a merge, or a move reaches another step.
-	Strikes bool
-	// Presses enables writes to merging partitions by nodes with different clocks that do not receive responses.
-	Presses bool
+	// StepFaults enables faults at the moment when a split, a merge, or a move reaches another step.
+	StepFaults bool
+	// MergeStress enables writes to merging partitions by nodes with different clocks that do not receive responses.
+	MergeStress bool
 	// Throughput enables clients that use a table's whole provisioned throughput, which changes and determines the
 	// number of partitions.
 	Throughput bool
@@ -75,8 +75,8 @@ type Hardships struct {
 // Usual holds the faults and workloads of every seed.
 var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true,
 	Rough:    true,
-	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true, Growth: true, Strikes: true,
-	Presses: true}
+	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true, Growth: true, StepFaults: true,
+	MergeStress: true}
 
 // Report is the result of a run.
 type Report struct {
@@ -108,22 +108,23 @@ type Counts struct {
 	Changes, Built, Finds, Stale int
 	// Repeats counts attempts after the first one. Forwarded counts attempts on other nodes.
 	Repeats, Forwarded int
-	// HereAsked counts reads at ONE on the client's node. HereReads counts those reads that the node served, and
-	// FollowerReads those that a follower served. Told counts responses to followers that serve linearizable reads.
-	HereAsked, HereReads, FollowerReads, Told int
-	// Splits counts ordered splits. Divided counts the splits in the final map. RecalledSplits counts canceled splits.
-	Splits, Divided, RecalledSplits int
-	// Merges counts ordered merges, Merged completed merges, and Recalled canceled merges.
-	Merges, Merged, Recalled int
+	// HereAsked counts reads at ONE on the client's node. HereReads counts the reads among them that the node served,
+	// and FollowerReads the reads that a follower served. IndexResponses counts responses to followers that serve
+	// linearizable reads.
+	HereAsked, HereReads, FollowerReads, IndexResponses int
+	// Splits counts ordered splits. Divided counts the splits in the final map. CanceledSplits counts canceled splits.
+	Splits, Divided, CanceledSplits int
+	// Merges counts ordered merges, Merged completed merges, and CanceledMerges canceled merges.
+	Merges, Merged, CanceledMerges int
 	// SizeSplits, LoadSplits, KeySplits, and AutoMerges count the automatic changes that the partitions' leaders
 	// ordered.
 	SizeSplits, LoadSplits, KeySplits, AutoMerges int
-	// Struck counts crashes of nodes by the step of one of their partitions. ChangedAmid counts schema changes and
+	// StepCrashes counts crashes of nodes by the step of one of their partitions. ChangedAmid counts schema changes and
 	// truncations that were requested at a step.
-	Struck      Steps
-	Presses     int
-	Halfway     Halfway
-	ChangedAmid int
+	StepCrashes    Steps
+	MergeStress    int
+	PartialCrashes PartialCrashes
+	ChangedAmid    int
 	// Spent is the number of request units that a table with provisioned throughput granted. Throttled counts rejected
 	// requests. Provided counts the splits that the throughput required.
 	Spent, Throttled, Provided int
@@ -185,7 +186,7 @@ type simulation struct {
 	plan   Scenario
 	nodes  []*node
 	counts Counts
-	hist   history
+	hist   clientHistory
 	// finished is set when the clients end.
 	finished bool
 	// hot is a key that clients prefer until the given time. Its leader refuses connections, which clients could
@@ -198,18 +199,18 @@ type simulation struct {
 	// applied holds the writes that have an ID with their places in the logs.
 	applied map[written]place
 	// born is the initial map.
-	born     *topology.Snapshot
-	batches  *write.BatchLog
-	records  []command.Record
-	grow     grow
-	spending spending
-	strikes  strikes
-	// halfway is the number of crashes within a step so far.
-	halfway int
-	// pressed holds the partitions whose merges are or have been stressed.
-	pressed map[spanAt]bool
-	items   itemsRun
-	feeds   feedRun
+	born       *topology.Snapshot
+	batches    *write.BatchLog
+	records    []command.Record
+	grow       grow
+	spending   spending
+	stepFaults stepFaults
+	// partialCrashes is the number of crashes within a step so far.
+	partialCrashes int
+	// stressedMerges holds the partitions whose merges are or have been stressed.
+	stressedMerges map[spanAt]bool
+	items          itemsRun
+	feeds          feedRun
 }
 
 type stateAt struct{ partition, applied, epoch, frozen uint64 }
@@ -220,7 +221,7 @@ func Run(p Scenario) *Report {
 		p.Length = 20 * time.Second
 	}
 	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{},
-		applied: map[written]place{}, pressed: map[spanAt]bool{},
+		applied: map[written]place{}, stressedMerges: map[spanAt]bool{},
 		items: itemsRun{etags: map[itemVersion]string{}, versions: map[itemAt][]loggedItem{}}}
 	w.batches = write.NewBatchLog(catalog.New(schema.New(), func() catalog.NodeInfo {
 		return catalog.NodeInfo{}

@@ -268,11 +268,11 @@ func (n *node) spendWrite(t *world.Task, key string, rows, bytes int) (ru.Units,
 		b.Cell(v, nil, make([]byte, bytes), 0, row.NoExpiry)
 		m.Ops = append(m.Ops, command.Op{Clustering: []byte{byte(i)}, Operand: b.Append(nil)})
 	}
-	told, done := false, &spender{}
+	responded, done := false, &spender{}
 	var end error
-	done.end = func(err error) { told, end = true, err }
+	done.end = func(err error) { responded, end = true, err }
 	n.coord.Write(context.Background(), []command.Mutation{m}, coordinator.WriteOptions{Level: dberr.Quorum}, done)
-	if err := t.Wait(func() bool { return told }, patience); err != nil {
+	if err := t.Wait(func() bool { return responded }, responseTimeout); err != nil {
 		return 0, err
 	}
 	return done.cost, end

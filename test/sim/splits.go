@@ -118,6 +118,6 @@ func (w *simulation) checkSplits() {
 		}
 	}
 	w.counts.Divided = w.divided()
-	w.counts.Merged, w.counts.Recalled = w.ended(meta.Merge)
-	_, w.counts.RecalledSplits = w.ended(meta.Split)
+	w.counts.Merged, w.counts.CanceledMerges = w.ended(meta.Merge)
+	_, w.counts.CanceledSplits = w.ended(meta.Split)
 }

@@ -418,12 +418,12 @@ func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 				return a
 			}
 		}
-		told := false
+		responded := false
 		a = answer{}
-		end := ending(func(_ *command.CASResult, err error) { told, a.err = true, err })
+		end := ending(func(_ *command.CASResult, err error) { responded, a.err = true, err })
 		n.coord.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Atomic: o.kind == opBatch, Type: "BATCH"},
 			end)
-		if err := c.t.Wait(func() bool { return told }, patience); err != nil && !told {
+		if err := c.t.Wait(func() bool { return responded }, responseTimeout); err != nil && !responded {
 			a.err = err
 			if !c.t.Dead() {
 				c.w.Fail("client %d: %v has no response: %v", c.id, o.kind, err)

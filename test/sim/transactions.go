@@ -92,10 +92,10 @@ func (n *node) transact(t *world.Task, o *txn) {
 	w := n.w
 	o.called = w.Now
 	w.hist.txns = append(w.hist.txns, o)
-	told := false
+	responded := false
 	var err error
 	var d *command.CASResult
-	done := ending(func(decided *command.CASResult, e error) { told, d, err = true, decided, e })
+	done := ending(func(decided *command.CASResult, e error) { responded, d, err = true, decided, e })
 	write := coordinator.WriteOptions{Level: dberr.Quorum}
 	key := []byte(o.key)
 	m := command.Mutation{Table: rowsTable, Token: token.Hash(key), Key: key}
@@ -104,7 +104,7 @@ func (n *node) transact(t *world.Task, o *txn) {
 		v := &stateViewer{}
 		err = n.coord.Read(context.Background(), &command.Read{Table: rowsTable, Level: dberr.Quorum,
 			Now: n.Wall().Unix(), Token: m.Token, Key: key}, v)
-		o.seen, told = v.state, true
+		o.seen, responded = v.state, true
 	case o.outside:
 		m.Ops = o.changes()
 		n.coord.Write(context.Background(), []command.Mutation{m}, write, done)
@@ -112,7 +112,7 @@ func (n *node) transact(t *world.Task, o *txn) {
 		n.coord.ConditionalWrite(context.Background(), &command.Conditional{Mutation: m, Serial: dberr.Serial,
 			Now: n.peers.Now().Unix(), Program: o.program()}, write, done)
 	}
-	if e := t.Wait(func() bool { return told }, patience); e != nil && !told {
+	if e := t.Wait(func() bool { return responded }, responseTimeout); e != nil && !responded {
 		if err = e; !t.Dead() {
 			w.Fail("%v has no response: %v", o, err)
 		}

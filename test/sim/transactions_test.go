@@ -14,7 +14,7 @@ var transactingHardships = Hardships{Transactions: true, Splits: true, Merges: t
 // fit the order of calls and responses.
 func TestTransactionsAreSerializable(t *testing.T) {
 	n, sum, unchecked := eachSeed(t, 8, 3, transactingHardships)
-	t.Logf("%d transactions in %d seeds, %d faults, %d partitions came of splits, %d merges, %d keys unchecked",
+	t.Logf("%d transactions in %d seeds, %d faults, %d partitions created by splits, %d merges, %d keys unchecked",
 		sum.Transactions, n, sum.Sum(), sum.Divided, sum.Merged, unchecked)
 	if sum.Transactions == 0 || n >= 3 && (sum.Divided == 0 || sum.Merged == 0) {
 		t.Error("the simulation no longer tests transactions")

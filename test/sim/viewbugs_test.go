@@ -47,7 +47,7 @@ func viewEdits() []planted.Edit {
 
 // viewMistakes returns the mutations of views by the names under which their seeds are stored.
 func viewMistakes() (out []mistake) {
-	const only = "Views,Splits,Merges,Strikes,Lost,Suspends,Refusals,Rough,LongPauses"
+	const only = "Views,Splits,Merges,StepFaults,Lost,Suspends,Refusals,Rough,LongPauses"
 	for _, m := range []struct{ name, mistake string }{
 		{"rows do not appear in views", "appears"},
 		{"rows that move stay where they were in views", "view moves"},

@@ -123,7 +123,7 @@ func (n *node) startViews() {
 		n.Spawn(func(t *world.Task) {
 			c := &viewClient{n: n, t: t, executor: write.NewExecutor(n.coord, write.Options{})}
 			for t.Sleep(w.Between(time.Millisecond, viewPause)) && !w.finished {
-				c.carryOut(w.viewStatement())
+				c.execute(w.viewStatement())
 			}
 		})
 	}
@@ -167,12 +167,12 @@ func (b baseNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.T
 	return ks, ks.Tables[name.Name.Name], nil
 }
 
-// carryOut executes a statement on the node, planned for the schema that the node knows, and plans it again when the
+// execute executes a statement on the node, planned for the schema that the node knows, and plans it again when the
 // schema has changed. The outcome does not matter: views must follow the base in any case.
-func (c *viewClient) carryOut(text string) {
+func (c *viewClient) execute(text string) {
 	w := c.n.w
 	for range replanMax {
-		err := c.once(text)
+		err := c.executeOnce(text)
 		switch {
 		case c.t.Dead():
 			return
@@ -186,7 +186,7 @@ func (c *viewClient) carryOut(text string) {
 	}
 }
 
-func (c *viewClient) once(text string) error {
+func (c *viewClient) executeOnce(text string) error {
 	stmt, markers, err := parser.Parse(text)
 	if err != nil {
 		c.n.w.Fail("%s: %v", text, err)
@@ -195,8 +195,8 @@ func (c *viewClient) once(text string) error {
 	names := baseNames{c.n.cat.Snapshot()}
 	r := &write.Request{Level: dberr.Quorum, Serial: dberr.Serial}
 	r.Now = c.n.peers.Now()
-	told := false
-	done := answered(func(e error) { told, err = true, e })
+	responded := false
+	done := answered(func(e error) { responded, err = true, e })
 	if batch, ok := stmt.(*parser.Batch); ok {
 		b, err := write.PrepareBatch(batch, names, len(markers))
 		if err != nil {
@@ -214,7 +214,7 @@ func (c *viewClient) once(text string) error {
 		}
 		c.executor.Execute(context.Background(), p, r, done)
 	}
-	if e := c.t.Wait(func() bool { return told }, patience); e != nil && !told {
+	if e := c.t.Wait(func() bool { return responded }, responseTimeout); e != nil && !responded {
 		if !c.t.Dead() {
 			c.n.w.Fail("%s has no response: %v", text, e)
 		}

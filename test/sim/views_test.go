@@ -5,7 +5,7 @@ package sim
 import "testing"
 
 // viewHardships are the faults under which views are checked: everything that moves leaders and partitions.
-var viewHardships = Hardships{Views: true, Splits: true, Merges: true, Strikes: true, Lost: true, Suspends: true,
+var viewHardships = Hardships{Views: true, Splits: true, Merges: true, StepFaults: true, Lost: true, Suspends: true,
 	Refusals: true, Rough: true, LongPauses: true}
 
 // TestViewsAgree checks that materialized views match their base at quiescence and at every later time. The statements
@@ -13,7 +13,7 @@ var viewHardships = Hardships{Views: true, Splits: true, Merges: true, Strikes: 
 // leaders change, and a view is built.
 func TestViewsAgree(t *testing.T) {
 	n, sum, _ := eachSeed(t, 8, 2, viewHardships)
-	t.Logf("%d statements about the base in %d seeds, %d rows of views, %d faults, %d partitions came of splits, %d merges, "+
+	t.Logf("%d statements on the base table in %d seeds, %d view rows, %d faults, %d partitions created by splits, %d merges, "+
 		"%d views built", sum.BaseWrites, n, sum.ViewRows, sum.Sum(), sum.Divided, sum.Merged, sum.Built)
 	if sum.BaseWrites == 0 || sum.ViewRows == 0 || n >= 8 && (sum.Divided == 0 || sum.Merged == 0 || sum.Built == 0) {
 		t.Error("the simulation no longer tests views")

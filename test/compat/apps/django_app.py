@@ -82,7 +82,7 @@ ids = [client.post("/posts", {"title": f"Post {i}"}, content_type="application/j
 got = client.get("/posts").json()
 assert got == {"titles": [f"Post {i}" for i in range(5)], "visits": 1, "last": ids[-1]}, got
 assert client.get("/posts").json()["visits"] == 2
-assert Client().get("/posts").json()["visits"] == 1, "another visitor has a session of his own"
+assert Client().get("/posts").json()["visits"] == 1, "a new visitor has a separate session"
 
 post = Post.objects.get(id=ids[0])
 post.title = "Edited"

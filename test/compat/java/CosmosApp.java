@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Creates a container, writes items and receives them through the change feed processor of the Azure Cosmos DB SDK for Java, which
-// keeps its position in a lease container: java -cp JARS CosmosApp.java ENDPOINT KEY
+// Creates a container, writes items, and receives them through the change feed processor of the Azure Cosmos DB SDK for Java, which
+// stores its position in a lease container: java -cp JARS CosmosApp.java ENDPOINT KEY
 
 import com.azure.cosmos.*;
 import com.azure.cosmos.models.*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Java application does first: java -cp JARS JavaDriver.java HOST PORT
+// Runs the first steps of a Java application: java -cp JARS JavaDriver.java HOST PORT
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
@@ -54,7 +54,7 @@ public class JavaDriver {
       }
     }
     System.out.println("java driver, protocols v4 and v5: 10,000 rows paged, schema, tokens, batch, LWT, UDT, vectors, prepared after ALTER, tracing, errors");
-    System.exit(0); // not waiting for the driver's quiet period
+    System.exit(0); // do not wait for the driver's quiet period
   }
 
   static void run(CqlSession session, String version) throws Exception {

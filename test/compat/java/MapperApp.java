@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shop by the query builder, the schema builder and the object mapper of the Java driver, whose processor of annotations runs in
+// A shop with the query builder, the schema builder, and the object mapper of the Java driver, whose annotation processor runs in
 // javac: java -cp JARS:CLASSES compat.MapperApp HOST PORT
 
 package compat;
@@ -133,7 +133,7 @@ public class MapperApp {
     check(reading.getClusteringColumns().toString().contains("DESC") && reading.getColumn("place").get().isStatic(), reading.describe(true));
     check(keyspace.getUserDefinedType("dimensions").isPresent(), "type");
     session.execute(dropTable("hits").build());
-    // What the driver describes makes the keyspace anew.
+    // The driver's description recreates the keyspace.
     String text = keyspace.describeWithChildren(false);
     session.execute(dropKeyspace(KEYSPACE).build());
     for (String statement : text.split(";\\s*\n")) {

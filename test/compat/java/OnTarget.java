@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes and reads keys of target.t0 and on, and checks what comes back: java -cp JARS OnTarget.java HOST PORT TABLES SECONDS
+// Writes and reads keys of the tables target.t0, target.t1, and so on, and checks the results: java -cp JARS OnTarget.java HOST PORT TABLES SECONDS
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;

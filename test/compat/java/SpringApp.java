@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// People and their orders by Spring Data Cassandra: repositories and templates: java -cp JARS:CLASSES compat.SpringApp HOST PORT
+// People and their orders with Spring Data Cassandra, using repositories and templates: java -cp JARS:CLASSES compat.SpringApp HOST PORT
 
 package compat;
 
@@ -122,7 +122,7 @@ public class SpringApp {
       }
       check(n == 20, n);
 
-      // Locks by version: a condition of the update.
+      // Optimistic locking by version: a condition of the update.
       Person stale = people.findById(one.id).get();
       one.age = 99;
       people.save(one);

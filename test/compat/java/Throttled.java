@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes faster than a table may take, waits as long as it is told, and succeeds:
+// Writes faster than the throughput of a table allows, waits for the requested time, and succeeds:
 // java -cp JARS Throttled.java HOST PORT TABLE WRITES BYTES
 
-package compat; // the driver takes classes without a package for its own
+package compat; // the driver treats classes without a package as its own
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
@@ -25,7 +25,7 @@ import java.util.List;
 public class Throttled {
   static final List<Integer> waits = Collections.synchronizedList(new ArrayList<>());
 
-  /** Finds the time to wait as the retry policy for Azure Cosmos DB does: a part between commas that is name=value. */
+  /** Finds the wait time as the retry policy for Azure Cosmos DB does: a comma-separated part of the form name=value. */
   public static class BackOff extends DefaultRetryPolicy {
     public BackOff(DriverContext context, String profile) {
       super(context, profile);

@@ -9,7 +9,7 @@
 // Logs are truncated all the time, so snapshots are common, and members move.
 //
 // Clients write registers, add to counters, evaluate and propose within a term, and read under leases and with read
-// indexes. Global invariants are checked during the run (laws.go). A term has one leader. A node leads only if no
+// indexes. Global invariants are checked during the run (invariants.go). A term has one leader. A node leads only if no
 // other node can still read under its lease. All replicas apply the same entries. A read sees every index that was
 // known when the read began. At the end porcupine checks the linearizability of every key's history, replicas with
 // equal applied indexes must hold equal bytes, and a final read must find everything that was acknowledged.

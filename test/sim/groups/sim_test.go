@@ -69,7 +69,7 @@ func TestSeeds(t *testing.T) {
 		}{
 			{"proposals that outlive their leader", sum.Inherited}, {"proposals that are replaced", sum.Replaced},
 			{"late offers of leadership", sum.LateOffers}, {"lost offers of leadership", sum.LostOffers},
-			{"two starts at once", sum.DoubleStarts},
+			{"two simultaneous starts", sum.DoubleStarts},
 			{"unwanted snapshots", sum.Unwanted},
 		} {
 			if c.n == 0 {
@@ -88,8 +88,8 @@ func TestSeeds(t *testing.T) {
 			{"transfers", sum.Transfers},
 			{"quiet groups", sum.Quiesced}, {"full disks", sum.FullDisks}, {"states compared", sum.Compared},
 			{"refused connections", sum.Refused},
-			{"follower reads", sum.FollowerReads}, {"reads at followers that asked", sum.AskedReads},
-			{"refusals by living nodes", sum.Resets}, {"departures", sum.Departures},
+			{"follower reads", sum.FollowerReads}, {"reads on followers that asked their leader", sum.AskedReads},
+			{"connections refused by running nodes", sum.Resets}, {"departures", sum.Departures},
 		} {
 			if c.n == 0 {
 				t.Errorf("no %s in %d seeds: the simulation no longer tests it", c.what, n)

@@ -87,11 +87,11 @@ const (
 // simulation is one run.
 type simulation struct {
 	*world.World
-	plan   Plan
-	nodes  []*node
-	counts Counts
-	hist   history
-	laws   laws
+	plan       Plan
+	nodes      []*node
+	counts     Counts
+	hist       history
+	invariants invariants
 	// finished is set when the clients end. Clients start no operations before lull.
 	finished bool
 	lull     time.Duration
@@ -108,7 +108,8 @@ func Run(p Plan) *Report {
 	if p.Length == 0 {
 		p.Length = 20 * time.Second
 	}
-	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{}, laws: newLaws()}
+	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{},
+		invariants: newInvariants()}
 	w.Wait, w.Print = p.Wait, p.Print
 	w.Net.Rough = world.Usual
 	w.begin()

@@ -46,9 +46,9 @@ type Hooks struct {
 	// Applied is called after entries have been applied. Stop ends a process whose disk is full.
 	Applied func()
 	Stop    func()
-	// Fell reports after each step whether the process has crashed within the step, and ends the process in that case.
-	// It may be nil.
-	Fell func() bool
+	// CrashedInStep reports after each step whether the process has crashed within the step, and ends the process in
+	// that case. It may be nil.
+	CrashedInStep func() bool
 	// Lost handles a log that lacks acknowledged entries, which ends the process. It reports whether the loss is
 	// expected. It is nil if the loss is never expected.
 	Lost func(err error) bool
@@ -332,7 +332,7 @@ func (l *Loop) scheduleApply() {
 	})
 }
 
-// midway marks the start of a step that Fell checks. over marks its end.
+// midway marks the start of a step that CrashedInStep checks. over marks its end.
 func (l *Loop) midway() (over func()) {
 	l.Midway = true
 	return func() { l.Midway = false }
@@ -356,7 +356,7 @@ func (l *Loop) Guard(step func() error) (ok bool) {
 	}()
 	err := step()
 	switch {
-	case l.Hooks.Fell != nil && l.Hooks.Fell():
+	case l.Hooks.CrashedInStep != nil && l.Hooks.CrashedInStep():
 	case err == nil:
 		return true
 	case errors.Is(err, errDiskFull):

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Machine is a computer with clocks, a disk, and at most one process.
+// Machine is a computer with clocks, a disk, and up to one process.
 type Machine struct {
 	World *World
 	ID    int

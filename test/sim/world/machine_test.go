@@ -27,7 +27,6 @@ func TestTimersAfterWaking(t *testing.T) {
 // TestMonotoneClockNeverGoesBack checks that the monotonic clock of a machine stops during a suspension and continues
 // from there, regardless of overlapping suspensions and of the event that ends them. If it went back, timers of the
 // product would fire late.
-// late for as long as it went back.
 func TestMonotoneClockNeverGoesBack(t *testing.T) {
 	for seed := range uint64(200) {
 		w := New(seed, 1)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plot draws measurements over time as SVG: lines on a logarithmic scale, and marks for events. Start reading
+// Package chart draws measurements over time as SVG: lines on a logarithmic scale, and marks for events. Start reading
 // at Chart.SVG.
-package plot
+package chart
 
 import (
 	"fmt"
@@ -44,8 +44,8 @@ const (
 	left, right, top, bottom = 70, 20, 50, 50
 )
 
-// colours can also be distinguished by people with color vision deficiency.
-var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"}
+// colors can also be distinguished by people with color vision deficiency.
+var colors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"}
 
 // SVG draws the chart.
 func (c *Chart) SVG() []byte {
@@ -78,14 +78,14 @@ func (c *Chart) SVG() []byte {
 	kinds := map[string]string{}
 	for _, m := range c.Marks {
 		if kinds[m.Kind] == "" {
-			kinds[m.Kind] = colours[len(colours)-1-len(kinds)%len(colours)]
+			kinds[m.Kind] = colors[len(colors)-1-len(kinds)%len(colors)]
 			label("| "+m.Kind, kinds[m.Kind])
 		}
 		fmt.Fprintf(&b, `<path d="M%.1f %dV%d" stroke="%s" stroke-dasharray="3 3"/>`+"\n", x(m.At), top, height-bottom,
 			kinds[m.Kind])
 	}
 	for i := range c.Lines {
-		colour := colours[i%len(colours)]
+		colour := colors[i%len(colors)]
 		var points strings.Builder
 		for _, p := range c.Lines[i].Points {
 			if p.Value > 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package house contains the architecture test: one table defines which package may import which.
-package house
+// Package archtest contains the architecture test: one table defines which package may import which.
+package archtest
 
 import (
 	"go/parser"
@@ -16,9 +16,9 @@ import (
 
 const module = "github.com/ilion-db/ilion/"
 
-// wings lists the layers from the top down. A package may import packages of its own layer (if sameWing allows it) and
-// of lower layers, but never of a higher layer. route and control must not import each other.
-var wings = [][]string{
+// layers lists the layers from the top down. A package may import packages of the same layer (if withinLayer allows it)
+// and of lower layers, but never of a higher layer. route and control must not import each other.
+var layers = [][]string{
 	{"cmd/ilion"},
 	{"root", "internal/tool"},
 	{"internal/node"},
@@ -29,9 +29,9 @@ var wings = [][]string{
 	{"internal/model"},
 }
 
-// sameWing lists, for packages of layers with sublayers, the packages of the same layer that each may import. A
+// withinLayer lists, for packages of layers with sublayers, the packages of the same layer that each may import. A
 // package of these layers that is not listed may import none.
-var sameWing = map[string]string{
+var withinLayer = map[string]string{
 	"internal/server/cql":          "internal/server/cqlwire internal/server/admission",
 	"internal/tool/bench":          "internal/tool/rawclient",
 	"internal/tool/backup":         "internal/tool/bucket",
@@ -146,8 +146,8 @@ var sameWing = map[string]string{
 var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid", "golang.org/x/sys/unix",
 	"golang.org/x/sys/cpu", "github.com/klauspost/compress/zstd"}
 
-func wingOf(pkg string) int {
-	for i, names := range wings {
+func layerOf(pkg string) int {
+	for i, names := range layers {
 		for _, w := range names {
 			if pkg == w || strings.HasPrefix(pkg, w+"/") {
 				return i
@@ -195,8 +195,8 @@ func imports(t *testing.T, root string) map[string]map[string]bool {
 	return out
 }
 
-// TestImportsPointDownwards checks that the table above allows every import of the product.
-func TestImportsPointDownwards(t *testing.T) {
+// TestImportsPointDown checks that the table above allows every import of the product.
+func TestImportsPointDown(t *testing.T) {
 	all := imports(t, "../..")
 	if len(all) < 10 {
 		t.Fatalf("found only %d packages: the test searches the wrong folder", len(all))
@@ -210,21 +210,21 @@ func TestImportsPointDownwards(t *testing.T) {
 		if strings.HasPrefix(pkg, "test/") || strings.HasPrefix(pkg, "tools") {
 			continue
 		}
-		from := wingOf(pkg)
+		from := layerOf(pkg)
 		if from < 0 {
 			t.Errorf("%s is not in any layer", pkg)
 			continue
 		}
 		for imp := range all[pkg] {
-			if msg := judge(pkg, from, imp); msg != "" {
+			if msg := checkImport(pkg, from, imp); msg != "" {
 				t.Errorf("%s imports %s: %s", pkg, imp, msg)
 			}
 		}
 	}
 }
 
-// judge returns the reason why pkg of layer from must not import imp, or "".
-func judge(pkg string, from int, imp string) string {
+// checkImport returns the reason why pkg of layer from must not import imp, or "".
+func checkImport(pkg string, from int, imp string) string {
 	if imp+"/" == module {
 		imp = module + "root"
 	}
@@ -240,19 +240,19 @@ func judge(pkg string, from int, imp string) string {
 		}
 		return ""
 	}
-	to := wingOf(own)
+	to := layerOf(own)
 	switch {
 	case to < 0:
 		return "it is not in any layer"
 	case to < from:
 		return "a package must not import a higher layer"
 	case to == from:
-		for _, ok := range strings.Fields(sameWing[pkg]) {
+		for _, ok := range strings.Fields(withinLayer[pkg]) {
 			if ok == own {
 				return ""
 			}
 		}
-		return "sameWing does not allow this import within the layer"
+		return "withinLayer does not allow this import within the layer"
 	}
 	return ""
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package house
+package archtest
 
 import (
 	"go/parser"
@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// law matches a numbered invariant in a package comment, such as (RG6).
-var law = regexp.MustCompile(`\(([A-Z]{1,2})[0-9]{1,2}\)`)
+// invariant matches a numbered invariant in a package comment, such as (RG6).
+var invariant = regexp.MustCompile(`\(([A-Z]{1,2})[0-9]{1,2}\)`)
 
-// TestLawsAreNumberedOnce checks that the number of an invariant is unique: no two packages use the same letters.
-func TestLawsAreNumberedOnce(t *testing.T) {
+// TestInvariantsAreNumberedOnce checks that the number of an invariant is unique: no two packages use the same letters.
+func TestInvariantsAreNumberedOnce(t *testing.T) {
 	packages := map[string]string{"I": "ARCHITECTURE.md"}
 	eachFile(t, func(path string, source []byte) {
 		file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.PackageClauseOnly|parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range law.FindAllStringSubmatch(file.Doc.Text(), -1) {
+		for _, m := range invariant.FindAllStringSubmatch(file.Doc.Text(), -1) {
 			here := filepath.Dir(path)
 			if there, ok := packages[m[1]]; ok && there != here {
 				t.Errorf("%s and %s both number their invariants %s", there, here, m[1])

@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// laws holds the state of the invariant checks that need a view of all nodes. They run for each group during the
+// invariants holds the state of the invariant checks that need a view of all nodes. They run for each group during the
 // simulation. They find errors that single keys rarely show, because a history of a few hundred operations on four
 // keys seldom contains an old state.
-type laws struct {
+type invariants struct {
 	// leaders holds the replicas that have led, by group and term. newest is the highest term of a group with a
 	// leader.
 	leaders map[termOf]uint64
@@ -36,14 +36,16 @@ type showing struct {
 	index uint64
 }
 
-func newLaws() laws { return laws{leaders: map[termOf]uint64{}, entries: map[stateAt]entry{}} }
+func newInvariants() invariants {
+	return invariants{leaders: map[termOf]uint64{}, entries: map[stateAt]entry{}}
+}
 
 // leads checks that a term has one leader, and that a replica leads only after the leases of all older leaders have
 // ended.
 func (w *simulation) leads(n *node, group, replica, term uint64) {
 	w.counts.Leaders++
 	w.Note("node %d leads group %d in term %d", n.ID, group, term)
-	l := &w.laws
+	l := &w.invariants
 	at := termOf{group, term}
 	if other, ok := l.leaders[at]; ok && other != replica {
 		w.Fail("group %d: replicas %d and %d lead in term %d", group, other, replica, term)
@@ -63,9 +65,9 @@ func (w *simulation) leads(n *node, group, replica, term uint64) {
 
 // leased checks that no newer leader existed when a replica read under its lease.
 func (w *simulation) leased(n *node, group uint64) {
-	if s, ok := n.Host.Status(group); ok && s.Term < w.laws.newest[group] {
+	if s, ok := n.Host.Status(group); ok && s.Term < w.invariants.newest[group] {
 		w.Fail("group %d: node %d reads under a lease of term %d after a leader of term %d", group, n.ID, s.Term,
-			w.laws.newest[group])
+			w.invariants.newest[group])
 	}
 }
 
@@ -83,11 +85,11 @@ func (w *simulation) applies(n *node, group, index, term uint64, commands [][]by
 		_, _ = h.Write(append(c[:len(c):len(c)], byte(len(c))))
 	}
 	e, at := entry{term, h.Sum64()}, stateAt{group, index}
-	if first, ok := w.laws.entries[at]; ok && first != e {
+	if first, ok := w.invariants.entries[at]; ok && first != e {
 		w.Fail("group %d: node %d applied at %d an entry of term %d; another replica applied a different entry of term %d",
 			group, n.ID, index, term, first.term)
 	}
-	w.laws.entries[at] = e
+	w.invariants.entries[at] = e
 }
 
 // checkChanges checks that a starting replica knows that all membership changes in its log except the last one are
@@ -129,7 +131,7 @@ func (w *simulation) checkChanges(n *node, c *raftgroup.GroupConfig) error {
 
 // floor returns the highest index of a group that any client or node knows.
 func (w *simulation) floor(group uint64) uint64 {
-	if list := w.laws.shown[group]; len(list) > 0 {
+	if list := w.invariants.shown[group]; len(list) > 0 {
 		return list[len(list)-1].index
 	}
 	return 0
@@ -138,7 +140,7 @@ func (w *simulation) floor(group uint64) uint64 {
 // show records that an index has become known.
 func (w *simulation) show(group, index uint64) {
 	if index > w.floor(group) {
-		w.laws.shown[group] = append(w.laws.shown[group], showing{w.Now, index})
+		w.invariants.shown[group] = append(w.invariants.shown[group], showing{w.Now, index})
 	}
 }
 
@@ -153,7 +155,7 @@ func (w *simulation) read(o *op) {
 
 // checkAge checks that a state that was read is not older than allowed.
 func (w *simulation) checkAge(n *node, group, index uint64, allowed time.Duration) {
-	list := w.laws.shown[group]
+	list := w.invariants.shown[group]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at >= w.Now-allowed })
 	if i > 0 && list[i-1].index > index {
 		w.Fail("group %d: a fresh read at node %d saw the state at %d; %d was known at %v", group, n.ID, index,

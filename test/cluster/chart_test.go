@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/plot"
+	"github.com/ilion-db/ilion/test/chart"
 )
 
 var growPlot = flag.String("cluster.plot", "", "file for a plot of the latencies of TestGrowth, as SVG")
@@ -35,7 +35,7 @@ func (l *load) plot(file string, changes []admin.ChangeStatus, title string) {
 			steps[at] = append(steps[at], s.took)
 		}
 	}
-	chart := plot.Chart{Title: title, Unit: "ms", Lines: []plot.Line{{Name: "p50"}, {Name: "p99"}, {Name: "slowest"}}}
+	out := chart.Chart{Title: title, Unit: "ms", Lines: []chart.Line{{Name: "p50"}, {Name: "p99"}, {Name: "slowest"}}}
 	for at := time.Duration(0); at <= all; at += step {
 		took := steps[at]
 		if len(took) == 0 {
@@ -43,16 +43,16 @@ func (l *load) plot(file string, changes []admin.ChangeStatus, title string) {
 		}
 		slices.Sort(took)
 		for i, q := range []float64{0.5, 0.99, 1} {
-			chart.Lines[i].Points = append(chart.Lines[i].Points, plot.Point{At: at,
+			out.Lines[i].Points = append(out.Lines[i].Points, chart.Point{At: at,
 				Value: float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000})
 		}
 	}
 	for _, c := range changes {
 		if ended, err := time.Parse(time.RFC3339Nano, c.Ended); err == nil && ended.After(l.began) {
-			chart.Marks = append(chart.Marks, plot.Mark{At: ended.Sub(l.began), Kind: c.Kind})
+			out.Marks = append(out.Marks, chart.Mark{At: ended.Sub(l.began), Kind: c.Kind})
 		}
 	}
-	if err := os.WriteFile(file, chart.SVG(), 0o644); err != nil {
+	if err := os.WriteFile(file, out.SVG(), 0o644); err != nil {
 		l.t.Fatal(err)
 	}
 	fmt.Fprintln(os.Stderr, "the plot is in", file)

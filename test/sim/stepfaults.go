@@ -109,24 +109,24 @@ func (w *simulation) stepsOf(n *node, to *Steps) {
 	}
 }
 
-// strikes holds the state of the faults that are injected when a partition reaches another step.
-type strikes struct {
+// stepFaults holds the state of the faults that are injected when a partition reaches another step.
+type stepFaults struct {
 	dice *rand.Rand
 	// seen holds the step of each partition that is at a step.
 	seen map[topology.PartitionID]string
 	n    int
 }
 
-// strikesMax is the maximum number of these faults in a run; more would prevent progress. Faults at canceled splits
+// stepFaultsMax is the maximum number of these faults in a run; more would prevent progress. Faults at canceled splits
 // are rare and do not count.
-const strikesMax = 8
+const stepFaultsMax = 8
 
 // watchSteps must be called when a node has applied an entry and when there is new metadata.
 func (w *simulation) watchSteps() {
-	if !w.plan.With.Strikes || w.Calm {
+	if !w.plan.With.StepFaults || w.Calm {
 		return
 	}
-	s := &w.strikes
+	s := &w.stepFaults
 	if s.dice == nil {
 		s.dice, s.seen = rand.New(rand.NewPCG(w.plan.Seed, 0x5717)), map[topology.PartitionID]string{}
 	}
@@ -139,7 +139,7 @@ func (w *simulation) watchSteps() {
 			continue
 		}
 		*steps.at(w, p) = 1
-		odd := 3 // one strike in odd steps
+		odd := 3 // one fault in odd steps
 		if p.Merge == nil {
 			odd = 8
 		}
@@ -166,22 +166,22 @@ func (w *simulation) watchSteps() {
 	s.seen = now
 	for i, p := range news {
 		recalled := p.Split != nil && p.Split.Canceled
-		if !recalled && s.n >= strikesMax || s.dice.IntN(odds[i]) > 0 {
+		if !recalled && s.n >= stepFaultsMax || s.dice.IntN(odds[i]) > 0 {
 			continue
 		}
 		if !recalled {
 			s.n++
 		}
-		w.strike(p, now[p.ID])
+		w.injectStepFault(p, now[p.ID])
 	}
 }
 
-// crashes is a draw that makes strike crash the node: a value that no other fault has.
-const crashes = 8
+// crashFault is a draw that makes injectStepFault crash the node: a value that no other fault has.
+const crashFault = 8
 
-// strike injects a fault into a node that has a replica of a partition, or changes its table, now or soon.
-func (w *simulation) strike(p *topology.Partition, step string) {
-	dice := w.strikes.dice
+// injectStepFault injects a fault into a node that has a replica of a partition, or changes its table, now or soon.
+func (w *simulation) injectStepFault(p *topology.Partition, step string) {
+	dice := w.stepFaults.dice
 	set := p.Sets[0].Replicas
 	n := w.nodeOf(set[dice.IntN(len(set))].Node)
 	if leader := w.leaderOf(p.ID); leader != nil && (dice.IntN(2) == 0 || w.plan.Bugs.RightByMap) {
@@ -193,7 +193,7 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 	}
 	what := dice.IntN(9)
 	if w.plan.Bugs.RightByMap {
-		what, soon = crashes, 1
+		what, soon = crashFault, 1
 	}
 	if by := w.nodes[dice.IntN(nodeCount)]; p.Split != nil && !p.Split.Canceled && by != n && by.keeper != nil &&
 		dice.IntN(2) == 0 {
@@ -210,7 +210,7 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 			weather[1]() // partitions the node from the network
 		case what == 1:
 			weather[2]() // pauses the node
-		case what == 2 && w.quietOtherwise():
+		case what == 2 && w.mayLoseDisk():
 			w.wipe(n)
 		case what == 3:
 			w.changeAmid(n, p.Table)
@@ -224,8 +224,8 @@ func (w *simulation) strike(p *topology.Partition, step string) {
 
 // changeAmid truncates or drops a table, or creates or drops an index of it.
 func (w *simulation) changeAmid(n *node, id uint32) {
-	c := []change{createIndex, createIndex, dropIndex, dropTable, dropTable}[w.strikes.dice.IntN(5)]
-	truncate := w.strikes.dice.IntN(3) == 0
+	c := []change{createIndex, createIndex, dropIndex, dropTable, dropTable}[w.stepFaults.dice.IntN(5)]
+	truncate := w.stepFaults.dice.IntN(3) == 0
 	n.Spawn(func(t *world.Task) {
 		w.counts.ChangedAmid++
 		cl := &client{w: w, n: n, t: t, id: 500, last: map[string]uint64{}}
@@ -235,7 +235,7 @@ func (w *simulation) changeAmid(n *node, id uint32) {
 		}
 		switch {
 		case id == wipedTable:
-			cl.carryOut(&op{client: cl.id, kind: opTruncate, key: wiped[0], called: w.Now})
+			cl.execute(&op{client: cl.id, kind: opTruncate, key: wiped[0], called: w.Now})
 		case table == nil || table.Keyspace != keyspace:
 		case truncate:
 			cl.truncateTable(table)

@@ -16,10 +16,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Halfway counts the crashes within one step of the applier, or within one installation. A step is one event of the
-// simulation, so the simulator saves the disk in the middle of the step. The process runs to the end of the step, but
-// its messages are discarded.
-type Halfway struct {
+// PartialCrashes counts the crashes within one step of the applier, or within one installation. A step is one event of
+// the simulation, so the simulator saves the disk in the middle of the step. The process runs to the end of the step,
+// but its messages are discarded.
+type PartialCrashes struct {
 	// Committed counts crashes between the commit of a batch and the next batch. Unsynced counts crashes before a sync
 	// of the store. Synced counts crashes after the sync, before logs are created or removed. Raised counts crashes
 	// when the directory has a newer feature level than the partition. Installed counts crashes when the rows of a
@@ -28,18 +28,18 @@ type Halfway struct {
 }
 
 // each calls f with the name and the address of each counter.
-func (h *Halfway) each(f func(name string, n *int)) {
+func (h *PartialCrashes) each(f func(name string, n *int)) {
 	f("the commits of a step", &h.Committed)
 	f("the commit and the sync of a step", &h.Unsynced)
 	f("the sync of a step and its end", &h.Synced)
 	f("the parts of an installation", &h.Installed)
 }
 
-// halfwayMax is the maximum number of these crashes in a run.
-const halfwayMax = 2
+// partialCrashesMax is the maximum number of these crashes in a run.
+const partialCrashesMax = 2
 
-// halfways holds the state that a node needs for these crashes.
-type halfways struct {
+// partialCrashState holds the state that a node needs for these crashes.
+type partialCrashState struct {
 	dice *rand.Rand
 	// amid is set while an entry is applied that changes a partition's token range or freezes the partition.
 	amid bool
@@ -47,12 +47,12 @@ type halfways struct {
 	left *vfs.MemFS
 }
 
-// halfway may crash the process here with a probability of one in odds, or more often during a change of a partition.
-// Runs with planted bugs have no such crashes, because these would replace other crashes.
-func (n *node) halfway(what *int, odds int) {
-	w, h := n.w, &n.halfways
-	if !w.plan.With.Strikes || w.plan.Bugs != (Bugs{}) || w.Calm || !n.Midway || h.left != nil ||
-		w.halfway >= halfwayMax || w.spares(n) {
+// partialCrash may crash the process here with a probability of one in odds, or more often during a change of a
+// partition. Runs with planted bugs have no such crashes, because these would replace other crashes.
+func (n *node) partialCrash(what *int, odds int) {
+	w, h := n.w, &n.partialCrashState
+	if !w.plan.With.StepFaults || w.plan.Bugs != (Bugs{}) || w.Calm || !n.Midway || h.left != nil ||
+		w.partialCrashes >= partialCrashesMax || w.spares(n) {
 		return
 	}
 	if h.dice == nil {
@@ -64,7 +64,7 @@ func (n *node) halfway(what *int, odds int) {
 	if h.dice.IntN(odds) > 0 {
 		return
 	}
-	w.halfway++
+	w.partialCrashes++
 	*what++
 	percent := 0
 	if h.dice.IntN(2) == 0 {
@@ -73,13 +73,13 @@ func (n *node) halfway(what *int, odds int) {
 	h.left = n.Left(percent)
 }
 
-// fell ends the process if it has crashed within the step.
-func (n *node) fell() bool {
-	left := n.halfways.left
+// crashedInStep ends the process if it has crashed within the step.
+func (n *node) crashedInStep() bool {
+	left := n.partialCrashState.left
 	if left == nil {
 		return false
 	}
-	n.halfways.left = nil
+	n.partialCrashState.left = nil
 	n.ended(func() { n.CrashAs(left, n.close) })
 	n.w.After(n.w.Between(10*time.Millisecond, restartMost), n.restart)
 	return true
@@ -93,26 +93,26 @@ type halting struct {
 
 // NewBatch implements partition.Store.
 func (s halting) NewBatch() *storage.Batch {
-	s.n.halfway(&s.n.w.counts.Halfway.Committed, 10_000)
+	s.n.partialCrash(&s.n.w.counts.PartialCrashes.Committed, 10_000)
 	return s.Stored.NewBatch()
 }
 
 func (s halting) Sync() error {
-	s.n.halfway(&s.n.w.counts.Halfway.Unsynced, 2000)
+	s.n.partialCrash(&s.n.w.counts.PartialCrashes.Unsynced, 2000)
 	err := s.Stored.Sync()
-	s.n.halfway(&s.n.w.counts.Halfway.Synced, 2000)
+	s.n.partialCrash(&s.n.w.counts.PartialCrashes.Synced, 2000)
 	return err
 }
 
 func (s halting) Raise(level feature.Level) error {
 	err := s.Stored.Raise(level)
-	s.n.halfway(&s.n.w.counts.Halfway.Raised, 8)
+	s.n.partialCrash(&s.n.w.counts.PartialCrashes.Raised, 8)
 	return err
 }
 
 func (s halting) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader, change func(*keys.Meta) error,
 	absorbed ...uint64) error {
 	err := s.Stored.InstallSnapshot(ctx, own, r, change, absorbed...)
-	s.n.halfway(&s.n.w.counts.Halfway.Installed, 60)
+	s.n.partialCrash(&s.n.w.counts.PartialCrashes.Installed, 60)
 	return err
 }

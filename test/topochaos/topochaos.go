@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stir changes the physical partitions of tables during a test: it splits, merges, and moves them at random,
-// based on a seed, with the orders that operators use.
-package stir
+// Package topochaos changes the physical partitions of tables during a test: it splits, merges, and moves them at
+// random, based on a seed, with the orders that operators use.
+package topochaos
 
 import (
 	"encoding/json"
@@ -28,12 +28,13 @@ var digits = regexp.MustCompile(`-?[0-9]+`)
 // partitionsMax is the maximum number of partitions of a table. It makes merges as frequent as splits.
 const partitionsMax = 12
 
-// Stirrer changes partitions of user tables. It is safe for concurrent use.
-type Stirrer struct {
+// Changer changes partitions of user tables. It is safe for concurrent use.
+type Changer struct {
 	// Siblings restricts merges to partitions one of which was split off from the other. Set it before the first call
-	// of Stir.
+	// of Change.
 	Siblings bool
-	// User and Password are the credentials for orders if logins are required. Set them before the first call of Stir.
+	// User and Password are the credentials for orders if logins are required. Set them before the first call of
+	// Change.
 	User, Password string
 
 	t    testing.TB
@@ -46,24 +47,24 @@ type Stirrer struct {
 	refused map[string]int // by reason
 }
 
-// New returns a Stirrer for nodes at HTTP addresses, which accept orders from the same machine. It logs its changes at
+// New returns a Changer for nodes at HTTP addresses, which accept orders from the same machine. It logs its changes at
 // the end of the test.
-func New(t testing.TB, seed uint64, webs ...string) *Stirrer {
-	s := &Stirrer{t: t, webs: webs, http: &http.Client{Timeout: time.Minute}, rng: rand.New(rand.NewPCG(seed, 8)),
+func New(t testing.TB, seed uint64, webs ...string) *Changer {
+	s := &Changer{t: t, webs: webs, http: &http.Client{Timeout: time.Minute}, rng: rand.New(rand.NewPCG(seed, 8)),
 		ordered: map[string]int{}, refused: map[string]int{}}
 	t.Cleanup(func() {
 		s.http.CloseIdleConnections()
 		t.Logf("seed %d: completed or ordered %v", seed, s.ordered)
 		for _, why := range slices.Sorted(maps.Keys(s.refused)) {
-			t.Logf("refused %d times: %s", s.refused[why], why)
+			t.Logf("rejected %d times: %s", s.refused[why], why)
 		}
 	})
 	return s
 }
 
-// Stir changes one partition of a table whose name begins with a prefix, such as a keyspace with its dot. It counts
+// Change changes one partition of a table whose name begins with a prefix, such as a keyspace with its dot. It counts
 // rejected orders: a table may have been dropped, or too many changes may be in progress.
-func (s *Stirrer) Stir(prefix string) {
+func (s *Changer) Change(prefix string) {
 	s.t.Helper()
 	web := s.webs[s.number(len(s.webs))]
 	status, err := s.status(web)
@@ -98,7 +99,7 @@ func (s *Stirrer) Stir(prefix string) {
 
 // order draws a change of a table. It waits for half of the changes; the other changes are in progress when the next
 // statement arrives.
-func (s *Stirrer) order(status *admin.Status, t *admin.TableStatus) (what, order string) {
+func (s *Changer) order(status *admin.Status, t *admin.TableStatus) (what, order string) {
 	i := s.number(len(t.Partitions))
 	p := &t.Partitions[i]
 	wait := fmt.Sprintf("&now=true&wait=%t", s.number(2) == 0)
@@ -131,7 +132,7 @@ func sibling(ps []admin.PartitionStatus, i int) int {
 }
 
 // within draws a token of a range in the format of the status.
-func (s *Stirrer) within(span string) int64 {
+func (s *Changer) within(span string) int64 {
 	begin, end, _ := strings.Cut(strings.Trim(span, "[)"), ", ")
 	first, last := int64(math.MinInt64), int64(math.MaxInt64)
 	if _, err := fmt.Sscan(begin, &first); err != nil {
@@ -147,13 +148,13 @@ func (s *Stirrer) within(span string) int64 {
 	return first + int64(s.rng.Uint64N(max(1, uint64(last)-uint64(first))))
 }
 
-func (s *Stirrer) number(n int) int {
+func (s *Changer) number(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rng.IntN(n)
 }
 
-func (s *Stirrer) status(web string) (*admin.Status, error) {
+func (s *Changer) status(web string) (*admin.Status, error) {
 	r, err := s.http.Get("http://" + web + "/status")
 	if err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func (s *Stirrer) status(web string) (*admin.Status, error) {
 }
 
 // give sends an order and returns the text of a rejection.
-func (s *Stirrer) give(web, order string) (refused string, err error) {
+func (s *Changer) give(web, order string) (refused string, err error) {
 	ask, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+web+order, nil)
 	if err != nil {
 		return "", err

@@ -21,9 +21,9 @@ type (
 	}
 )
 
-// once checks that rule for the commands that are applied in one process run of a node. It also checks that the
+// exactlyOnce checks that rule for the commands that are applied in one process run of a node. It also checks that the
 // leaders' timestamps of a key never decrease, regardless of the partition that holds the key.
-type once struct {
+type exactlyOnce struct {
 	raftgroup.StateMachine
 	w      *simulation
 	n      *node
@@ -32,10 +32,10 @@ type once struct {
 }
 
 // Apply implements raftgroup.StateMachine.
-func (o *once) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
+func (o *exactlyOnce) Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error) {
 	before := len(results)
-	o.n.halfways.amid = o.changes(commands)
-	defer func() { o.n.halfways.amid = false }()
+	o.n.partialCrashState.amid = o.changes(commands)
+	defer func() { o.n.partialCrashState.amid = false }()
 	results, err := o.StateMachine.Apply(group, index, term, commands, results)
 	for i, result := range results[before:] {
 		if _, refused := result.(error); refused {
@@ -78,7 +78,7 @@ func (o *once) Apply(group, index, term uint64, commands [][]byte, results []any
 }
 
 // changes reports whether a command changes the token range of a partition or freezes it.
-func (o *once) changes(commands [][]byte) bool {
+func (o *exactlyOnce) changes(commands [][]byte) bool {
 	for _, c := range commands {
 		if command.DecodeEntry(&o.e, c) != nil {
 			return false

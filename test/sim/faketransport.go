@@ -17,13 +17,13 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// carrier replaces package transport for package remote. It sends requests and responses in the frames of that package
-// over the simulated network, during one run of a node's process.
+// fakeTransport replaces package transport for package remote. It sends requests and responses in the frames of that
+// package over the simulated network, during one run of a node's process.
 //
 // Like a connection, it loses messages in flight when the remote process ends, and reports that loss unless the two
 // nodes are partitioned from each other; in that case there is silence. Messages that have arrived stay in the buffers
 // of a paused process indefinitely.
-type carrier struct {
+type fakeTransport struct {
 	n     *node
 	life  int
 	p     world.Process
@@ -31,12 +31,12 @@ type carrier struct {
 	links map[topology.NodeID]*link
 }
 
-func (n *node) newCarrier() *carrier {
-	return &carrier{n: n, life: n.Life, p: n.Process(), s: n.Scheduler(), links: map[topology.NodeID]*link{}}
+func (n *node) newFakeTransport() *fakeTransport {
+	return &fakeTransport{n: n, life: n.Life, p: n.Process(), s: n.Scheduler(), links: map[topology.NodeID]*link{}}
 }
 
 // close closes all connections of the process.
-func (c *carrier) close() {
+func (c *fakeTransport) close() {
 	for _, to := range slices.SortedFunc(maps.Keys(c.links), func(a, b topology.NodeID) int {
 		return bytes.Compare(a[:], b[:])
 	}) {
@@ -48,7 +48,7 @@ func (c *carrier) close() {
 const pagesAhead = 2
 
 // Call implements remote.Transport.
-func (c *carrier) Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error) {
+func (c *fakeTransport) Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error) {
 	e, err := c.open(ctx, to, request, 0)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (c *carrier) Call(ctx context.Context, to topology.NodeID, request []byte) 
 	return e.Next()
 }
 
-func (c *carrier) Stream(ctx context.Context, to topology.NodeID, request []byte) (remote.Stream, error) {
+func (c *fakeTransport) Stream(ctx context.Context, to topology.NodeID, request []byte) (remote.Stream, error) {
 	e, err := c.open(ctx, to, request, pagesAhead)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (c *carrier) Stream(ctx context.Context, to topology.NodeID, request []byte
 	return e, nil
 }
 
-func (c *carrier) open(ctx context.Context, to topology.NodeID, request []byte, ahead int) (*exchange, error) {
+func (c *fakeTransport) open(ctx context.Context, to topology.NodeID, request []byte, ahead int) (*exchange, error) {
 	e := &exchange{c: c, to: to, parent: ctx, ahead: ahead}
 	if b, ok := ctx.(transport.Bounded); ok {
 		e.parent, e.until, e.first = b.Bounds()
@@ -81,7 +81,7 @@ func (c *carrier) open(ctx context.Context, to topology.NodeID, request []byte, 
 	return e, nil
 }
 
-func (c *carrier) Begin(_ *transport.Pending, to topology.NodeID, until time.Time, request []byte,
+func (c *fakeTransport) Begin(_ *transport.Pending, to topology.NodeID, until time.Time, request []byte,
 	answer transport.ResponseHandler) error {
 	e := &exchange{c: c, to: to, parent: context.Background(), until: until, answer: answer}
 	if err := e.start(request); err != nil {
@@ -94,7 +94,7 @@ func (c *carrier) Begin(_ *transport.Pending, to topology.NodeID, until time.Tim
 }
 
 // Discover implements membership.Network. It returns the node at an address.
-func (c *carrier) Discover(ctx context.Context, address string) (transport.Peer, error) {
+func (c *fakeTransport) Discover(ctx context.Context, address string) (transport.Peer, error) {
 	n, w := c.n, c.n.w
 	for _, to := range w.nodes {
 		if to.name() != address {
@@ -113,7 +113,7 @@ func (c *carrier) Discover(ctx context.Context, address string) (transport.Peer,
 }
 
 // SetAddress implements membership.Network. Simulated addresses never change.
-func (c *carrier) SetAddress(topology.NodeID, string) {}
+func (c *fakeTransport) SetAddress(topology.NodeID, string) {}
 
 // Forget implements membership.Network. A removed node does not respond, so there is nothing to do.
-func (c *carrier) Forget(topology.NodeID) {}
+func (c *fakeTransport) Forget(topology.NodeID) {}

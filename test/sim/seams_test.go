@@ -15,9 +15,9 @@ import (
 
 // seams maps the types of the simulator that replace a type of the product to the reason for the replacement.
 var seams = map[string]string{
-	"carrier":        "transports requests over the simulated network, as remote.NewTransport does over connections",
-	"exchange":       "one request of a carrier",
-	"responder":      "one response of a carrier",
+	"fakeTransport":  "transports requests over the simulated network, as remote.NewTransport does over connections",
+	"exchange":       "one request of a fakeTransport",
+	"responder":      "one response of a fakeTransport",
 	"driver":         "schedules the steps of raftgroup in the world, as Runner does with goroutines",
 	"node":           "a machine and the process on it",
 	"client":         "a client",
@@ -178,10 +178,10 @@ type keeper struct{}
 type replayer struct{}
 func (n *keeper) Update() {}
 func (m member) Admit() error { return nil }
-func Decide() {}
+func ConditionalWrite() {}
 type counted struct{}
 func (c counted) ChangeMembers() error { return c.Replica.ChangeMembers() }
-func (c *carrier) Forget() {}
+func (c *fakeTransport) Forget() {}
 `, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,8 @@ func (c *carrier) Forget() {}
 	for _, what := range imitations(f, types, funcs) {
 		got = append(got, strings.Split(what, ",")[0])
 	}
-	if want := []string{"the type keeper", "the type replayer", "Update", "Admit", "Decide"}; !slices.Equal(got, want) {
+	if want := []string{"the type keeper", "the type replayer", "Update", "Admit",
+		"ConditionalWrite"}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 }

@@ -24,9 +24,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// doorTargets returns the targets that untrusted clients can reach: statements about roles, the HTTP endpoints, and
+// publicTargets returns the targets that untrusted clients can reach: statements about roles, the HTTP endpoints, and
 // the handshake of nodes.
-func doorTargets() []target {
+func publicTargets() []target {
 	return []target{
 		{"statements about roles", roleTexts(), executeRoles},
 		{"HTTP requests", httpRequests(), serveHTTP},
@@ -36,7 +36,7 @@ func doorTargets() []target {
 
 // fuzz runs a target as a native fuzz target.
 func fuzz(f *testing.F, name string) {
-	for _, tg := range doorTargets() {
+	for _, tg := range publicTargets() {
 		if tg.name != name {
 			continue
 		}
@@ -124,7 +124,7 @@ func (w *roleWorld) ask(who, text string, tree parser.Statement) string {
 	_, _, err := w.Execute(context.Background(), &roles.Request{Statement: tree, Text: text,
 		Subject: w.state.Resolve(who, false), State: w.state, Schema: w.schema})
 	if err != nil && !strings.HasPrefix(fmt.Sprintf("%T", err), "*dberr.") {
-		return fmt.Sprintf("refused with %T: %v", err, err)
+		return fmt.Sprintf("rejected with %T: %v", err, err)
 	}
 	return ""
 }
@@ -242,7 +242,7 @@ func serveHTTP() func([]byte) string {
 		case seen != "" && (password != "right" || name != "boss" && name != "low"):
 			return fmt.Sprintf("%q is disclosed to %q", seen, name)
 		case w.Code >= 500 && w.Code != http.StatusNotImplemented:
-			return fmt.Sprintf("answered with %d", w.Code)
+			return fmt.Sprintf("returned status %d", w.Code)
 		}
 		return ""
 	}
