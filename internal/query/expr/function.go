@@ -394,7 +394,7 @@ func (f *function) charge(b *Bindings, args [][]byte) error {
 			continue // the overload of a user-defined function in a mask
 		}
 		if k := f.args[i].Kind; k == cqltype.Varint || k == cqltype.Decimal {
-			steps += len(v) * len(v) / numberSquares // multiplication, division and decimal texts take more than linear time
+			steps += len(v) * len(v) / numberSquares // the time of multiplication and division is quadratic
 		}
 	}
 	if f.weigh != nil {

@@ -8,7 +8,6 @@ import "math"
 // of high. It has about 105 bits. The functions of doubles use it and round once at the end, because Java's functions
 // returned the nearest double in all compared samples. math.Exp and similar functions return one of the two nearest
 // doubles.
-// samples that were compared), and math.Exp and its like one of the two next to the result.
 type twofold struct{ high, low float64 }
 
 func (a twofold) value() float64 { return a.high + a.low }

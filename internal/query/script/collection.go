@@ -56,7 +56,8 @@ type arguments struct {
 func (r *realm) operation(name string, own int, read func(a *arguments)) {
 	r.method(r.collection, name, func(c goja.FunctionCall) goja.Value {
 		if len(c.Arguments) < own {
-			panic(r.failed(refused("The function %q requires %d arguments, but received %d.", name, own, len(c.Arguments))))
+			panic(r.failed(refused("The function %q requires %d arguments, but received %d.", name, own,
+				len(c.Arguments))))
 		}
 		a := &arguments{realm: r, own: c.Arguments[:own]}
 		a.split(c.Arguments[own:])

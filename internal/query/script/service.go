@@ -50,7 +50,8 @@ func (s *Service) Execute(ctx context.Context, c *container.Container, key epk.K
 	if len(args) > 0 {
 		v, err := document.Parse(args, document.Limits{})
 		if err != nil || v.Kind() != document.Array {
-			return nil, container.Where{}, container.Errorf(400, 0, "The arguments of a stored procedure must be a JSON array.")
+			return nil, container.Where{}, container.Errorf(400, 0,
+				"The arguments of a stored procedure must be a JSON array.")
 		}
 	}
 	return s.run(ctx, c, key, &order{id: id, args: args, log: log}, o)
