@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feed reads the change log of a table (RFC 0024) page by page: whatever asks for changes, over HTTP or in CQL,
-// asks here.
+// Package changefeed reads the change log of a table page by page (RFC 0024). It serves change feeds over HTTP and in
+// CQL.
 //
-// A feed goes in rounds. A round begins with the horizons of the physical partitions of its scope: all commits up to
-// them are applied, and all later ones are above. Then the logs are read up to there, in the order of the ring. What is
-// written meanwhile belongs to the next round. A Token says which round is under way and how far it has come, by stamps
-// and positions of the ring alone.
+// A feed proceeds in rounds. At the beginning of a round, it reads the horizon of each physical partition in its
+// scope: all commits up to the horizon have been applied, and later commits have greater stamps. Then it reads the
+// logs up to the horizons in ring order. Later changes belong to the next round. A Token identifies the round and the
+// progress in it by stamps and ring positions only.
 //
-// Guarantees: (CF1) over a sequence of tokens each change of the scope comes once, and changes of a logical partition
-// come in the order of their commits; of the latest versions, those that were overwritten before they were read do not
-// come. (CF2) A token stays valid over splits, merges, moves and changes of leaders, and for any part of its scope. The
-// package knows nothing of columns, of JSON or of CQL. Start at Reader.Page.
+// Guarantees:
+//
+//   - (CF1) A sequence of tokens returns each change in the scope once. Changes of a logical partition are in
+//     commit order. A feed of latest versions omits versions that are overwritten before they are read.
+//   - (CF2) A token stays valid across splits, merges, moves and leader changes, and for any part of its scope.
+//
+// The package does not depend on columns, JSON or CQL. Start reading at Reader.Page.
 package feed
