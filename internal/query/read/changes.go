@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/changefeed"
 	"github.com/ilion-db/ilion/internal/query/expr"
-	"github.com/ilion-db/ilion/internal/query/feed"
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
@@ -125,7 +125,7 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 	if err != nil {
 		return err
 	}
-	f := &feed.Reader{At: at, Max: s.options.PageSize, BytesMax: s.options.PageBytesMax, Late: s.late,
+	f := &changefeed.Reader{At: at, Max: s.options.PageSize, BytesMax: s.options.PageBytesMax, Late: s.late,
 		Query: command.Read{Table: s.plan.table.ID,
 			Statics: len(s.plan.table.Statics) > 0 && !s.plan.where.kept,
 			Now:     s.options.Now, Dropped: s.plan.dropped, Range: token.Full,
@@ -152,17 +152,17 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 	if !paged {
 		f.Max = unpagedMax
 	}
-	var entries []feed.Entry
+	var entries []changefeed.Entry
 	ended := true
 	if !none {
 		entries, ended, err = f.Page(ctx)
 	}
 	switch {
-	case errors.Is(err, feed.ErrScope):
+	case errors.Is(err, changefeed.ErrScope):
 		return dberr.Invalidf("The paging state is that of the change feed of another partition key, or of another range " +
 			"of tokens, and knows nothing of this one. Go on with the statement that it was given for, or a part of its " +
 			"range; or begin without it")
-	case errors.Is(err, feed.ErrUnknown):
+	case errors.Is(err, changefeed.ErrUnknown):
 		return &dberr.Overloaded{Message: "The physical partitions of the table are not known to this node yet"}
 	case err != nil:
 		return cmp.Or(s.err, err)
@@ -185,7 +185,7 @@ func (s *scan) runChanges(ctx context.Context, r Reader) error {
 }
 
 // emitChanges makes rows of changes.
-func (s *scan) emitChanges(entries []feed.Entry) error {
+func (s *scan) emitChanges(entries []changefeed.Entry) error {
 	s.options.VisitsMax, s.options.ResultBytesMax = math.MaxInt, math.MaxInt/2
 	s.pageLeft, s.paged = unlimited, false
 	for i := range entries {
@@ -209,14 +209,14 @@ func (s *scan) emitChanges(entries []feed.Entry) error {
 }
 
 // emitImages makes one row of a change: what was done when, the row after it, and the row before.
-func (s *scan) emitImages(e *feed.Entry) error {
+func (s *scan) emitImages(e *changefeed.Entry) error {
 	s.operation(e, e.Changed().String())
 	before := e.Before()
 	return s.emitBoth(&e.Row, &before, func(image *row.Row) error { return s.fillRow(e.Clustering, image) })
 }
 
 // operation emits what every row of all changes begins with: what was done, and when.
-func (s *scan) operation(e *feed.Entry, name string) {
+func (s *scan) operation(e *changefeed.Entry, name string) {
 	s.page.Cells = appendCell(s.page.Cells, []byte(name))
 	s.page.Cells = appendCell(s.page.Cells, binary.BigEndian.AppendUint64(nil, uint64(e.Stamp/1000)))
 }
@@ -262,7 +262,7 @@ func (p *Plan) describeChanges() {
 }
 
 // changesFrom is where the page begins.
-func (s *scan) changesFrom() (at feed.Token, err error) {
+func (s *scan) changesFrom() (at changefeed.Token, err error) {
 	table, kept := s.plan.table.ID, s.plan.where.kept
 	if b := s.options.PagingState; len(b) > 0 {
 		if t := s.plan.table; t.SealsPages() {
@@ -276,7 +276,7 @@ func (s *scan) changesFrom() (at feed.Token, err error) {
 		if len(b) < 4 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]) {
 			return at, errState
 		}
-		at, err = feed.DecodeToken(b[:len(b)-4])
+		at, err = changefeed.DecodeToken(b[:len(b)-4])
 		if err != nil || at.Table != table || at.Kept != kept {
 			return at, errState
 		}
@@ -293,16 +293,16 @@ func (s *scan) changesFrom() (at feed.Token, err error) {
 	if s.plan.table.Container == nil {
 		return s.tableFrom(since)
 	}
-	at = feed.Beginning(table, kept)
+	at = changefeed.Beginning(table, kept)
 	if since.UnixMicro() > 0 {
-		at = feed.Since(table, kept, since)
+		at = changefeed.Since(table, kept, since)
 	}
 	s.generation(&at)
 	return at, s.stillKept(&at)
 }
 
 // stillKept refuses to go on where changes may be missing that were not read.
-func (s *scan) stillKept(at *feed.Token) error {
+func (s *scan) stillKept(at *changefeed.Token) error {
 	var oldest int64
 	switch c := s.plan.table.Container; {
 	case c == nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/feed"
+	"github.com/ilion-db/ilion/internal/query/changefeed"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
@@ -19,7 +19,7 @@ import (
 
 // tableFrom is where the feed of a table begins that is asked for from a time on. The first second of all times is the
 // oldest that there is.
-func (s *scan) tableFrom(since time.Time) (at feed.Token, err error) {
+func (s *scan) tableFrom(since time.Time) (at changefeed.Token, err error) {
 	t, kept := s.plan.table, s.plan.where.kept
 	oldest := t.Feed.Since
 	if kept {
@@ -33,7 +33,7 @@ func (s *scan) tableFrom(since time.Time) (at feed.Token, err error) {
 	case since.Unix() < oldest:
 		since = time.Unix(oldest, 0)
 	}
-	at = feed.Since(t.ID, kept, since)
+	at = changefeed.Since(t.ID, kept, since)
 	s.generation(&at)
 	if at.Generation == 0 {
 		at.AsOf = max(at.AsOf, t.Feed.Since+1, t.Feed.KeptSince+1) // see tableKept
@@ -42,7 +42,7 @@ func (s *scan) tableFrom(since time.Time) (at feed.Token, err error) {
 }
 
 // generation makes a new token one of the present generation of the feed, which begins above all earlier changes.
-func (s *scan) generation(at *feed.Token) {
+func (s *scan) generation(at *changefeed.Token) {
 	at.Generation = s.plan.table.FeedGeneration(at.Kept)
 	at.Above(s.plan.table.FeedAbove(at.Kept))
 }
@@ -50,7 +50,7 @@ func (s *scan) generation(at *feed.Token) {
 // tableKept refuses to go on where changes that were not read were not logged, or may have expired. A feed that an
 // older build has turned on has no generation: then a token that has read everything up to the second in which the log
 // was begun may have missed what came before in that second.
-func (s *scan) tableKept(at *feed.Token) error {
+func (s *scan) tableKept(at *changefeed.Token) error {
 	f := s.plan.table.Feed
 	first := at.Generation == 0
 	switch {
@@ -79,7 +79,7 @@ func (s *scan) isStatic(clustering []byte) bool {
 }
 
 // emitLatest makes a row of a row that has changed, as it is. The static row comes as in partitions that have no other.
-func (s *scan) emitLatest(e *feed.Entry) error {
+func (s *scan) emitLatest(e *changefeed.Entry) error {
 	if s.plan.table.Container == nil && s.isStatic(e.Clustering) {
 		if _, err := s.partition(e.Token, e.Key, &e.Row); err != nil {
 			return err
@@ -110,7 +110,7 @@ func (s *scan) fillNoRow() {
 }
 
 // emitChange makes rows of a change: one, or one for each range that it has deleted.
-func (s *scan) emitChange(e *feed.Entry) error {
+func (s *scan) emitChange(e *changefeed.Entry) error {
 	if e.Changed() != command.RangesDeleted {
 		after, before, err := e.Images()
 		if err != nil {
@@ -149,7 +149,7 @@ func masked(c *schema.Column) bool { return c.Mask != nil }
 
 // emitVersion makes the row of a change: what was done when, what was deleted, and the row after it and before. Without
 // images no row is meant.
-func (s *scan) emitVersion(e *feed.Entry, operation string, deleted, timestamp []byte, after, before *row.Row) error {
+func (s *scan) emitVersion(e *changefeed.Entry, operation string, deleted, timestamp []byte, after, before *row.Row) error {
 	key, err := e.RowKey()
 	if err != nil {
 		return err

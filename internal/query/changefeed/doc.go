@@ -15,4 +15,4 @@
 //   - (CF2) A token stays valid across splits, merges, moves and leader changes, and for any part of its scope.
 //
 // The package does not depend on columns, JSON or CQL. Start reading at Reader.Page.
-package feed
+package changefeed
