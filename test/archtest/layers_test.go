@@ -52,15 +52,15 @@ var withinLayer = map[string]string{
 	"internal/query/expr":            "internal/query/parser internal/query/catalog",
 	"internal/query/relation":        "internal/query/parser internal/query/expr",
 	"internal/query/read": "internal/query/parser internal/query/catalog internal/query/expr " +
-		"internal/query/relation internal/query/guardrail internal/query/feed",
+		"internal/query/relation internal/query/guardrail internal/query/changefeed",
 	"internal/query/write": "internal/query/parser internal/query/catalog internal/query/expr " +
 		"internal/query/relation internal/query/guardrail internal/query/view",
 	"internal/query/view": "internal/query/parser internal/query/expr internal/query/relation",
 	"internal/query/transaction": "internal/query/parser internal/query/catalog internal/query/expr internal/query/read " +
 		"internal/query/write internal/query/guardrail",
-	"internal/query/container": "internal/query/catalog internal/query/expr internal/query/feed internal/query/sql",
-	"internal/query/feed":      "",
-	"internal/query/explain":   "internal/query/expr internal/query/read internal/query/write",
+	"internal/query/container":  "internal/query/catalog internal/query/expr internal/query/changefeed internal/query/sql",
+	"internal/query/changefeed": "",
+	"internal/query/explain":    "internal/query/expr internal/query/read internal/query/write",
 	"internal/query/ddl": "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail " +
 		"internal/query/relation internal/query/view",
 	"internal/query/session": "internal/query/roles internal/query/parser internal/query/catalog " +

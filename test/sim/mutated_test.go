@@ -14,7 +14,7 @@ import (
 // edits returns the named mutations of the product that TestMutationsAreFound plants.
 func edits() []planted.Edit {
 	const partition, reconcile = "../../internal/replica/partition/", "../../internal/control/reconcile/"
-	const items, feed = "../../internal/query/container/", "../../internal/query/feed/"
+	const items, feed = "../../internal/query/container/", "../../internal/query/changefeed/"
 	const storage, scripts = "../../internal/replica/storage/", "../../internal/query/script/"
 	return []planted.Edit{
 		{File: partition + "merge.go", Old: "next.stamp, next.schema = max(next.stamp, o.stamp), max(",
@@ -49,11 +49,11 @@ func edits() []planted.Edit {
 			New: "case !mutated(`etags`) && !matches(quoted(op.IfMatch), etag):"},
 		{File: items + "unique.go", Old: "id == h.id || o != nil && o.changed {",
 			New: "mutated(`unique`) || id == h.id || o != nil && o.changed {"},
-		{File: items + "enter.go", Old: "bytes.Compare); !there {",
+		{File: items + "indexentries.go", Old: "bytes.Compare); !there {",
 			New: "bytes.Compare); !there && !(mutated(`entries`) && len(out) == 2) {"},
 		{File: items + "transaction.go", Old: "b.LiveFor(own, t.now)",
 			New: "if mutated(`lives`) { own = 1 << 30 }\nb.LiveFor(own, t.now)"},
-		{File: items + "do.go", Old: "b.DeleteRow(now)", New: "if !mutated(`clears`) { b.DeleteRow(now) }"},
+		{File: items + "batch.go", Old: "b.DeleteRow(now)", New: "if !mutated(`clears`) { b.DeleteRow(now) }"},
 		{File: items + "log.go", Old: "if t.c.Definition.Keep > 0 {",
 			New: "if t.c.Definition.Keep > 0 && !(mutated(`deletions`) && s.is == nil) {"},
 		{File: items + "log.go", Old: "if s.is != nil {\n\t\top.Index",

@@ -8,12 +8,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
-	"github.com/ilion-db/ilion/internal/query/feed"
+	"github.com/ilion-db/ilion/internal/query/changefeed"
 )
 
 // changed returns a change as clients see it: the item with its commit stamp as _lsn. With all, it returns the current
 // and the previous version and the kind of the change.
-func (c *Container) changed(e *feed.Entry, all bool) ([]byte, error) {
+func (c *Container) changed(e *changefeed.Entry, all bool) ([]byte, error) {
 	id, err := c.idOf(e.Clustering)
 	if err != nil {
 		return nil, err

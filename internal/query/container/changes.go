@@ -12,7 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/query/feed"
+	"github.com/ilion-db/ilion/internal/query/changefeed"
 )
 
 // ChangesRequest requests one page of the change feed.
@@ -53,7 +53,7 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 	if bad != nil {
 		return nil, bad
 	}
-	f := &feed.Reader{Query: x.q, Holds: x.holds, At: at, Max: r.MaxItems, BytesMax: e.opts.PageBytesMax, Late: x.late,
+	f := &changefeed.Reader{Query: x.q, Holds: x.holds, At: at, Max: r.MaxItems, BytesMax: e.opts.PageBytesMax, Late: x.late,
 		Read: func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error {
 			var charge ru.Units
 			err := e.read(ctx, q, &charge, visitor)
@@ -65,12 +65,12 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 	}
 	page := &ChangesPage{Page: Page{Documents: [][]byte{}}, Ended: true}
 	if x.more { // otherwise the scope is empty
-		var entries []feed.Entry
+		var entries []changefeed.Entry
 		entries, page.Ended, err = f.Page(ctx)
 		switch {
-		case errors.Is(err, feed.ErrUnknown):
+		case errors.Is(err, changefeed.ErrUnknown):
 			err = Errorf(503, 0, "The physical partitions of the container are not known to this node. Try again.")
-		case errors.Is(err, feed.ErrScope):
+		case errors.Is(err, changefeed.ErrScope):
 			err = Errorf(400, 0, "The continuation of the change feed belongs to another partition key or range. Use it "+
 				"with its own key or range or a part of it, or start without a continuation.")
 		}
@@ -79,7 +79,7 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 		}
 		// A round returns the changes in ring order, but clients expect commit order, which is the order of the
 		// stamps. The sort is stable, so changes of one logical partition stay in order.
-		slices.SortStableFunc(entries, func(a, b feed.Entry) int { return cmp.Compare(a.Stamp, b.Stamp) })
+		slices.SortStableFunc(entries, func(a, b changefeed.Entry) int { return cmp.Compare(a.Stamp, b.Stamp) })
 		for i := range entries {
 			doc, err := c.changed(&entries[i], r.AllVersions)
 			if err != nil {
@@ -96,7 +96,7 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 }
 
 // changesFrom returns the position at which a page begins. now is the current time in seconds.
-func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, bad *Error) {
+func (c *Container) changesFrom(r *ChangesRequest, now int64) (at changefeed.Token, bad *Error) {
 	switch {
 	case !c.table.Container.Feed:
 		return at, Errorf(400, 0, "The container %s has no change feed, because it was created before feature level 4. "+
@@ -108,7 +108,7 @@ func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, ba
 	case r.Continuation != "":
 		b, err := base64.RawURLEncoding.DecodeString(r.Continuation)
 		if err == nil {
-			at, err = feed.DecodeToken(b)
+			at, err = changefeed.DecodeToken(b)
 		}
 		switch {
 		case err != nil:
@@ -126,14 +126,14 @@ func (c *Container) changesFrom(r *ChangesRequest, now int64) (at feed.Token, ba
 				c.ID, time.Unix(c.table.Container.KeptSince, 0).UTC().Format(time.RFC3339))
 		}
 	case r.Now:
-		at = feed.Now(c.table.ID, r.AllVersions, now)
+		at = changefeed.Now(c.table.ID, r.AllVersions, now)
 	case !r.Since.IsZero():
-		at = feed.Since(c.table.ID, r.AllVersions, r.Since)
+		at = changefeed.Since(c.table.ID, r.AllVersions, r.Since)
 	case r.AllVersions:
 		return at, Errorf(400, 0, "All versions and deletes cannot be read from the beginning of a container. Start at "+
 			"the present, or at a time within the retention with If-Modified-Since.")
 	default:
-		at = feed.Beginning(c.table.ID, false)
+		at = changefeed.Beginning(c.table.ID, false)
 	}
 	if r.Continuation == "" {
 		at.Generation = c.table.FeedGeneration(at.Kept)

@@ -10,13 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Aggregate is an aggregate call of a selection. It is immutable; the state of a group is an Accumulator.
+// Aggregate is an aggregate call of a selection. It is immutable; an Accumulator holds the state of a group.
 type Aggregate struct {
 	fn   *function
 	args []Term
 }
 
-// Type is the type of the result.
+// Type returns the type of the result.
 func (a *Aggregate) Type() *cqltype.Type { return a.fn.result }
 
 // New starts a group.
@@ -24,7 +24,7 @@ func (a *Aggregate) New() *Accumulator {
 	return &Accumulator{aggregate: a, state: a.fn.state(a.fn)}
 }
 
-// Accumulator is the state of an aggregate over one group, over wire bytes. It belongs to one goroutine.
+// Accumulator is the state of an aggregate over one group of wire values. It must be used by one goroutine.
 type Accumulator struct {
 	aggregate *Aggregate
 	state     accumulator
@@ -32,7 +32,7 @@ type Accumulator struct {
 	held int
 }
 
-// Add takes in the row in b.Row. Nothing of the row is kept.
+// Add adds the row in b.Row. It does not retain the row.
 func (a *Accumulator) Add(b *Bindings) error {
 	if f, ok := a.state.(*folding); ok {
 		return a.addAll(f, b)
@@ -45,7 +45,7 @@ func (a *Accumulator) Add(b *Bindings) error {
 			return err
 		}
 		if state != Value {
-			return nil // nulls do not count
+			return nil // nulls are ignored
 		}
 	}
 	if err := b.Meter.Step(1 + len(v)/stepBytes); err != nil {
@@ -57,7 +57,7 @@ func (a *Accumulator) Add(b *Bindings) error {
 	return a.state.add(v)
 }
 
-// hold counts the memory of a state, and of a result, that has so many bytes.
+// hold counts the memory of a state or a result of the given size.
 func (a *Accumulator) hold(b *Bindings, size int) error {
 	if size <= a.held {
 		return nil
@@ -67,7 +67,7 @@ func (a *Accumulator) hold(b *Bindings, size int) error {
 	return b.Meter.Keep(2 * more)
 }
 
-// addAll takes in a row for a user-defined aggregate, for which nulls count.
+// addAll adds a row to a user-defined aggregate, which also receives nulls.
 func (a *Accumulator) addAll(f *folding, b *Bindings) error {
 	var room [4][]byte
 	values := room[:0]
@@ -87,7 +87,7 @@ func (a *Accumulator) addAll(f *folding, b *Bindings) error {
 	return a.hold(b, len(f.state))
 }
 
-// Result is the value so far; nil is null. The bytes are the caller's.
+// Result returns the current value, or nil for null. The caller owns the bytes.
 func (a *Accumulator) Result(b *Bindings) ([]byte, error) {
 	if f, ok := a.state.(*folding); ok {
 		v, err := f.finish(b.Meter)
@@ -102,7 +102,7 @@ func (a *Accumulator) Result(b *Bindings) ([]byte, error) {
 // Reset starts the next group.
 func (a *Accumulator) Reset() { a.state = a.aggregate.fn.state(a.aggregate.fn) }
 
-// aggregateResult is the place of an aggregate's result in a selector.
+// aggregateResult represents the result of an aggregate in a selector.
 type aggregateResult struct {
 	typ   *cqltype.Type
 	index int
@@ -115,13 +115,13 @@ func (a *aggregateResult) Eval(b *Bindings) ([]byte, State, error) {
 	return v, stateOf(v), nil
 }
 
-// accumulator is the running state of one aggregate function. Values are never null, but may be empty.
+// accumulator is the state of one aggregate function. Values are never null, but may be empty.
 type accumulator interface {
 	add(v []byte) error
 	result() ([]byte, error)
 }
 
-// countRows is count(*) and count(1).
+// countRows implements count(*) and count(1).
 var countRows = &function{name: "countRows", result: tBigint, state: func(*function) accumulator {
 	return new(counter)
 }}
@@ -144,7 +144,7 @@ func aggregateFunctions() []*function {
 	return fs
 }
 
-// extremeFunction is max or min of a type.
+// extremeFunction returns the function max or min for a type.
 func extremeFunction(name string, t *cqltype.Type) *function {
 	sign := 1
 	if name == "min" {
@@ -160,7 +160,7 @@ type counter struct{ n int64 }
 func (c *counter) add([]byte) error        { c.n++; return nil }
 func (c *counter) result() ([]byte, error) { return wrap(tBigint, c.n), nil }
 
-// extreme is max (sign 1) and min (sign -1).
+// extreme implements max (sign 1) and min (sign -1).
 type extreme struct {
 	typ  *cqltype.Type
 	sign int
@@ -182,7 +182,7 @@ func (e *extreme) result() ([]byte, error) {
 	return append([]byte{}, e.best...), nil
 }
 
-// newTotal returns the maker of a sum or an average.
+// newTotal returns a constructor of the state of a sum or an average.
 func newTotal(t *cqltype.Type, average bool) func(*function) accumulator {
 	return func(*function) accumulator {
 		switch t.Kind {
@@ -194,14 +194,14 @@ func newTotal(t *cqltype.Type, average bool) func(*function) accumulator {
 			return &bigTotal{typ: t, average: average}
 		case cqltype.Bigint, cqltype.Counter:
 			if average {
-				return &bigTotal{typ: t, average: true} // the sum may exceed 64 bits, the average never does
+				return &bigTotal{typ: t, average: true} // the sum may exceed 64 bits; the average cannot
 			}
 		}
 		return &integerTotal{typ: t, average: average}
 	}
 }
 
-// integerTotal wraps around like Java's integers do.
+// integerTotal wraps around like Java integers.
 type integerTotal struct {
 	typ     *cqltype.Type
 	average bool
@@ -249,13 +249,13 @@ func (s *bigTotal) result() ([]byte, error) {
 	return wrap(s.typ, lowBits(v)), nil
 }
 
-// floatTotal sums with a compensation for lost low bits (Kahan's sum as Neumaier improved it), in double precision.
+// floatTotal computes a sum in double precision with Neumaier's variant of Kahan's compensated summation.
 type floatTotal struct {
 	typ                       *cqltype.Type
 	average                   bool
 	sum, compensation, simple float64
 	n                         int64
-	// exact goes on where the sum of an average left the range of doubles.
+	// exact continues an average after its sum has left the range of doubles.
 	exact *cqltype.DecimalValue
 }
 
@@ -324,8 +324,8 @@ func (s *floatTotal) result() ([]byte, error) {
 	return fromFloat64(total), nil
 }
 
-// decimalTotal sums; an average is carried along from value to value, each step rounded to the places at hand, as
-// Cassandra does.
+// decimalTotal computes a sum or an average. As in Cassandra, an average is updated with each value and rounded to the
+// scale of the value's difference from it.
 type decimalTotal struct {
 	average bool
 	value   cqltype.DecimalValue

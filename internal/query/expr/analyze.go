@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// lower takes letters for their lower case, as Java does: a capital sigma that ends a word becomes a final one, and a
+// lower converts letters to lower case as Java does: a capital sigma at the end of a word becomes a final sigma, and a
 // capital I with a dot keeps its dot.
 func lower(text []byte) []byte {
 	if isASCII(text) {
@@ -35,8 +35,8 @@ func lower(text []byte) []byte {
 	return out
 }
 
-// casedBefore reports whether a letter with a case ends a text, and casedAfter whether one begins it; what is ignored
-// in that, such as marks and apostrophes, is passed over.
+// casedBefore reports whether a text ends with a cased letter. casedAfter reports whether a text begins with a cased
+// letter. Both skip case-ignorable characters such as marks and apostrophes.
 func casedBefore(text []byte) bool {
 	for len(text) > 0 {
 		r, n := utf8.DecodeLastRune(text)
@@ -74,5 +74,5 @@ func isASCII(text []byte) bool {
 	return true
 }
 
-// normalize composes characters.
+// normalize composes characters (NFC).
 func normalize(text []byte) []byte { return norm.NFC.Bytes(text) }

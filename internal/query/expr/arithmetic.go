@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// operators holds the forms of each operator: of + - * / % between any two numeric types, + and - of durations, and
-// 'n', the negation.
+// operators holds the overloads of each operator: + - * / % for any two numeric types, + and - for durations, and 'n'
+// for negation.
 var operators = func() map[byte][]*function {
 	numeric := []*cqltype.Type{tTinyint, tSmallint, tInt, tBigint, tFloat, tDouble, tDecimal, tVarint, tCounter}
 	all := map[byte][]*function{}
@@ -43,7 +43,7 @@ var operators = func() map[byte][]*function {
 	return all
 }()
 
-// concatenation is + of two texts: ascii only if both are.
+// concatenation returns the operator + for two texts. The result is ascii only if both operands are.
 func concatenation(l, r *cqltype.Type) *function {
 	result := tAscii
 	if l == tText || r == tText {
@@ -53,7 +53,8 @@ func concatenation(l, r *cqltype.Type) *function {
 		call: func(_ *Bindings, args [][]byte) ([]byte, error) { return slices.Concat(args[0], args[1]), nil }}
 }
 
-// promote is the type of an operation between two numeric types: the wider of the two, and a floating one if either is.
+// promote returns the result type of an operation on two numeric types: the wider of the two, and a floating-point
+// type if either of them is.
 func promote(l, r *cqltype.Type) *cqltype.Type {
 	size := max(width(l), width(r))
 	if isFloating(l) || isFloating(r) {
@@ -253,9 +254,9 @@ func decimalResult(op byte, a, b cqltype.DecimalValue) (cqltype.DecimalValue, er
 	return cqltype.DecimalValue{Unscaled: v, Scale: scale}, checkLength(v)
 }
 
-// remainder is the remainder of a and b, which at a common scale are x and y, with the scale that BigDecimal.remainder
-// gives: that of a, or, where b has more places, that of a less the whole quotient, without its zeros at the end, times
-// b.
+// remainder returns the remainder of a and b, whose values at the given common scale are x and y. Its scale is that of
+// BigDecimal.remainder: the scale of a - q*b, where q is the integer quotient without trailing zeros, and at least the
+// scale of a.
 func remainder(a, b cqltype.DecimalValue, x, y *big.Int, scale int32) (cqltype.DecimalValue, error) {
 	q, r := new(big.Int).QuoRem(x, y, new(big.Int))
 	places := a.Scale
@@ -264,7 +265,7 @@ func remainder(a, b cqltype.DecimalValue, x, y *big.Int, scale int32) (cqltype.D
 		zeros := len(digits) - len(strings.TrimRight(digits, "0"))
 		places = int32(max(int64(a.Scale), int64(b.Scale)-int64(zeros)))
 	}
-	if places < scale { // the digits that go are zeros
+	if places < scale { // the removed digits are zeros
 		r.Quo(r, pow10(int(scale)-int(places)))
 	}
 	return cqltype.DecimalValue{Unscaled: r, Scale: places}, checkLength(r)
@@ -297,7 +298,7 @@ func negate(t *cqltype.Type, x []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// shiftTime adds a duration to a timestamp or date, or takes it away.
+// shiftTime adds a duration to a timestamp or date, or subtracts it.
 func shiftTime(op byte, t *cqltype.Type, x, y []byte) ([]byte, error) {
 	v, okV := t.Int64(x)
 	d, okD := cqltype.DecodeDuration(y)
@@ -325,7 +326,7 @@ func shiftTime(op byte, t *cqltype.Type, x, y []byte) ([]byte, error) {
 	return w, nil
 }
 
-// addMonths moves a time in milliseconds by months; a day that the month has not becomes its last.
+// addMonths adds months to a time in milliseconds. If the resulting month does not have the day, its last day is used.
 func addMonths(ms, months int64) int64 {
 	if months == 0 {
 		return ms

@@ -4,8 +4,8 @@ package expr
 
 import "unicode/utf8"
 
-// alike lists, for what stands in ASCII, the characters that it takes the place of: those that ASCIIFoldingFilter of
-// Lucene 9.7 changes, which Cassandra folds texts by.
+// alike maps ASCII replacements to the characters that they replace. It contains the mappings of Lucene 9.7's
+// ASCIIFoldingFilter, which Cassandra uses.
 var alike = map[string]string{
 	"!":    "！",
 	"!!":   "‼",
@@ -238,7 +238,7 @@ var alike = map[string]string{
 	"~":    "⁓～",
 }
 
-// folded is alike by the character that is replaced.
+// folded is the inverse of alike.
 var folded = func() map[rune]string {
 	out := map[rune]string{}
 	for ascii, list := range alike {
@@ -249,7 +249,8 @@ var folded = func() map[rune]string {
 	return out
 }()
 
-// toASCII takes letters with diacritics, ligatures and the like for those of ASCII that look alike. Others stay.
+// toASCII replaces letters with diacritics, ligatures and similar characters with the ASCII characters that resemble
+// them. Other characters are unchanged.
 func toASCII(text []byte) []byte {
 	if isASCII(text) {
 		return text

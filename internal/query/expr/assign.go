@@ -7,15 +7,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// compatibleWith reports whether values of type from can stand where values of type to are asked for, without
-// conversion.
+// compatibleWith reports whether values of type from are valid as type to without conversion.
 func compatibleWith(to, from *cqltype.Type) bool {
 	if sameValues(to, from) {
 		return true
 	}
 	switch to.Kind {
 	case cqltype.Blob:
-		return true // every value is bytes
+		return true // every value is valid as a blob
 	case cqltype.Text:
 		return from.Kind == cqltype.Ascii
 	case cqltype.UUID:
@@ -33,7 +32,7 @@ func compatibleWith(to, from *cqltype.Type) bool {
 	case cqltype.List, cqltype.Set, cqltype.Map:
 		return from.Kind == to.Kind && allCompatible(to.Elems, from.Elems)
 	case cqltype.Tuple:
-		// a tuple with fewer components is one whose last ones are missing
+		// A tuple with fewer components lacks the last ones.
 		return (from.Kind == cqltype.Tuple || from.Kind == cqltype.UDT) && len(from.Elems) <= len(to.Elems) &&
 			allCompatible(to.Elems[:len(from.Elems)], from.Elems)
 	}
@@ -49,10 +48,10 @@ func allCompatible(to, from []*cqltype.Type) bool {
 	return true
 }
 
-// sameValues compares types as an assignment sees them: frozen or not makes no difference to a value.
+// sameValues reports whether two types have the same values. It ignores frozen, which does not affect values.
 func sameValues(a, b *cqltype.Type) bool { return a.Equal(b) || a.Freeze().Equal(b.Freeze()) }
 
-// assign says how well a value of type from fits a receiver of type to.
+// assign reports how well a value of type from fits a receiver of type to.
 func assign(to, from *cqltype.Type) cqltype.Fit {
 	switch {
 	case sameValues(to, from):
@@ -63,7 +62,7 @@ func assign(to, from *cqltype.Type) cqltype.Fit {
 	return cqltype.NoFit
 }
 
-// constantKinds maps the parser's kinds to those of cqltype.
+// constantKinds maps the parser's kinds to the constant kinds of cqltype.
 var constantKinds = [...]cqltype.Constant{
 	parser.StringConstant: cqltype.StringConst, parser.IntegerConstant: cqltype.IntegerConst,
 	parser.FloatConstant:   cqltype.FloatConst,
@@ -82,14 +81,14 @@ type binder struct {
 	memo
 }
 
-// memo remembers what was found out about terms. Each of these questions asks the same and other questions about the
-// arguments of a call, so without it nested calls and nested arithmetic would cost exponential time. A remembered type
-// is the same pointer each time, so what is remembered about it is found.
+// memo caches facts about terms. Computing a fact about a call requires facts about its arguments, so without the
+// cache the time for nested calls and nested arithmetic would be exponential. A cached type is always the same
+// pointer, so facts about it are found again.
 type memo struct {
 	fits             map[fitKey]cqltype.Fit
 	resolved         map[fitKey]resolution
 	exact, preferred map[parser.Term]*cqltype.Type
-	// sound are the terms that checkInside has found nothing wrong with.
+	// sound holds the terms in which checkInside has found no error.
 	sound map[parser.Term]struct{}
 }
 
@@ -104,7 +103,7 @@ type resolution struct {
 	err  error
 }
 
-// remember puts an answer into a map, which is made if it is nil.
+// remember stores a value in a map and creates the map if it is nil.
 func remember[K comparable, V any](m *map[K]V, k K, v V) V {
 	if *m == nil {
 		*m = map[K]V{}
@@ -113,7 +112,7 @@ func remember[K comparable, V any](m *map[K]V, k K, v V) V {
 	return v
 }
 
-// fit says how well a term, not bound yet, fits a type.
+// fit reports how well an unbound term fits a type.
 func (b *binder) fit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	switch t := t.(type) {
 	case *parser.Constant:
@@ -177,7 +176,7 @@ func (b *binder) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 
 func (b *binder) fitAll(terms []parser.Term, to *cqltype.Type) cqltype.Fit {
 	if len(terms) == 0 {
-		return cqltype.WeakFit // an empty collection could be of any type
+		return cqltype.WeakFit // an empty collection could have any type
 	}
 	worst := cqltype.ExactFit
 	for _, t := range terms {
@@ -202,8 +201,8 @@ func (b *binder) fitMap(t *parser.MapLiteral, to *cqltype.Type) cqltype.Fit {
 	return worst
 }
 
-// fitCall fits the result of a function or operation. Where the function is unknown or none of its forms matches, it
-// says WeakFit: the error comes, with a better text, when the call itself is bound.
+// fitCall reports how well the result of a function or operation fits a type. It returns WeakFit if the function is
+// unknown or no overload matches, because binding the call will report a more precise error.
 func (b *binder) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	receiver := to
 	if b.scope != nil {
@@ -216,7 +215,7 @@ func (b *binder) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	return assign(to, f.result)
 }
 
-// exactType returns the type of a term that is known without knowing what it is for, else nil.
+// exactType returns the type of a term if it is independent of the term's receiver. Otherwise it returns nil.
 func (b *binder) exactType(t parser.Term) *cqltype.Type {
 	switch t.(type) {
 	case *parser.Constant, *parser.Marker, *parser.Null:
@@ -279,7 +278,8 @@ func (b *binder) computeExactType(t parser.Term) *cqltype.Type {
 	return nil
 }
 
-// exactLiteralType is exactType of collections, tuples: known if those of their elements are.
+// exactLiteralType works like exactType for collections and tuples, whose type is known if the types of their elements
+// are known.
 func (b *binder) exactLiteralType(t parser.Term) *cqltype.Type {
 	first := func(terms []parser.Term) *cqltype.Type {
 		for _, e := range terms {
@@ -318,7 +318,7 @@ func (b *binder) exactLiteralType(t parser.Term) *cqltype.Type {
 	return nil
 }
 
-// asUDT reads a map literal whose keys are names as the UDT literal that it is; see parser.MapLiteral.
+// asUDT converts a map literal whose keys are names to a UDT literal; see parser.MapLiteral.
 func asUDT(t *parser.MapLiteral) (*parser.UDTLiteral, bool) {
 	u := &parser.UDTLiteral{}
 	for _, e := range t.Entries {

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// castName is the name of the function behind CAST(x AS t), such as castAsInt or cast_as_int.
+// castName returns the name of the function that implements CAST(x AS t), such as castAsInt or cast_as_int.
 func castName(rel *compat.Release, t *cqltype.Type) string {
 	s := t.String()
 	if !rel.CamelCasts {
@@ -22,7 +22,7 @@ func castName(rel *compat.Release, t *cqltype.Type) string {
 	return "castAs" + strings.ToUpper(s[:1]) + s[1:]
 }
 
-// castFunctions makes the conversions that CAST knows.
+// castFunctions returns the conversions of CAST.
 func castFunctions() []*function {
 	var fs []*function
 	add := func(from, to *cqltype.Type, call func(v []byte) ([]byte, error)) {
@@ -72,7 +72,7 @@ func castFunctions() []*function {
 	return fs
 }
 
-// castNumber converts as Java's Number does: integers keep their low bits, floats saturate.
+// castNumber converts numbers as Java's Number does: integers keep their low bits and floats saturate.
 func castNumber(from, to *cqltype.Type, v []byte) ([]byte, error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -137,7 +137,7 @@ func castInteger(from, to *cqltype.Type, v []byte) (int64, bool) {
 		if to.Kind == cqltype.Bigint || to.Kind == cqltype.Varint {
 			return saturate(f, math.MinInt64, math.MaxInt64), ok
 		}
-		return saturate(f, math.MinInt32, math.MaxInt32), ok // the narrower ones take the low bits of the int
+		return saturate(f, math.MinInt32, math.MaxInt32), ok // narrower types use the low bits of the int
 	case cqltype.Varint:
 		return lowBits(cqltype.DecodeVarint(v)), true
 	case cqltype.Decimal:
@@ -147,14 +147,14 @@ func castInteger(from, to *cqltype.Type, v []byte) (int64, bool) {
 		}
 		i, ok := truncated(d)
 		if !ok {
-			return 0, true // a multiple of a power of ten so high that its low bits are zeros
+			return 0, true // a multiple of a large power of ten has zero low bits
 		}
 		return lowBits(i), true
 	}
 	return from.Int64(v)
 }
 
-// saturate converts towards zero, NaN to 0, and what is out of range to the nearest bound.
+// saturate truncates a number. NaN becomes 0, and a number out of range becomes the nearest bound.
 func saturate(f float64, low, high int64) int64 {
 	switch {
 	case math.IsNaN(f):
@@ -167,14 +167,14 @@ func saturate(f float64, low, high int64) int64 {
 	return int64(f)
 }
 
-// castIsNoop reports whether a cast is to the type that the term has already: such a cast is ignored, its name too.
+// castIsNoop reports whether a term already has the target type of a cast. Such a cast is ignored, including its name.
 func (b *binder) castIsNoop(t *parser.Cast) bool {
 	from := b.exactType(t.Term)
 	to, err := b.env.ResolveType(t.Type)
 	return err == nil && from != nil && sameValues(from, to)
 }
 
-// bindCast binds a cast of a SELECT clause.
+// bindCast binds a cast in a SELECT clause.
 func (b *binder) bindCast(t *parser.Cast) (Term, error) {
 	to, err := b.env.ResolveType(t.Type)
 	if err != nil {
@@ -184,7 +184,7 @@ func (b *binder) bindCast(t *parser.Cast) (Term, error) {
 		return b.selector(t.Term, to)
 	}
 	if b.exactType(t.Term) == nil {
-		// bind it for the sake of its own error: an unknown column, an unknown function
+		// Binding the term reports a more specific error, such as an unknown column or function.
 		if _, err := b.selector(t.Term, nil); err != nil {
 			return nil, err
 		}
@@ -200,7 +200,7 @@ func (b *binder) bindCast(t *parser.Cast) (Term, error) {
 	return b.newCall(f, []Term{arg})
 }
 
-// castForm finds the function that casts a term to a type.
+// castForm returns the function that casts a term to a type.
 func (b *binder) castForm(t *parser.Cast, to *cqltype.Type) (*function, error) {
 	name := castName(b.env.Release, to)
 	forms := natives[name]
@@ -209,12 +209,12 @@ func (b *binder) castForm(t *parser.Cast, to *cqltype.Type) (*function, error) {
 	}
 	of := t.Term
 	for inner, ok := of.(*parser.Cast); ok; inner, ok = of.(*parser.Cast) {
-		of = inner.Term // as in Cassandra, which names the column
+		of = inner.Term // like Cassandra, which reports the column
 	}
 	return nil, dberr.Invalidf("%s cannot be cast to %s", Text(of), typeText(t.Type, ""))
 }
 
-// bindCastFor binds a cast outside of a SELECT clause.
+// bindCastFor binds a cast outside a SELECT clause.
 func (b *binder) bindCastFor(t *parser.Cast, r Receiver) (Term, error) {
 	to, err := b.env.ResolveType(t.Type)
 	switch {

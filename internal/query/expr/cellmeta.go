@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// cellMeta binds writetime(x), maxwritetime(x) or ttl(x). Of an element, slice or field x of a column that has several
-// cells it is about the cells of x; what is selected further inside of them has their time. A frozen column has one
-// cell, whose time all of its parts have that are there.
+// cellMeta binds writetime(x), maxwritetime(x) or ttl(x). If x is an element, slice or field of a multi-cell column,
+// the result refers to the cells of x. Deeper selections have the time of their cell. A frozen column has a single
+// cell, whose time applies to all existing parts.
 func (b *binder) cellMeta(t *parser.CellMeta) (Term, error) {
 	if c, ok := t.Arg.(*parser.Column); ok {
 		i, typ, err := b.scope.CellMeta(t.Kind, c.Name)
@@ -47,17 +47,18 @@ func (b *binder) cellMeta(t *parser.CellMeta) (Term, error) {
 	return &allOf{of, cqltype.ListOf(times)}, nil
 }
 
-// CellMetas is where the times of a column's cells are.
+// CellMetas locates the times of a column's cells.
 type CellMetas struct {
-	// Slot has them, of the type Type. Where the column has several cells it is a map from keys to times, for a map or
-	// set, a user-defined type with times for fields, or a list of times; else it is the time of the one cell.
+	// Slot is the slot of the times, and Type is their type. For a multi-cell map or set, it is a map from keys to
+	// times. For a user-defined type, it is a user-defined type with times as fields. For a list, it is a list of
+	// times. Otherwise it is the time of the single cell.
 	Slot int
 	Type *cqltype.Type
 	// Column is the type of the column.
 	Column *cqltype.Type
 }
 
-// TimesOf is the type of CellMetas for a column of several cells whose times are of a type.
+// TimesOf returns the type of CellMetas for a multi-cell column, given the type of the times.
 func TimesOf(column, time *cqltype.Type) *cqltype.Type {
 	switch column.Kind {
 	case cqltype.UDT:
@@ -72,7 +73,7 @@ func TimesOf(column, time *cqltype.Type) *cqltype.Type {
 	return cqltype.MapOf(column.Elems[0], time)
 }
 
-// partOf finds the column that a selection is of, and which part of it is selected first.
+// partOf returns the column of a selection and the first part that it selects.
 func partOf(t parser.Term) (column *parser.Column, part parser.Term) {
 	for {
 		var of parser.Term
@@ -91,12 +92,12 @@ func partOf(t parser.Term) (column *parser.Column, part parser.Term) {
 	}
 }
 
-// within is a binder for which a column has another slot and another type.
+// within returns a binder in which a column has a different slot and type.
 func (b *binder) within(column parser.Ident, slot int, t *cqltype.Type) *binder {
 	return &binder{env: b.env, scope: standIn{b.scope, column.Name, slot, t}, inAggregate: b.inAggregate}
 }
 
-// standIn is a scope in which something else stands for a column.
+// standIn is a scope that replaces a column.
 type standIn struct {
 	Scope
 	column string
@@ -112,7 +113,7 @@ func (s standIn) Column(name parser.Ident) (int, *cqltype.Type, error) {
 	return s.Scope.Column(name)
 }
 
-// whereThere is a term, and null where another one is null or an empty collection.
+// whereThere evaluates to of, or to null if value is null or an empty collection.
 type whereThere struct{ value, of Term }
 
 func (w *whereThere) Type() *cqltype.Type { return w.of.Type() }
@@ -125,7 +126,7 @@ func (w *whereThere) Eval(b *Bindings) ([]byte, State, error) {
 	return w.of.Eval(b)
 }
 
-// allOf is the values of a map, as a list.
+// allOf evaluates to the list of a map's values.
 type allOf struct {
 	of  Term
 	typ *cqltype.Type
@@ -145,7 +146,7 @@ func (a *allOf) Eval(b *Bindings) ([]byte, State, error) {
 	return a.typ.AppendCollection(nil, times...), Value, nil
 }
 
-// latest is the greatest value of a map of bigints.
+// latest evaluates to the greatest value of a map of bigints.
 type latest struct {
 	of  Term
 	typ *cqltype.Type

@@ -6,8 +6,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// collectionFactories makes the functions on collections: map_keys and map_values, and those that fold the elements of
-// a list or set as an aggregate folds rows.
+// collectionFactories returns the functions on collections: map_keys and map_values, and functions that aggregate the
+// elements of a list or set.
 func collectionFactories() []*factory {
 	one := func(name, text, wants string, takes func(*cqltype.Type) bool,
 		build func(arg *cqltype.Type) (*cqltype.Type, func(v []byte) ([]byte, error))) *factory {
@@ -51,7 +51,7 @@ func collectionFactories() []*factory {
 	}
 }
 
-// numeric reports whether there is arithmetic on values of a type.
+// numeric reports whether a type supports arithmetic.
 func numeric(t *cqltype.Type) bool {
 	return isInteger(t.Kind) || isFloating(t) || t.Kind == cqltype.Varint
 }

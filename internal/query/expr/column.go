@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// ColumnValue returns the value of a static or regular column of a stored row, nil if it has none. A value of several
-// cells is put together anew; one of a single cell points into the row.
+// ColumnValue returns the value of a static or regular column of a stored row, or nil if it has none. The value of a
+// multi-cell column is assembled; the value of a single cell refers to the row.
 func ColumnValue(c *schema.Column, r *row.Row) ([]byte, error) {
 	if row.OneCell(c.Type) {
 		if cell := r.Cell(c.ID); cell != nil {
@@ -24,7 +24,7 @@ func ColumnValue(c *schema.Column, r *row.Row) ([]byte, error) {
 	return row.AppendValue(nil, c.Type, cells)
 }
 
-// pathKey returns the element of a set, or the key of a map, that the path of a cell stands for.
+// pathKey returns the set element or map key of a cell path.
 func pathKey(t *cqltype.Type, path []byte) ([]byte, error) {
 	key, _, err := t.Elems[0].ReadKey(nil, path, false)
 	return key, err

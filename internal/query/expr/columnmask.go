@@ -16,17 +16,17 @@ import (
 // defaultMask is the function of MASKED WITH DEFAULT.
 const defaultMask = "mask_default"
 
-// Mask is the function of a column's mask, bound for the column's type. It is immutable.
+// Mask is a column mask that is bound for the type of its column. It is immutable.
 type Mask struct {
 	fn *function
-	// args are the values of the function's arguments after the first one, which is what is masked.
+	// args are the values of the arguments after the first one, which is the masked value.
 	args [][]byte
-	// err is why the mask cannot be applied.
+	// err is the reason why the mask cannot be applied.
 	err error
 }
 
-// MaskOf binds the mask of a column of the environment's table, which has one. If that cannot be done, every Apply says
-// why: what is to be hidden is not shown instead.
+// MaskOf binds the mask of a masked column in the environment's table. If that fails, every call of Apply returns the
+// error, so that the value is never shown unmasked.
 func MaskOf(c *schema.Column, env *Env) *Mask {
 	m := &Mask{args: c.Mask.Values}
 	m.fn, m.err = env.maskFunction(c)
@@ -55,7 +55,7 @@ func (e *Env) maskFunction(c *schema.Column) (*function, error) {
 		c.Name, MaskText(m, ks))
 }
 
-// Apply is what is shown instead of a value; nil is null.
+// Apply returns the masked form of a value; nil is null.
 func (m *Mask) Apply(v []byte, by *meter.Meter) ([]byte, error) {
 	if m.err != nil {
 		return nil, m.err
@@ -72,7 +72,7 @@ func (m *Mask) Apply(v []byte, by *meter.Meter) ([]byte, error) {
 	return m.fn.call(b, args)
 }
 
-// Masks are the bound masks of a table's columns, nil if it has none.
+// Masks holds the bound masks of a table's columns. It is nil if the table has no masks.
 type Masks map[*schema.Column]*Mask
 
 // MasksOf binds the masks of all columns of the environment's table.
@@ -89,7 +89,7 @@ func MasksOf(env *Env) Masks {
 	return masks
 }
 
-// MaskText is a mask as DESCRIBE shows it: system.mask_inner(1, null).
+// MaskText returns a mask in the notation of DESCRIBE: system.mask_inner(1, null).
 func MaskText(m *schema.Mask, ks *schema.Keyspace) string {
 	args := make([]string, len(m.Values))
 	for i, v := range m.Values {
@@ -101,8 +101,7 @@ func MaskText(m *schema.Mask, ks *schema.Keyspace) string {
 	return cqltype.QuoteName(m.Keyspace) + "." + cqltype.QuoteName(m.Function) + "(" + strings.Join(args, ", ") + ")"
 }
 
-// maskedColumn is the scope of a mask: the one thing that can be referred to is the value of the column, by the name of
-// its type.
+// maskedColumn is the scope of a mask. It contains only the value of the column, which has the name of its type.
 type maskedColumn struct{ typ *cqltype.Type }
 
 // Column implements Scope.

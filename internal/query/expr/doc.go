@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expr is the floor that every statement stands on: typed expressions over wire bytes. It binds the terms of
-// the parser (constants, markers, collections, functions, arithmetic, casts, columns of a row) to types, with
-// Cassandra's rules for what fits what and its texts for what does not, and evaluates them.
+// Package expr implements typed expressions over wire values for all statements. It binds the terms of the parser
+// (constants, markers, collections, functions, arithmetic, casts, columns of a row) to types and evaluates them. Type
+// checking and error texts follow Cassandra.
 //
-// Guarantees: (X1) a bound Term is immutable and may be evaluated by many goroutines at once; what changes from
-// execution to execution is in Bindings; (X2) a value that Eval returns is valid for the Term's type and, if it came
-// from the client, canonical: sets and maps in order; (X3) what is constant is evaluated once, when it is bound.
+// Guarantees:
 //
-// It refuses to know statements, tables' access paths, storage and the protocol. Start at Term and Bind; read's
-// selectors start at BindSelector; aggregates are in aggregate.go.
+//   - (X1) A bound Term is immutable and safe for concurrent evaluation. The state of an execution is in
+//     Bindings.
+//   - (X2) A value that Eval returns is valid for the Term's type. A value from a client is also canonical, with
+//     sorted sets and maps.
+//   - (X3) A constant is evaluated once, when it is bound.
+//
+// The package does not depend on statements, access paths, storage or the protocol. Start reading at Term and Bind.
+// Selectors start at BindSelector, and aggregates are in aggregate.go.
 package expr

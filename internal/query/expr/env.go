@@ -10,18 +10,18 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Variable is what is known of a bind marker: what PREPARED tells the client.
+// Variable describes a bind marker. PREPARED responses return this description.
 type Variable struct {
 	Keyspace, Table, Name string
 	Type                  *cqltype.Type
 }
 
-// Receiver is what a term is bound for: the column it is compared with or written to, an element of it, or an argument
-// of a function. Name is for error texts and for unnamed markers.
+// Receiver is the target of a term: a column that it is compared with or written to, an element of the column, or a
+// function argument. Name is used in error texts and for unnamed markers.
 type Receiver struct {
 	Name string
 	Type *cqltype.Type
-	// In marks the list of IN ?: a bound one may hold nulls, which are for the clause to judge.
+	// In marks the list of IN ?. Its value may contain nulls, which the clause validates.
 	In bool
 }
 
@@ -34,23 +34,23 @@ func FindColumn(table *schema.Table, name parser.Ident) (*schema.Column, error) 
 		table.Name)
 }
 
-// ForColumn is the receiver of a column.
+// ForColumn returns the receiver of a column.
 func ForColumn(c *schema.Column) Receiver { return Receiver{Name: c.Name, Type: c.Type} }
 
-// Values is the receiver of IN ? on what r receives: a list named in(name).
+// Values returns the receiver of IN ? for r: a list named in(name).
 func (r Receiver) Values() Receiver {
 	list := *cqltype.ListOf(r.Type.Freeze())
 	list.Frozen = true
 	return Receiver{"in(" + r.Name + ")", &list, true}
 }
 
-// Element is the receiver of one element of the collection that r receives: value(name) of a list, set or map.
+// Element returns the receiver of an element in the collection of r: value(name) for a list, set or map.
 func (r Receiver) Element() Receiver {
 	return Receiver{Name: "value(" + r.Name + ")", Type: r.Type.Elems[len(r.Type.Elems)-1]}
 }
 
-// Key is the receiver of what stands between the brackets: key(name) of a map, idx(name) of a list, and for a set the
-// element itself as value(name).
+// Key returns the receiver of an index in brackets: key(name) for a map, idx(name) for a list, and value(name), the
+// element itself, for a set.
 func (r Receiver) Key() Receiver {
 	switch r.Type.Kind {
 	case cqltype.Map:
@@ -61,48 +61,48 @@ func (r Receiver) Key() Receiver {
 	return Receiver{Name: "idx(" + r.Name + ")", Type: cqltype.Native(cqltype.Int)}
 }
 
-// Field is the receiver of field i of the UDT that r receives.
+// Field returns the receiver of field i of the UDT of r.
 func (r Receiver) Field(i int) Receiver {
 	return Receiver{Name: r.Name + "." + r.Type.Fields[i], Type: r.Type.Elems[i]}
 }
 
-// Env is where the terms of one statement are bound. It is used by one goroutine while the statement is prepared.
+// Env is the environment in which the terms of one statement are bound. It is used by one goroutine during
+// preparation.
 type Env struct {
-	// Release is whose answers are given.
+	// Release is the Cassandra release whose behavior is implemented.
 	Release *compat.Release
-	// Keyspace is that of the statement's table: user-defined types are looked up in it. Nil if there is none.
+	// Keyspace is the keyspace of the statement's table, in which user-defined types are looked up. It may be nil.
 	Keyspace *schema.Keyspace
-	// Table is the statement's table, for token() and the texts; nil if there is none.
+	// Table is the statement's table, which token() and error texts use. It may be nil.
 	Table *schema.Table
-	// References says what names with a dot stand for outside of SELECT clauses; nil: nothing.
+	// References resolves names with a dot outside SELECT clauses. It may be nil.
 	References References
-	// Functions is where user-defined functions are found; nil: there are none.
+	// Functions resolves user-defined functions. It may be nil.
 	Functions Functions
-	// Aggregates are the aggregate calls that BindSelector met, in order.
+	// Aggregates holds the aggregate calls that BindSelector has bound, in order.
 	Aggregates []*Aggregate
 
 	vars  *[]Variable
 	calls *Calls
 }
 
-// NewEnv makes an environment for a statement with that many bind markers.
+// NewEnv returns an environment for a statement with the given number of bind markers.
 func NewEnv(rel *compat.Release, ks *schema.Keyspace, table *schema.Table, markers int) *Env {
 	vars := make([]Variable, markers)
 	return &Env{Release: rel, Keyspace: ks, Table: table, vars: &vars, calls: &Calls{}}
 }
 
-// For is an environment for another statement of the same batch or transaction: it shares the bind markers and what may
-// be referred to.
+// For returns an environment for another statement of the same batch or transaction. It shares the bind markers and
+// the references.
 func (e *Env) For(ks *schema.Keyspace, table *schema.Table) *Env {
 	return &Env{Release: e.Release, Keyspace: ks, Table: table, References: e.References,
 		Functions: e.Functions, vars: e.vars, calls: e.calls}
 }
 
-// Variables describes the bind markers that have been bound so far, by index. A marker that no term used has a nil
-// Type.
+// Variables describes the bind markers that have been bound, by index. An unused marker has a nil Type.
 func (e *Env) Variables() []Variable { return *e.vars }
 
-// declare records what a marker stands for and makes its term.
+// declare records the receiver of a marker and returns its term.
 func (e *Env) declare(m *parser.Marker, r Receiver) (Term, error) {
 	name := m.Name
 	if name == "" {
@@ -133,7 +133,7 @@ func (e *Env) keyspaceName() string {
 	return ""
 }
 
-// ResolveType finds the type that a name stands for. Collections and UDTs are not frozen unless the name says so.
+// ResolveType resolves a type name. Collections and UDTs are frozen only if the name contains frozen.
 func (e *Env) ResolveType(n *parser.TypeName) (*cqltype.Type, error) {
 	t, err := e.resolve(n)
 	if err != nil {

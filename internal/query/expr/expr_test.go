@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestGolden shows what terms and selectors mean: their names, types, values and errors. Commands, one term per line:
+// TestGolden checks the names, types, values and errors of terms and selectors. Each command has one term per line:
 //
 //	value type=t     terms bound for a column v of that type
 //	select           selectors over the row of world_test.go
@@ -147,8 +147,8 @@ func bindLines(t *testing.T, out *strings.Builder, lines []string, typeName stri
 	}
 }
 
-// TestAggregates gives the values of aggregates over several rows, as recorded from Cassandra, nulls and overflow
-// included.
+// TestAggregates compares aggregates over several rows, including nulls and overflow, with results recorded from
+// Cassandra.
 func TestAggregates(t *testing.T) {
 	for _, c := range []struct {
 		name, call, typ string
@@ -187,7 +187,7 @@ func TestAggregates(t *testing.T) {
 				t.Fatalf("%T", term)
 			}
 			acc := env.Aggregates[0].New()
-			for range 2 { // the second round after Reset
+			for range 2 { // the second round follows Reset
 				acc.Reset()
 				for _, r := range c.rows {
 					b := &Bindings{Row: make([][]byte, 1)}

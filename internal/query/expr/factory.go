@@ -11,35 +11,36 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// factory makes the form of a function for the types of its arguments: that of a function which takes too many types to
-// list.
+// factory creates an overload of a function for given argument types. It is used for functions that accept too many
+// types to list.
 type factory struct {
 	name   string
 	params []parameter
-	// required is how many arguments there must be; those after them may be missing.
+	// required is the number of required arguments. Later arguments are optional.
 	required int
-	// build makes the form; the types are as many as the arguments, and each is one that its parameter takes.
+	// build creates the overload. It receives one type for each argument, and the parameter accepts that type.
 	build func(name string, args []*cqltype.Type) (*function, error)
 }
 
-// parameter is what a factory takes in one place.
+// parameter is a parameter of a factory.
 type parameter struct {
-	// text is the parameter in the text about the number of arguments.
+	// text represents the parameter in the error text about the number of arguments.
 	text string
-	// fixed is the type of every argument; nil: it is that of the argument.
+	// fixed is the type of every argument. If it is nil, the argument determines the type.
 	fixed *cqltype.Type
-	// otherwise is the type of an argument that says nothing of its own; nil: that is refused.
+	// otherwise is the type of an argument whose type is unknown. If it is nil, such an argument is rejected.
 	otherwise *cqltype.Type
-	// like is 1 + the place of the argument whose type this one has; 0: of none.
+	// like is 1 + the index of the argument that has the same type, or 0.
 	like int
-	// vector reads a list literal as a vector of floats.
+	// vector interprets a list literal as a vector of floats.
 	vector bool
-	// takes judges a type, and wants says in a text what it judges by; nil takes any.
+	// takes reports whether the parameter accepts a type. wants describes the condition for error texts. A nil takes
+	// accepts any type.
 	takes func(t *cqltype.Type) bool
 	wants string
 }
 
-// factories are the functions that are made for their arguments, by name.
+// factories are the functions with argument-dependent overloads, by name.
 var factories = func() map[string]*factory {
 	all := map[string]*factory{}
 	for _, list := range [][]*factory{collectionFactories(), maskFactories(), similarityFactories()} {
@@ -52,7 +53,7 @@ var factories = func() map[string]*factory {
 
 func (f *factory) qualified() string { return "system." + f.name }
 
-// signature is the function with its parameters, as error texts show it.
+// signature returns the function with its parameters for error texts.
 func (f *factory) signature() string {
 	texts := make([]string, len(f.params))
 	for i, p := range f.params {
@@ -63,8 +64,7 @@ func (f *factory) signature() string {
 	return f.qualified() + "(" + strings.Join(texts, ", ") + ")"
 }
 
-// make makes the form of a function for arguments. wanted is the type that its result is wanted for, nil if any will
-// do.
+// make creates the overload of a function for arguments. wanted is the required result type, or nil for any type.
 func (b *binder) make(f *factory, args []parser.Term, wanted *cqltype.Type) (*function, error) {
 	if len(args) < f.required || len(args) > len(f.params) {
 		return nil, dberr.Invalidf("Invalid number of arguments for function %s", f.signature())
@@ -99,7 +99,7 @@ func (b *binder) make(f *factory, args []parser.Term, wanted *cqltype.Type) (*fu
 	return f.build(f.name, types)
 }
 
-// argType is the type of an argument by itself, nil if it is not known.
+// argType returns the type of an argument without a receiver, or nil if it is unknown.
 func (b *binder) argType(p *parameter, a parser.Term) *cqltype.Type {
 	if list, ok := a.(*parser.ListLiteral); ok && p.vector && len(list.Elems) > 0 &&
 		b.fitAll(list.Elems, tFloat) != cqltype.NoFit {
@@ -112,8 +112,8 @@ func (b *binder) argType(p *parameter, a parser.Term) *cqltype.Type {
 	return t
 }
 
-// preferredType is the type of a term, also of constants and of literals of them, which have a type that they prefer.
-// It is nil if it is not known.
+// preferredType returns the type of a term. Constants and literals of constants have a preferred type. It returns nil
+// if the type is unknown.
 func (b *binder) preferredType(t parser.Term) *cqltype.Type {
 	if known, ok := b.preferred[t]; ok {
 		return known
@@ -138,7 +138,7 @@ func (b *binder) computePreferredType(t parser.Term) *cqltype.Type {
 		}
 	case *parser.MapLiteral:
 		if b.scope != nil {
-			return nil // it may be of a user-defined type
+			return nil // it may have a user-defined type
 		}
 		var keys, values []parser.Term
 		for _, e := range t.Entries {
@@ -151,7 +151,7 @@ func (b *binder) computePreferredType(t parser.Term) *cqltype.Type {
 	return nil
 }
 
-// preferredOf is a type that one of the terms prefers and all fit; nil if there is none.
+// preferredOf returns the preferred type of one of the terms that all terms fit, or nil.
 func (b *binder) preferredOf(terms []parser.Term) *cqltype.Type {
 	for _, t := range terms {
 		if e := b.preferredType(t); e != nil && b.fitAll(terms, e) != cqltype.NoFit {
@@ -161,12 +161,12 @@ func (b *binder) preferredOf(terms []parser.Term) *cqltype.Type {
 	return nil
 }
 
-// anyOf takes the types of some kinds.
+// anyOf returns a function that accepts the types of some kinds.
 func anyOf(kinds ...cqltype.Kind) func(*cqltype.Type) bool {
 	return func(t *cqltype.Type) bool { return slices.Contains(kinds, t.Kind) }
 }
 
-// fits takes what can stand for a type.
+// fits returns a function that accepts the types that are compatible with a type.
 func fits(to *cqltype.Type) func(*cqltype.Type) bool {
 	return func(t *cqltype.Type) bool { return assign(to, t) != cqltype.NoFit }
 }

@@ -12,23 +12,24 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// function is one form (overload) of a native function or operator.
+// function is one overload of a native function or operator.
 type function struct {
-	name   string // in lower case, but for castAsInt and its like
+	name   string // in lower case, except castAsInt and similar names
 	args   []*cqltype.Type
 	result *cqltype.Type
-	// pure functions depend on their arguments alone: with constant arguments they are evaluated when bound.
+	// pure functions depend only on their arguments. With constant arguments, they are evaluated during binding.
 	pure bool
-	// monotonic functions never fall as their first argument rises: rows may be grouped by them.
+	// monotonic functions are nondecreasing in their first argument, so rows can be grouped by them.
 	monotonic bool
-	// nulls is true if call wants to see null arguments; else a null argument makes the result null.
+	// nulls reports that call receives null arguments. Otherwise a null argument makes the result null.
 	nulls bool
 	call  func(b *Bindings, args [][]byte) ([]byte, error)
-	// state makes the accumulator of an aggregate; nil for the others.
+	// state creates the accumulator of an aggregate. It is nil for other functions.
 	state func(f *function) accumulator
-	// weigh is how many bytes call allocates for its arguments, where that may be more than twice what they have.
+	// weigh returns the number of bytes that call allocates. It is set if call may allocate more than twice the size
+	// of its arguments.
 	weigh func(args [][]byte) int
-	// user is not nil for a user-defined function or aggregate, of the keyspace within. fold carries out an aggregate.
+	// user is the user-defined function or aggregate, or nil, and within is its keyspace. fold executes an aggregate.
 	user   *schema.Function
 	within *schema.Keyspace
 	fold   *userFold
@@ -41,7 +42,7 @@ func (f *function) qualified() string {
 	return "system." + f.name
 }
 
-// signature is the form as error texts show it.
+// signature returns the overload in the form of error texts.
 func (f *function) signature() string {
 	if f.user != nil {
 		return signatureOf(f.qualified(), f.args, f.result)
@@ -57,7 +58,8 @@ func signatures(fs []*function) string {
 	return strings.Join(parts, ", ")
 }
 
-// callee is what is called: the name for texts, the operator if it is one, the forms and the arguments.
+// callee is the target of a call: its name for error texts, its operator if it is an operator, its overloads and its
+// arguments.
 type callee struct {
 	name  string
 	op    byte // + - * / %, 'n' for negation, 0 for a function
@@ -65,7 +67,7 @@ type callee struct {
 	args  []parser.Term
 }
 
-// formsOf finds the forms of a function by name, user-defined ones first.
+// formsOf finds the overloads of a function by name, user-defined ones first.
 func (b *binder) formsOf(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
 	user := b.userForms(t)
 	if len(user) == 0 {
@@ -80,7 +82,7 @@ func (b *binder) formsOf(t *parser.FunctionCall, to *cqltype.Type) ([]*function,
 	return user, nil
 }
 
-// native finds the native forms of a function by name; a keyspace other than system has none.
+// native finds the native overloads of a function by name. Only the system keyspace has native functions.
 func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
 	if t.Name.HasKeyspace() && t.Name.Keyspace.Name != "system" {
 		return nil, nil
@@ -139,8 +141,8 @@ func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, 
 	}
 }
 
-// resolveCall finds the form of a call or operation for its arguments and, if to is not nil, for what its result is
-// wanted for. It is nil without an error if there is no function of the name.
+// resolveCall finds the overload of a call or operation for its arguments and, if to is not nil, for its receiver. It
+// returns nil without an error if no function has the name.
 func (b *binder) resolveCall(t parser.Term, to *cqltype.Type) (*function, error) {
 	key := fitKey{t, to}
 	r, ok := b.resolved[key]
@@ -171,7 +173,7 @@ func (b *binder) computeCall(t parser.Term, to *cqltype.Type) (*function, error)
 	return b.best(&c, to)
 }
 
-// checkArgs refuses arguments that do not fit the only form of a function.
+// checkArgs rejects arguments that do not fit the only overload of a function.
 func (b *binder) checkArgs(f *function, args []parser.Term) error {
 	if len(args) != len(f.args) {
 		return dberr.Invalidf("Invalid number of arguments in call to function %s: %d required but %d provided",
@@ -186,7 +188,7 @@ func (b *binder) checkArgs(f *function, args []parser.Term) error {
 	return nil
 }
 
-// best picks a form: one that matches exactly, else the only one that matches at all.
+// best selects an overload: one that matches exactly, or else the only one that matches at all.
 func (b *binder) best(c *callee, to *cqltype.Type) (*function, error) {
 	var compatible []*function
 	for _, f := range c.forms {
@@ -250,7 +252,7 @@ func (c *callee) ambiguous(compatible []*function, rel *compat.Release) error {
 		advice)
 }
 
-// containsMarker reports whether a bind marker stands anywhere in the terms.
+// containsMarker reports whether the terms contain a bind marker.
 func containsMarker(terms ...parser.Term) bool {
 	for _, t := range terms {
 		switch t := t.(type) {
@@ -285,7 +287,7 @@ func containsMarker(terms ...parser.Term) bool {
 	return false
 }
 
-// bindCall binds a call or operation outside a SELECT clause, or inside one as an argument.
+// bindCall binds a call or operation outside a SELECT clause, or as an argument inside one.
 func (b *binder) bindCall(t parser.Term, r Receiver) (Term, error) {
 	if b.scope != nil {
 		return b.selector(t, r.Type)
@@ -331,13 +333,13 @@ func argsOf(t parser.Term) []parser.Term {
 	return nil
 }
 
-// call is a scalar function with its arguments.
+// call is a call of a scalar function.
 type call struct {
 	fn   *function
 	args []Term
 }
 
-// newCall makes the term of a call, evaluated if nothing in it can change.
+// newCall returns the term of a call. It evaluates the call if its result is constant.
 func (b *binder) newCall(f *function, args []Term) (Term, error) {
 	var t Term = &call{f, args}
 	if f.pure {
@@ -380,7 +382,7 @@ func (c *call) Eval(b *Bindings) ([]byte, State, error) {
 	return v, stateOf(v), nil
 }
 
-// charge counts the memory and the work of a call before it is made.
+// charge counts the memory and the work of a call in advance.
 func (f *function) charge(b *Bindings, args [][]byte) error {
 	if b.Meter == nil {
 		return nil
@@ -389,10 +391,10 @@ func (f *function) charge(b *Bindings, args [][]byte) error {
 	for i, v := range args {
 		bytes += 2 * len(v)
 		if i >= len(f.args) {
-			continue // the form of a user-defined function in a mask
+			continue // the overload of a user-defined function in a mask
 		}
 		if k := f.args[i].Kind; k == cqltype.Varint || k == cqltype.Decimal {
-			steps += len(v) * len(v) / numberSquares // multiplication, division and decimal texts take longer than that
+			steps += len(v) * len(v) / numberSquares // the time of multiplication and division is quadratic
 		}
 	}
 	if f.weigh != nil {
@@ -404,5 +406,5 @@ func (f *function) charge(b *Bindings, args [][]byte) error {
 	return b.charge(bytes)
 }
 
-// numberSquares is of how many bytes, squared, a step of arithmetic on numbers without bounds is.
+// numberSquares is the square of the operand size in bytes that costs one step of arbitrary-precision arithmetic.
 const numberSquares = 1 << 14

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// BindGroup binds a function of GROUP BY: one that is no aggregate, and never falls as the column in it rises, so that
-// the rows of a group lie side by side.
+// BindGroup binds a function of GROUP BY. The function must not be an aggregate and must be nondecreasing in its
+// column, so that the rows of a group are adjacent.
 func BindGroup(t parser.Term, scope Scope, env *Env) (Term, error) {
 	b := &binder{env: env, scope: scope}
 	f, err := b.selectedFunction(t)
@@ -35,12 +35,12 @@ func BindGroup(t parser.Term, scope Scope, env *Env) (Term, error) {
 	return b.selector(t, nil)
 }
 
-// operatorFunctions are the functions behind operators, as texts name them.
+// operatorFunctions are the function names of operators in error texts.
 var operatorFunctions = map[byte]string{
 	'+': "_add", '-': "_substract", '*': "_multiply", '/': "_divide", '%': "_modulo", 'n': "_negate",
 }
 
-// groupSignature is the form of a function or operator that rows cannot be grouped by, as the error text shows it.
+// groupSignature returns a function or operator by which rows cannot be grouped, in the form of the error text.
 func groupSignature(f *function, args []parser.Term) string {
 	named := *f
 	if len(f.name) == 1 {
@@ -65,7 +65,7 @@ func isConstant(t parser.Term) bool {
 	return is
 }
 
-// ColumnsIn lists the columns that a term names, in its order.
+// ColumnsIn lists the columns that a term refers to, in order of appearance.
 func ColumnsIn(t parser.Term) []parser.Ident {
 	switch t := t.(type) {
 	case *parser.Column:

@@ -13,21 +13,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// EntryValue is the value under which an index on the entries of a map holds one of them.
+// EntryValue returns the value under which an index on map entries contains an entry.
 func EntryValue(key, value []byte) []byte {
 	return AppendEntryValue(make([]byte, 0, 4+len(key)+len(value)), key, value)
 }
 
-// AppendEntryValue appends what EntryValue returns.
+// AppendEntryValue appends the output of EntryValue.
 func AppendEntryValue(dst, key, value []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(key)))
 	return append(append(dst, key...), value...)
 }
 
-// IndexValues returns the values under which an index holds a row, in the index's form: those that an entry must have
-// to be true. Indexes on collections of vectors hold none. key is the serialized partition key, clustering the row's
-// clustering key, r the row; for an index on a static column they are no clustering key and the static row. It serves
-// whoever builds an index and whoever checks an entry.
+// IndexValues returns the values under which an index must contain a row, in the index's form. Indexes on collections
+// of vectors contain no values. key is the serialized partition key, clustering is the clustering key, and r is the
+// row. For an index on a static column, clustering is empty and r is the static row. Index builds and the validation
+// of entries use it.
 func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error) {
 	c := t.ByName[ix.Column]
 	switch {
@@ -60,7 +60,7 @@ func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *r
 	return [][]byte{v}, nil
 }
 
-// vectorEntries returns the values of the entries of a row's vector, one for each of some lists.
+// vectorEntries returns the values of the entries of a row's vector, one for each of the lists.
 func vectorEntries(t *schema.Table, lists schema.Lists, c *schema.Column, key []byte, r *row.Row) (out [][]byte) {
 	cell := r.Cell(c.ID)
 	if len(lists) == 0 || cell == nil {
@@ -68,7 +68,7 @@ func vectorEntries(t *schema.Table, lists schema.Lists, c *schema.Column, key []
 	}
 	v, ok := c.Type.Floats(nil, cell.Value)
 	if !ok || lists[0].Similarity.Check(v) != nil {
-		return nil // it was written before there was an index
+		return nil // it was written before the index existed
 	}
 	for _, l := range lists {
 		if l.None() {
@@ -99,8 +99,8 @@ func indexedElements(c *schema.Column, ix *schema.Index, form *IndexForm, cells 
 	return out, nil
 }
 
-// IndexOps returns the operands that enter a row into an index; the arguments are those of IndexValues. In a vector
-// index that is being built by new lists a row has an entry for the older lists as well, which searches still use.
+// IndexOps returns the operands that enter a row into an index. The arguments are described at IndexValues. While a
+// vector index is being rebuilt with new lists, a row also has an entry for the older lists, which searches still use.
 func IndexOps(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
 	values, err := IndexValues(t, ix, key, clustering, r)
 	if err != nil {
@@ -113,7 +113,7 @@ func IndexOps(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.
 	return ops, nil
 }
 
-// PartitionKeyValue takes component i out of a serialized partition key.
+// PartitionKeyValue extracts component i of a serialized partition key.
 func PartitionKeyValue(t *schema.Table, key []byte, i int) ([]byte, error) {
 	if len(t.PartitionKey) == 1 {
 		return key, nil
@@ -131,7 +131,8 @@ func PartitionKeyValue(t *schema.Table, key []byte, i int) ([]byte, error) {
 	}
 }
 
-// ClusteringValue takes the value of clustering column i out of a clustering key; nil if the key has fewer columns.
+// ClusteringValue extracts the value of clustering column i from a clustering key. It returns nil if the key has fewer
+// columns.
 func ClusteringValue(t *schema.Table, clustering []byte, i int) ([]byte, error) {
 	rest := clustering
 	for n, c := range t.Clustering {

@@ -9,29 +9,30 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// IndexFormMax bounds the bytes that a storage-attached index has of a value. What begins alike is told apart by rows.
+// IndexFormMax is the maximum size in bytes of a value in a storage-attached index. Longer values with the same prefix
+// are distinguished by reading the rows.
 const IndexFormMax = 1024
 
-// IndexForm is how an index has values: as they are, or those of storage-attached indexes analyzed and then in the form
-// whose bytes are in their order, of which there are the first 1,024.
+// IndexForm is the form of values in an index. Storage-attached indexes contain analyzed values in a byte-comparable
+// form that is truncated to 1,024 bytes. Other indexes contain unmodified values.
 type IndexForm struct {
-	// types are those of what is indexed, nil for values as they are.
+	// types holds the types of the indexed values. It is nil for unmodified values.
 	types    []*cqltype.Type
 	analysis schema.Analysis
 }
 
-// FormOf is the form of an index on a column.
+// FormOf returns the form of an index on a column.
 func FormOf(c *schema.Column, ix *schema.Index) IndexForm {
 	if !ix.Attached() || ix.Near(c) {
-		return IndexForm{} // entries for vectors are made of vectors
+		return IndexForm{} // vector entries are computed from vectors
 	}
 	return IndexForm{ix.Indexed(c), ix.Analysis()}
 }
 
-// Ordered reports whether forms are in the order of values.
+// Ordered reports whether forms sort like values.
 func (f *IndexForm) Ordered() bool { return f.types != nil }
 
-// Append appends the form of a value that is neither null nor an entry of a map.
+// Append appends the form of a value that is neither null nor a map entry.
 func (f *IndexForm) Append(dst, value []byte) []byte {
 	if f.types == nil {
 		return append(dst, value...)
@@ -42,7 +43,7 @@ func (f *IndexForm) Append(dst, value []byte) []byte {
 	return f.cut(f.types[0].AppendKey(dst, value, false), len(dst))
 }
 
-// AppendEntry appends the form of an entry of a map.
+// AppendEntry appends the form of a map entry.
 func (f *IndexForm) AppendEntry(dst, key, value []byte) []byte {
 	if f.types == nil {
 		return AppendEntryValue(dst, key, value)
@@ -51,12 +52,12 @@ func (f *IndexForm) AppendEntry(dst, key, value []byte) []byte {
 	return f.cut(f.types[1].AppendKey(f.types[0].AppendKey(dst, key, false), value, false), begin)
 }
 
-// Cut reports whether a form may be that of longer values, too.
+// Cut reports whether a form may be truncated, so that it may also represent longer values.
 func (f *IndexForm) Cut(form []byte) bool { return len(form) >= IndexFormMax }
 
 func (f *IndexForm) cut(dst []byte, begin int) []byte { return dst[:min(len(dst), begin+IndexFormMax)] }
 
-// Analyze does to a text what an index does before it compares it. Bytes that are no UTF-8 stay as they are.
+// Analyze applies the analysis of an index to a text. Bytes that are not valid UTF-8 are unchanged.
 func Analyze(a schema.Analysis, text []byte) []byte {
 	if a.Lower {
 		text = lower(text)
@@ -70,7 +71,7 @@ func Analyze(a schema.Analysis, text []byte) []byte {
 	return text
 }
 
-// AnalyzedEqual reports whether two texts are equal once they are analyzed.
+// AnalyzedEqual reports whether two texts are equal after analysis.
 func AnalyzedEqual(a schema.Analysis, x, y []byte) bool {
 	return bytes.Equal(x, y) || bytes.Equal(Analyze(a, x), Analyze(a, y))
 }

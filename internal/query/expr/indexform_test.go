@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// TestAnalyze proves what an index's options make of texts, as Cassandra does.
+// TestAnalyze checks that the analysis options of an index have the same effect as in Cassandra.
 func TestAnalyze(t *testing.T) {
 	lower, nfc, ascii := schema.Analysis{Lower: true}, schema.Analysis{Normalize: true}, schema.Analysis{ASCII: true}
 	all := schema.Analysis{Lower: true, Normalize: true, ASCII: true}
@@ -37,8 +37,8 @@ func TestAnalyze(t *testing.T) {
 	}
 }
 
-// TestIndexForms proves that the forms of a storage-attached index are in the order of values, also where long ones are
-// cut off, which may make unequal ones equal but never puts them into another order.
+// TestIndexForms checks that the forms of a storage-attached index sort like the values. Truncated forms of different
+// values may be equal, but must not be in the wrong order.
 func TestIndexForms(t *testing.T) {
 	column := &schema.Column{Name: "c", Type: cqltype.Native(cqltype.Int)}
 	ix := &schema.Index{Column: "c", Kind: schema.CustomKind}

@@ -32,7 +32,7 @@ func drawNumber(t *rapid.T, typ *cqltype.Type) (*big.Int, []byte) {
 	return n, wrap(typ, n.Int64())
 }
 
-// TestIntegerOperations proves that operations between integer types are those of integers, kept to the low bits of the
+// TestIntegerOperations checks that operations on integer types compute the low bits of the integer result in the
 // wider type.
 func TestIntegerOperations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,7 +75,7 @@ func TestIntegerOperations(t *testing.T) {
 	})
 }
 
-// TestDecimalLaws proves that a quotient times the divisor is the dividend but for the last place, and that sums and
+// TestDecimalLaws checks that quotient times divisor equals the dividend except in the last place, and that sums and
 // remainders are exact.
 func TestDecimalLaws(t *testing.T) {
 	draw := func(t *rapid.T, label string) cqltype.DecimalValue {
@@ -114,7 +114,7 @@ func TestDecimalLaws(t *testing.T) {
 	})
 }
 
-// TestSumsAreIndependentOfOrder proves that integer, varint and decimal sums do not depend on the order of the rows.
+// TestSumsAreIndependentOfOrder checks that integer, varint and decimal sums do not depend on the order of the rows.
 func TestSumsAreIndependentOfOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := rapid.SampledFrom(integerTypes).Draw(t, "type")
@@ -143,7 +143,7 @@ func TestSumsAreIndependentOfOrder(t *testing.T) {
 	})
 }
 
-// TestDeepArithmeticBindsQuickly proves that overloads of nested operations are not tried in every combination.
+// TestDeepArithmeticBindsQuickly checks that nested operations do not try every combination of overloads.
 func TestDeepArithmeticBindsQuickly(t *testing.T) {
 	term, n := mustTerm(t, "1"+strings.Repeat(" + 1", 100))
 	bound, err := Bind(term, Receiver{Name: "v", Type: tDecimal}, testEnv(n))
@@ -151,12 +151,12 @@ func TestDeepArithmeticBindsQuickly(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, _, err := bound.Eval(testBindings())
-	if err != nil || tDecimal.Format(v) != "101.0" { // from the second sum on an int is added to a decimal
+	if err != nil || tDecimal.Format(v) != "101.0" { // from the second sum on, an int is added to a decimal
 		t.Fatalf("%s, %v", tDecimal.Format(v), err)
 	}
 }
 
-// TestHugeNumbersAreRefused proves that a short statement cannot ask for a number of gigabytes.
+// TestHugeNumbersAreRefused checks that a short statement cannot create a number of gigabytes.
 func TestHugeNumbersAreRefused(t *testing.T) {
 	for _, text := range []string{"blobAsDecimal(0xc465360001) + 1", "blobAsDecimal(0xc465360001) / 3",
 		"blobAsDecimal(0x8000000001) * blobAsDecimal(0x8000000001)"} {
@@ -171,8 +171,7 @@ func TestHugeNumbersAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzTerms proves that no term makes binding or evaluating it panic, and that what it evaluates to is valid for the
-// type.
+// FuzzTerms checks that no term causes a panic during binding or evaluation, and that results are valid for the type.
 func FuzzTerms(f *testing.F) {
 	for _, text := range []string{
 		"1 + 2.5", "{'a': 1}", "[1, 2]", "blobAsInt(0x01)", "'2011-01-01' + 3mo", "fromJson('[1]')", "(int)-5 / 0",

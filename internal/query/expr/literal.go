@@ -11,11 +11,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// composite is a list, set, map (keys and values in turn), vector, tuple or UDT of terms.
+// composite is a list, set, map (alternating keys and values), vector, tuple or UDT of terms.
 type composite struct {
 	typ   *cqltype.Type
-	elems []Term // a nil element of a UDT is a field not given
-	// selected says that it stands in a SELECT clause, where lists and the values of maps may be null.
+	elems []Term // a nil element of a UDT is an omitted field
+	// selected reports that the literal is in a SELECT clause, where elements of lists and values of maps may be null.
 	selected bool
 }
 
@@ -60,7 +60,7 @@ func (c *composite) Eval(b *Bindings) ([]byte, State, error) {
 	return c.typ.AppendTuple(nil, values...), Value, nil
 }
 
-// refuse says what is wrong with a null or unset element; nothing for a null in a tuple.
+// refuse returns the error for a null or unset element. It returns nil for a null in a tuple.
 func (c *composite) refuse(s State, i int) error {
 	switch {
 	case c.selected && s == Null && (c.typ.Kind == cqltype.List || c.typ.Kind == cqltype.Map && i%2 == 1):
@@ -81,14 +81,14 @@ func (c *composite) refuse(s State, i int) error {
 	return nil
 }
 
-// Constants are evaluated when a statement is bound: up to constantBytes of memory and constantSteps of work for the
-// whole statement. What is beyond that is evaluated when it is executed.
+// Limits of constant evaluation. Constants are evaluated when a statement is bound, with up to constantBytes of memory
+// and constantSteps of work for the whole statement. Constants beyond these limits are evaluated during execution.
 const (
 	constantBytes = 4 << 20
 	constantSteps = 1 << 22
 )
 
-// fold evaluates a term at once if all that it depends on is constant.
+// fold evaluates a term immediately if its operands are constant.
 func (b *binder) fold(t Term, elems []Term) (Term, error) {
 	for _, e := range elems {
 		if e == nil {
@@ -139,7 +139,7 @@ func (b *binder) bindList(t *parser.ListLiteral, r Receiver) (Term, error) {
 
 func (b *binder) bindSet(t *parser.SetLiteral, r Receiver) (Term, error) {
 	if r.Type.Kind == cqltype.Map && len(t.Elems) == 0 {
-		return b.bindComposite(r, nil) // {} reads as a set
+		return b.bindComposite(r, nil) // {} is parsed as a set
 	}
 	if r.Type.Kind != cqltype.Set {
 		return nil, dberr.Invalidf("Invalid set literal for %s of type %s", r.Name, r.Type)
@@ -262,8 +262,8 @@ func (b *binder) checkTuple(t *parser.TupleLiteral, r Receiver) error {
 	return nil
 }
 
-// parenthesized returns the term in (term) where that is no tuple, and otherwise nil. Outside a SELECT clause only the
-// type that the term is for tells a tuple of one from a term in parentheses, as in Cassandra.
+// parenthesized returns the term in (term) if it is not a tuple, and otherwise nil. As in Cassandra, outside a SELECT
+// clause only the receiver's type distinguishes a tuple of one element from a term in parentheses.
 func parenthesized(t *parser.TupleLiteral, to *cqltype.Type) parser.Term {
 	if len(t.Elems) != 1 || to.Kind == cqltype.Tuple || to.Kind == cqltype.UDT {
 		return nil

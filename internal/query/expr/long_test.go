@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestLongResults proves that arithmetic makes no number that is longer than values may be, however it gets there.
+// TestLongResults checks that no arithmetic operation creates a number that exceeds the maximum size of a value.
 func TestLongResults(t *testing.T) {
 	large := new(big.Int).Lsh(bigOne, 8*cqltype.NumberBytesMax-2)
 	if _, err := bigOp('+', large, bigOne); err != nil {
@@ -32,7 +32,7 @@ func TestLongResults(t *testing.T) {
 			t.Errorf("%c made a decimal that is too long", op)
 		}
 	}
-	// an exponent of a billion and one
+	// an exponent of one billion and one
 	if _, err := decimalResult('+', cqltype.DecimalValue{Unscaled: bigOne, Scale: -1_000_000_000},
 		cqltype.DecimalValue{Unscaled: bigOne}); err == nil {
 		t.Error("a billion digits were written out")

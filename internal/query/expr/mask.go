@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// maskFactories makes the functions that hide values: what masks of columns are made of.
+// maskFactories returns the functions that mask values. Column masks use them.
 func maskFactories() []*factory {
 	whole := parameter{text: "any"}
 	texts := parameter{text: "[text|varchar|ascii]", takes: anyOf(cqltype.Text, cqltype.Ascii), otherwise: tText,
@@ -39,7 +39,7 @@ func maskFactories() []*factory {
 	}
 }
 
-// mask is a function that sees nulls.
+// mask returns a function that receives nulls.
 func mask(name string, result *cqltype.Type, args []*cqltype.Type, call func([][]byte) ([]byte, error)) *function {
 	return &function{name: name, args: args, result: result, pure: true, nulls: true,
 		call: func(_ *Bindings, values [][]byte) ([]byte, error) { return call(values) }}
@@ -54,11 +54,11 @@ func buildMaskDefault(name string, args []*cqltype.Type) (*function, error) {
 	return mask(name, args[0], args, func([][]byte) ([]byte, error) { return value, nil }), nil
 }
 
-// maskedBytesMax bounds what mask_default shows: a short type may have billions of elements.
+// maskedBytesMax is the maximum size of a mask_default result. A short type name may denote billions of elements.
 const maskedBytesMax = 1 << 20
 
-// masked is the value that mask_default shows of a type: zero, an empty collection, or four stars, in tuples and
-// vectors for each of their elements; ok is false if that is too long.
+// masked returns the result of mask_default for a type: zero, an empty collection, or four asterisks. Each element of
+// a tuple or vector is masked. ok is false if the result is too long.
 func masked(t *cqltype.Type) (v []byte, ok bool) {
 	n := 0
 	switch t.Kind {
@@ -116,7 +116,7 @@ func maskedPlain(t *cqltype.Type) []byte {
 	return []byte{}
 }
 
-// buildMaskPart makes mask_inner and mask_outer.
+// buildMaskPart returns mask_inner or mask_outer.
 func buildMaskPart(name string, args []*cqltype.Type) (*function, error) {
 	outer := name == "mask_outer"
 	f := mask(name, args[0], args, func(values [][]byte) ([]byte, error) {
@@ -133,12 +133,12 @@ func buildMaskPart(name string, args []*cqltype.Type) (*function, error) {
 		}
 		return maskPart(string(values[0]), kept(values[1]), kept(values[2]), padding, outer), nil
 	})
-	// A padding has up to four bytes, and the text that grows is copied.
+	// A padding character has up to four bytes, and the growing text is copied.
 	f.weigh = func(values [][]byte) int { return 12 * len(values[0]) }
 	return f, nil
 }
 
-// kept is a number of characters; null and numbers below 0 are 0.
+// kept returns a number of characters. Null and negative numbers are 0.
 func kept(v []byte) int {
 	if len(v) != 4 {
 		return 0
@@ -146,7 +146,8 @@ func kept(v []byte) int {
 	return max(0, int(int32(binary.BigEndian.Uint32(v))))
 }
 
-// maskPart masks the characters of a text but for those at its ends, or only those.
+// maskPart masks the characters of a text except those at its ends. With outer, it masks only the characters at the
+// ends.
 func maskPart(text string, begin, end int, padding string, outer bool) []byte {
 	n := utf8.RuneCountInString(text)
 	out, i := make([]byte, 0, len(text)), 0
@@ -161,7 +162,7 @@ func maskPart(text string, begin, end int, padding string, outer bool) []byte {
 	return out
 }
 
-// hashes are the algorithms of mask_hash by Java's names.
+// hashes are the algorithms of mask_hash by their Java names.
 var hashes = map[string]func() hash.Hash{
 	"MD5": md5.New, "SHA": sha1.New, "SHA-1": sha1.New, "SHA-224": sha256.New224, "SHA-256": sha256.New,
 	"SHA-384": sha512.New384, "SHA-512": sha512.New, "SHA-512/224": sha512.New512_224,

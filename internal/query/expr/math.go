@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// mathFunctions makes abs, exp, log (natural), log10 and round of every numeric type. They give the type of their
-// argument: for integers the result's integer part, in as many bits as the type has, as Java's conversions do.
+// mathFunctions returns abs, exp, log (natural), log10 and round for every numeric type. The result has the type of
+// the argument. For integers it is the integer part of the result, converted to the type's width as in Java.
 func mathFunctions() []*function {
 	var fs []*function
 	add := func(name string, of func(float64) float64, big func(cqltype.DecimalValue) (cqltype.DecimalValue, error)) {
@@ -35,7 +35,7 @@ func mathFunctions() []*function {
 	return fs
 }
 
-// calculate applies a function to a number: to varints and decimals with 32 significant digits.
+// calculate applies a function to a number. It uses 32 significant digits for varints and decimals.
 func calculate(t *cqltype.Type, v []byte, of func(float64) float64,
 	big func(cqltype.DecimalValue) (cqltype.DecimalValue, error)) ([]byte, error) {
 	switch t.Kind {
@@ -71,10 +71,10 @@ func calculate(t *cqltype.Type, v []byte, of func(float64) float64,
 	case cqltype.Bigint, cqltype.Counter:
 		return wrap(t, saturate(f, math.MinInt64, math.MaxInt64)), nil
 	}
-	return wrap(t, saturate(f, math.MinInt32, math.MaxInt32)), nil // the narrower ones take the low bits of the int
+	return wrap(t, saturate(f, math.MinInt32, math.MaxInt32)), nil // narrower types use the low bits of the int
 }
 
-// absolute is abs. The least integer of a type is its own, as in Java.
+// absolute implements abs. As in Java, the absolute value of the least integer of a type is itself.
 func absolute(t *cqltype.Type, v []byte) ([]byte, error) {
 	if t.Kind == cqltype.Float || t.Kind == cqltype.Double {
 		f, ok := t.Float64(v)
@@ -93,7 +93,8 @@ func absolute(t *cqltype.Type, v []byte) ([]byte, error) {
 	return v, nil
 }
 
-// rounded is round: to the nearest integer, halves up; those of decimals away from zero.
+// rounded implements round: it rounds to the nearest integer. Halves are rounded up, except for decimals, where they
+// are rounded away from zero.
 func rounded(t *cqltype.Type, v []byte) ([]byte, error) {
 	switch t.Kind {
 	case cqltype.Float, cqltype.Double:
@@ -124,18 +125,18 @@ func rounded(t *cqltype.Type, v []byte) ([]byte, error) {
 }
 
 const (
-	// calculateBits is the precision of what is rounded to 32 digits.
+	// calculateBits is the precision of intermediate results that are rounded to 32 digits.
 	calculateBits = 256
-	// exponentMax bounds the decimal exponents of numbers that are calculated with.
+	// exponentMax is the maximum decimal exponent of operands.
 	exponentMax = 20_000
 )
 
-// javaNaN is the NaN that Java's functions give.
+// javaNaN is the NaN that Java functions return.
 var javaNaN = math.Float64frombits(0x7ff8 << 48)
 
 var errRange = dberr.Invalidf("the number is out of range")
 
-// toBigFloat reads a decimal whose exponent is within bounds.
+// toBigFloat converts a decimal with a limited exponent.
 func toBigFloat(d cqltype.DecimalValue) (*big.Float, error) {
 	if e := digits(d.Unscaled) - int64(d.Scale); e > exponentMax || e < -exponentMax {
 		return nil, errRange
@@ -164,7 +165,7 @@ func fromBigFloat(x *big.Float) (cqltype.DecimalValue, error) {
 
 func newBig(i int64) *big.Float { return new(big.Float).SetPrec(calculateBits).SetInt64(i) }
 
-// artanh2 is 2 artanh(z) = ln((1 + z) / (1 - z)) by its series, for |z| of at most 1/3.
+// artanh2 returns 2 artanh(z) = ln((1 + z) / (1 - z)) by its series, for |z| <= 1/3.
 func artanh2(z *big.Float) *big.Float {
 	square := newBig(0).Mul(z, z)
 	sum, power := newBig(0).Set(z), newBig(0).Set(z)
@@ -180,7 +181,7 @@ var (
 	ln10 = naturalLog(newBig(10))
 )
 
-// naturalLog is the logarithm of a number above 0.
+// naturalLog returns the logarithm of a positive number.
 func naturalLog(x *big.Float) *big.Float {
 	mantissa := newBig(0)
 	exponent := x.MantExp(mantissa) // from 0.5 to 1
@@ -207,7 +208,7 @@ func logarithm(d cqltype.DecimalValue, what string, of *big.Float) (cqltype.Deci
 	return fromBigFloat(x.Quo(naturalLog(x), of))
 }
 
-// decimalExp takes out powers of two, halves what is left eight times, and squares the sum of the series as often.
+// decimalExp extracts powers of two, halves the rest eight times, and squares the sum of the series eight times.
 func decimalExp(d cqltype.DecimalValue) (cqltype.DecimalValue, error) {
 	if d.Unscaled.Sign() == 0 {
 		return cqltype.DecimalValue{Unscaled: big.NewInt(1)}, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Shorthands for the native types.
+// Abbreviations of the native types.
 var (
 	tAscii     = cqltype.Native(cqltype.Ascii)
 	tBigint    = cqltype.Native(cqltype.Bigint)
@@ -39,8 +39,8 @@ var (
 	tVarint    = cqltype.Native(cqltype.Varint)
 )
 
-// natives holds all forms of the native functions by name; those that depend on the statement (token, toJson, fromJson)
-// are made in binder.native.
+// natives holds the overloads of the native functions by name. binder.native creates the functions that depend on the
+// statement (token, toJson, fromJson).
 var natives = func() map[string][]*function {
 	all := map[string][]*function{}
 	for _, list := range [][]*function{timeFunctions(), floorFunctions(), mathFunctions(), blobFunctions(),
@@ -52,7 +52,7 @@ var natives = func() map[string][]*function {
 	return all
 }()
 
-// scalar makes a function and its forms under further names, which Cassandra 5.0 gave some of them.
+// scalar returns a function under its names. Cassandra 5.0 introduced second names for some functions.
 func scalar(pure bool, result *cqltype.Type, args []*cqltype.Type, call func(*Bindings, [][]byte) ([]byte, error),
 	names ...string) []*function {
 	var fs []*function
@@ -66,8 +66,8 @@ func types(ts ...*cqltype.Type) []*cqltype.Type { return ts }
 
 const (
 	dayMillis = 86400_000
-	// uuidEpochMillis is the start of UUID time, 1582-10-15. Times after its end, in the year 5236, wrap around as in
-	// Cassandra.
+	// uuidEpochMillis is the beginning of UUID time, 1582-10-15. Times after its end in the year 5236 wrap around as
+	// in Cassandra.
 	uuidEpochMillis = -12219292800_000
 )
 
@@ -93,7 +93,7 @@ func timeFunctions() []*function {
 		return fromInt64(tTime, int64(u.Sub(time.Date(u.Year(), u.Month(), u.Day(), 0, 0, 0, 0, time.UTC)))), nil
 	}, "currenttime", "current_time"))
 
-	// from converts a time in milliseconds to each of the types that a function may return.
+	// from converts a time in milliseconds to each possible result type.
 	from := map[*cqltype.Type]func(ms int64) []byte{
 		tTimestamp: func(ms int64) []byte { return fromInt64(tTimestamp, ms) },
 		tBigint:    func(ms int64) []byte { return fromInt64(tBigint, ms) },
@@ -140,7 +140,7 @@ func timeFunctions() []*function {
 	return fs
 }
 
-// millis reads a timeuuid, timestamp or date as milliseconds since the epoch; ok is false for an empty value.
+// millis returns a timeuuid, timestamp or date as milliseconds since the epoch. ok is false for an empty value.
 func millis(t *cqltype.Type, v []byte) (ms int64, ok bool) {
 	switch t.Kind {
 	case cqltype.Timeuuid:
@@ -155,8 +155,8 @@ func millis(t *cqltype.Type, v []byte) (ms int64, ok bool) {
 	return t.Int64(v)
 }
 
-// dateOf is the date of a time in milliseconds as Cassandra converts it: before 1970 a day begins a second late, for
-// the whole seconds are divided towards 1970, and days too far off wrap around.
+// dateOf converts a time in milliseconds to a date as Cassandra does. Before 1970, a day begins one second late
+// because seconds are divided with truncation. Days out of range wrap around.
 func dateOf(ms int64) []byte {
 	days := int32(floorDiv(ms, 1000) / (dayMillis / 1000))
 	return binary.BigEndian.AppendUint32(nil, uint32(days)^1<<31)
@@ -170,13 +170,13 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// fromInt64 writes an integer that is known to be in the type's range; one that is not gives null.
+// fromInt64 encodes an integer, or null if it is not in the range of the type.
 func fromInt64(t *cqltype.Type, v int64) []byte {
 	w, _ := t.FromInt64(v)
 	return w
 }
 
-// blobFunctions makes typeAsBlob and blobAsType for every native type.
+// blobFunctions returns typeAsBlob and blobAsType for every native type.
 func blobFunctions() []*function {
 	var fs []*function
 	add := func(name string, t *cqltype.Type) {
@@ -203,7 +203,7 @@ func blobFunctions() []*function {
 	return fs
 }
 
-// tokenFunction is token() for the partition key of a table.
+// tokenFunction returns token() for the partition key of a table.
 func tokenFunction(table *schema.Table) *function {
 	f := &function{name: "token", result: tBigint, pure: true}
 	for _, c := range table.PartitionKey {
@@ -227,7 +227,7 @@ func toJSONFunction(name string, arg *cqltype.Type) *function {
 		}}
 }
 
-// jsonMax is from how many bytes on it does not matter how long a JSON text is: it is refused.
+// jsonMax is the size in bytes above which any JSON text is rejected.
 const jsonMax = 1 << 30
 
 func fromJSONFunction(name string, result *cqltype.Type, r *compat.Release) *function {
@@ -259,7 +259,7 @@ func fromJSONFunction(name string, result *cqltype.Type, r *compat.Release) *fun
 		}}
 }
 
-// JSONMemory is about how many bytes it takes to parse a JSON text.
+// JSONMemory returns the approximate memory in bytes for parsing a JSON text.
 func JSONMemory(text []byte) int {
 	parts := 1
 	for _, c := range text {

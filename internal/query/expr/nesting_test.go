@@ -15,19 +15,19 @@ func nestingEnv(markers int) *Env {
 	return NewEnv(compat.Cassandra50, testKeyspace, testTable, markers)
 }
 
-// valueBinder binds a term outside a SELECT clause, for a type.
+// valueBinder binds a term for a type outside a SELECT clause.
 func valueBinder(typ *cqltype.Type) func(text string) error {
 	return func(text string) error {
 		term, markers, err := parser.ParseTerm(text)
 		if err != nil {
-			return err // there are no columns there
+			return err // no columns are available there
 		}
 		_, err = Bind(term, Receiver{Name: "v", Type: typ}, nestingEnv(len(markers)))
 		return err
 	}
 }
 
-// nestedList is a list of lists of ints, so deep.
+// nestedList returns a list type of ints with the given nesting depth.
 func nestedList(depth int) *cqltype.Type {
 	if depth == 0 {
 		return tInt
@@ -35,9 +35,9 @@ func nestedList(depth int) *cqltype.Type {
 	return cqltype.ListOf(nestedList(depth - 1)).Freeze()
 }
 
-// TestNestedCallsBindQuickly proves that the work of binding nested calls, operators and literals grows with their
-// depth as a polynomial: twice the depth takes at most five times the allocations, whether the term can be bound or is
-// refused, and whether it stands in a SELECT clause or elsewhere.
+// TestNestedCallsBindQuickly checks that the work of binding nested calls, operators and literals is polynomial in the
+// depth. Twice the depth may require up to five times the allocations. This applies to valid and invalid terms, inside
+// and outside SELECT clauses.
 func TestNestedCallsBindQuickly(t *testing.T) {
 	nested := func(open, inner, end string) func(n int) string {
 		return func(n int) string { return strings.Repeat(open, n) + inner + strings.Repeat(end, n) }

@@ -13,12 +13,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The bounds of arithmetic on varint and decimal: beyond them an operation is refused, so that a short statement cannot
-// make a number of gigabytes. What it makes is no longer than cqltype.NumberBytesMax.
+// Limits of arithmetic on varint and decimal. Operations beyond them are rejected, so that a short statement cannot
+// create a number of gigabytes. Results do not exceed cqltype.NumberBytesMax.
 const (
 	maxScaleGap    = cqltype.ScaleGapMax
-	decimalDigits  = 32   // significant digits and places of a quotient
-	maxQuotientLen = 1000 // places of a quotient at most
+	decimalDigits  = 32   // significant digits and scale of a quotient
+	maxQuotientLen = 1000 // maximum scale of a quotient
 )
 
 var (
@@ -27,13 +27,13 @@ var (
 	bigZero = new(big.Int)
 )
 
-// isInteger reports whether the values of a kind are read by Int64.
+// isInteger reports whether Int64 decodes the values of a kind.
 func isInteger(k cqltype.Kind) bool {
 	return k == cqltype.Tinyint || k == cqltype.Smallint || k == cqltype.Int || k == cqltype.Bigint ||
 		k == cqltype.Counter
 }
 
-// wrap writes the low bits of an integer as the type has them, as Java's narrowing conversions do.
+// wrap encodes the low bits of an integer in the width of the type, like Java's narrowing conversions.
 func wrap(t *cqltype.Type, v int64) []byte {
 	switch t.Kind {
 	case cqltype.Tinyint:
@@ -50,7 +50,7 @@ func fromFloat32(v float32) []byte { return binary.BigEndian.AppendUint32(nil, m
 
 func fromFloat64(v float64) []byte { return binary.BigEndian.AppendUint64(nil, math.Float64bits(v)) }
 
-// toFloat64 reads an integer, float or double; ok is false for an empty value.
+// toFloat64 decodes an integer, float or double. ok is false for an empty value.
 func toFloat64(t *cqltype.Type, v []byte) (f float64, ok bool) {
 	if isInteger(t.Kind) {
 		i, ok := t.Int64(v)
@@ -59,7 +59,7 @@ func toFloat64(t *cqltype.Type, v []byte) (f float64, ok bool) {
 	return t.Float64(v)
 }
 
-// toBig reads an integer or varint; nil for an empty value.
+// toBig decodes an integer or varint. It returns nil for an empty value.
 func toBig(t *cqltype.Type, v []byte) *big.Int {
 	if t.Kind == cqltype.Varint {
 		return cqltype.DecodeVarint(v)
@@ -70,8 +70,8 @@ func toBig(t *cqltype.Type, v []byte) *big.Int {
 	return nil
 }
 
-// toDecimal reads any number as a decimal: integers without places, floats with the places of their shortest text. ok
-// is false for an empty value; NaN and infinities are errors.
+// toDecimal converts any number to a decimal: integers with scale 0, floats with the scale of their shortest text. ok
+// is false for an empty value. NaN and infinities are errors.
 func toDecimal(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err error) {
 	switch t.Kind {
 	case cqltype.Decimal:
@@ -91,7 +91,8 @@ func toDecimal(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err 
 	return d, false, nil
 }
 
-// toOperand is toDecimal for an operation, where Cassandra takes all but varints for doubles: 2 has one place there.
+// toOperand works like toDecimal for an operand. Cassandra converts all integers except varints to doubles first, so 2
+// has scale 1.
 func toOperand(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err error) {
 	if !isInteger(t.Kind) {
 		return toDecimal(t, v)
@@ -104,7 +105,7 @@ func toOperand(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err 
 	return d, true, err
 }
 
-// decimalOfFloat is BigDecimal.valueOf: the decimal that the double's text stands for, 1.0 with one place.
+// decimalOfFloat implements BigDecimal.valueOf: it returns the decimal of the double's text, so 1.0 has scale 1.
 func decimalOfFloat(f float64) (cqltype.DecimalValue, error) {
 	switch {
 	case math.IsNaN(f):
@@ -121,7 +122,7 @@ func decimalOfFloat(f float64) (cqltype.DecimalValue, error) {
 
 func pow10(n int) *big.Int { return new(big.Int).Exp(bigTen, big.NewInt(int64(n)), nil) }
 
-// align brings two decimals to one scale.
+// align converts two decimals to a common scale.
 func align(x, y cqltype.DecimalValue) (a, b *big.Int, scale int32, err error) {
 	a, b, scale, ok := cqltype.AlignDecimals(x, y)
 	if !ok {
@@ -130,7 +131,7 @@ func align(x, y cqltype.DecimalValue) (a, b *big.Int, scale int32, err error) {
 	return a, b, scale, err
 }
 
-// checkLength refuses a number that is longer than values may be.
+// checkLength rejects a number that exceeds the maximum size of a value.
 func checkLength(v *big.Int) error {
 	if v.BitLen()/8 >= cqltype.NumberBytesMax {
 		return dberr.Invalidf("the numbers are too long")
@@ -145,7 +146,7 @@ func digits(v *big.Int) int64 {
 	return int64(len(new(big.Int).Abs(v).String()))
 }
 
-// strip removes trailing zeros, as BigDecimal.stripTrailingZeros does.
+// strip removes trailing zeros like BigDecimal.stripTrailingZeros.
 func strip(d cqltype.DecimalValue) cqltype.DecimalValue {
 	if d.Unscaled.Sign() == 0 {
 		return cqltype.DecimalValue{Unscaled: new(big.Int)}
@@ -159,7 +160,7 @@ func strip(d cqltype.DecimalValue) cqltype.DecimalValue {
 	return cqltype.DecimalValue{Unscaled: u, Scale: d.Scale - int32(zeros)}
 }
 
-// quotient divides with the given places, rounding half away from zero, or half to the even neighbour.
+// quotient divides with the given scale. It rounds half away from zero, or half to even.
 func quotient(x, y cqltype.DecimalValue, scale int32, halfEven bool) (cqltype.DecimalValue, error) {
 	shift := int64(scale) - int64(x.Scale) + int64(y.Scale)
 	if shift > maxScaleGap || shift < -maxScaleGap {
@@ -174,7 +175,7 @@ func quotient(x, y cqltype.DecimalValue, scale int32, halfEven bool) (cqltype.De
 	return cqltype.DecimalValue{Unscaled: divRound(num, den, halfEven), Scale: scale}, nil
 }
 
-// divRound divides, rounding to the nearest integer.
+// divRound divides and rounds to the nearest integer.
 func divRound(num, den *big.Int, halfEven bool) *big.Int {
 	q, r := new(big.Int).QuoRem(num, den, new(big.Int))
 	twice := new(big.Int).Lsh(r.Abs(r), 1)
@@ -188,7 +189,7 @@ func divRound(num, den *big.Int, halfEven bool) *big.Int {
 	return q
 }
 
-// divideDecimal is DecimalType.divide of Cassandra: as many places as 32 significant digits need.
+// divideDecimal implements Cassandra's DecimalType.divide, which uses the scale required for 32 significant digits.
 func divideDecimal(x, y cqltype.DecimalValue) (cqltype.DecimalValue, error) {
 	first := (digits(x.Unscaled) - int64(x.Scale)) - (digits(y.Unscaled) - int64(y.Scale))
 	scale := max(decimalDigits-first, int64(x.Scale), int64(y.Scale), decimalDigits)
@@ -205,7 +206,7 @@ func float64OfDecimal(d cqltype.DecimalValue) float64 {
 	return f
 }
 
-// truncated is the integer part; ok is false where it would be absurdly long.
+// truncated returns the integer part. ok is false if it would be excessively long.
 func truncated(d cqltype.DecimalValue) (v *big.Int, ok bool) {
 	switch {
 	case d.Scale == 0:
@@ -220,8 +221,8 @@ func truncated(d cqltype.DecimalValue) (v *big.Int, ok bool) {
 	return new(big.Int).Mul(d.Unscaled, pow10(int(-d.Scale))), true
 }
 
-// lowBits is BigInteger.longValue: the lowest 64 bits in two's complement.
+// lowBits implements BigInteger.longValue: it returns the lowest 64 bits in two's complement.
 func lowBits(v *big.Int) int64 {
-	low := new(big.Int).And(v, new(big.Int).SetUint64(math.MaxUint64)) // And works on two's complement
+	low := new(big.Int).And(v, new(big.Int).SetUint64(math.MaxUint64)) // And uses two's complement
 	return int64(low.Uint64())
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// References resolves what a statement of a transaction refers to outside of its SELECT clauses: name.column, read
-// before. Whoever implements it fills the slots that it gave out in Bindings.References. It may be asked more than once
-// for the same thing and then gives the same slot.
+// References resolves references of a transaction's statements to earlier reads (name.column), outside SELECT clauses.
+// The implementation assigns slots and sets their values in Bindings.References. Repeated calls with the same
+// arguments return the same slot.
 type References interface {
 	Reference(name, column parser.Ident) (slot int, t *cqltype.Type, err error)
 }
@@ -28,7 +28,7 @@ func (r *reference) Eval(b *Bindings) ([]byte, State, error) {
 	return v, stateOf(v), nil
 }
 
-// reference resolves a reference; nil if t is none, or there is nothing here to refer to.
+// reference resolves a reference. It returns nil if t is not a reference or references are not available.
 func (b *binder) reference(t parser.Term) (*reference, error) {
 	f, ok := t.(*parser.Field)
 	if !ok || b.scope != nil || b.env.References == nil {
@@ -45,7 +45,7 @@ func (b *binder) reference(t parser.Term) (*reference, error) {
 	return &reference{typ, i}, nil
 }
 
-// bindReference binds a reference for a receiver, or refuses any other term.
+// bindReference binds a reference for a receiver, and rejects any other term.
 func (b *binder) bindReference(t parser.Term, r Receiver) (Term, error) {
 	ref, err := b.reference(t)
 	switch {
@@ -60,5 +60,5 @@ func (b *binder) bindReference(t parser.Term, r Receiver) (Term, error) {
 	return ref, nil
 }
 
-// TypeOf returns the type of a term that is known without knowing what the term is for, nil if it is not.
+// TypeOf returns the type of a term if it is independent of the term's receiver. Otherwise it returns nil.
 func TypeOf(t parser.Term, env *Env) *cqltype.Type { return (&binder{env: env}).exactType(t) }

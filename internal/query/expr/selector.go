@@ -10,36 +10,36 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Scope resolves what a selection refers to in the row at hand. Whoever reads rows implements it, and fills the slots
-// it gave out in Bindings.Row. It may be asked more than once for the same thing and then gives the same slot.
+// Scope resolves references of a selection to the current row. The implementation assigns slots and sets their values
+// in Bindings.Row. Repeated calls with the same arguments return the same slot.
 type Scope interface {
 	// Column returns the slot and the type of a column.
 	Column(name parser.Ident) (slot int, t *cqltype.Type, err error)
 	// CellMeta returns the slot and the type of writetime(name), maxwritetime(name) or ttl(name).
 	CellMeta(kind parser.CellMetaKind, name parser.Ident) (slot int, t *cqltype.Type, err error)
-	// CellMetas is the same of each cell of a column, for selections of its parts.
+	// CellMetas returns the times of each cell of a column, for selections of its parts.
 	CellMetas(kind parser.CellMetaKind, name parser.Ident) (CellMetas, error)
 }
 
-// BindSelector binds a term of a SELECT clause. Aggregate calls are added to env.Aggregates, and their results are
-// taken from Bindings.Aggregates.
+// BindSelector binds a term of a SELECT clause. It appends aggregate calls to env.Aggregates; the term reads their
+// results from Bindings.Aggregates.
 func BindSelector(t parser.Term, scope Scope, env *Env) (Term, error) {
 	return (&binder{env: env, scope: scope}).selector(t, nil)
 }
 
-// SelectorName is the name that Cassandra gives to the column of a selector without alias, such as system.token(k) or
-// cast(a as text).
+// SelectorName returns the name that Cassandra gives to the column of a selector without an alias, such as
+// system.token(k) or cast(a as text).
 func SelectorName(t parser.Term, scope Scope, env *Env) string {
 	return (&printer{binder: &binder{env: env, scope: scope}, keyspace: env.keyspaceName()}).text(t)
 }
 
-// slot is a column of the row at hand, or its time of writing.
+// slot is a column of the current row, or its write time or time to live.
 type slot struct {
 	typ   *cqltype.Type
 	index int
 }
 
-// SlotIndex returns the slot of a term that is just a column.
+// SlotIndex returns the slot of a term that is a column.
 func SlotIndex(t Term) (index int, ok bool) {
 	if s, is := t.(*slot); is {
 		return s.index, true
@@ -54,7 +54,7 @@ func (s *slot) Eval(b *Bindings) ([]byte, State, error) {
 	return v, stateOf(v), nil
 }
 
-// selector binds a term of a selection; expected is the type it is wanted for, nil if any will do.
+// selector binds a term of a selection. expected is the required type, or nil for any type.
 func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 	switch t := t.(type) {
 	case *parser.Column:
@@ -101,8 +101,8 @@ func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 	return b.bind(t, Receiver{Name: "[selection]", Type: typ})
 }
 
-// frozenHint is the type that a hint gives to a term of a SELECT clause, which is frozen there: so what is a column of
-// many cells does not have it.
+// frozenHint returns the type that a hint gives to a term of a SELECT clause. The type is frozen, so a multi-cell
+// column cannot have it.
 func (b *binder) frozenHint(t *parser.TypeHint, hint *cqltype.Type) (*cqltype.Type, error) {
 	if hint.IsCollection() && !hint.Frozen {
 		for _, e := range hint.Elems {
@@ -121,7 +121,8 @@ func (b *binder) frozenHint(t *parser.TypeHint, hint *cqltype.Type) (*cqltype.Ty
 	return hint, nil
 }
 
-// isStored tells a column, or what is made of one without a change, from literals, which have no form of their own.
+// isStored reports whether a term is a column or is taken from a column without modification. Literals have no stored
+// form.
 func isStored(t parser.Term) bool {
 	switch t := t.(type) {
 	case *parser.Column, *parser.FunctionCall, *parser.Slice:
@@ -132,7 +133,7 @@ func isStored(t parser.Term) bool {
 	return false
 }
 
-// hinted is a term whose values another type can have, shown as that.
+// hinted is a term with another compatible type.
 type hinted struct {
 	Term
 	typ *cqltype.Type
@@ -178,7 +179,7 @@ func (b *binder) selectedFunction(t parser.Term) (*function, error) {
 		return countRows, nil
 	}
 	if c, ok := t.(*parser.FunctionCall); ok {
-		// what is wrong inside comes first: an unknown column, an unknown function
+		// Errors in the arguments, such as an unknown column or function, take precedence.
 		for _, a := range c.Args {
 			if err := b.checkInside(a); err != nil {
 				return nil, err
@@ -193,7 +194,7 @@ func (b *binder) selectedFunction(t parser.Term) (*function, error) {
 	return f, err
 }
 
-// checkInside reports what is wrong with a column or call on its own.
+// checkInside returns the error of a column or call on its own.
 func (b *binder) checkInside(t parser.Term) error {
 	switch t := t.(type) {
 	case *parser.Column:
@@ -216,7 +217,7 @@ func (b *binder) checkInside(t parser.Term) error {
 	return nil
 }
 
-// isCountRows recognises count(*) and count(1), which are one.
+// isCountRows reports whether a term is count(*) or count(1), which are equivalent.
 func isCountRows(t parser.Term) bool {
 	switch t := t.(type) {
 	case *parser.CountRows:
@@ -277,7 +278,7 @@ func (b *binder) collectionFor(t parser.Term, what string) (Term, Receiver, erro
 	return of, Receiver{Name: Text(t), Type: typ}.Key(), nil
 }
 
-// bindKey binds what stands between brackets; markers are named after the collection, not after the selection.
+// bindKey binds an index in brackets. Markers are named after the collection instead of the selection.
 func (b *binder) bindKey(t parser.Term, r Receiver) (Term, error) {
 	if m, ok := t.(*parser.Marker); ok {
 		return b.env.declare(m, r)
@@ -371,7 +372,7 @@ func stateName(s State) string {
 	return "null"
 }
 
-// sliceTerm selects the elements of a set, or pairs of a map, between two keys, both included.
+// sliceTerm selects the elements of a set or the pairs of a map between two keys, inclusive.
 type sliceTerm struct {
 	of, from, to Term // from and to may be nil
 	name         string
@@ -390,7 +391,7 @@ func (s *sliceTerm) end(t Term, b *Bindings) ([]byte, error) {
 	return v, err
 }
 
-// partBytes is the memory of a part of a collection in a list that grows.
+// partBytes is the memory of an element in a growing list of a collection's elements.
 const partBytes = 72
 
 func (s *sliceTerm) Eval(b *Bindings) ([]byte, State, error) {

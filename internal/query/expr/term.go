@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// State says what an evaluation gave.
+// State is the kind of an evaluation's result.
 type State uint8
 
 // The states. The bytes are nil unless the state is Value.
@@ -22,34 +22,34 @@ const (
 
 // Term is a bound expression.
 type Term interface {
-	// Type is the type of the value; never nil.
+	// Type returns the type of the value, which is never nil.
 	Type() *cqltype.Type
-	// Eval computes the value. The bytes may be a view over the request, a part of the term itself or of Bindings.Row:
-	// they are not to be changed, and to be copied by whoever keeps them longer than the request.
+	// Eval computes the value. The bytes may refer to the request, the term or Bindings.Row. The caller must not
+	// modify them, and must copy them to keep them beyond the request.
 	Eval(b *Bindings) ([]byte, State, error)
 }
 
-// Bindings is what an execution adds to a bound statement. It belongs to one goroutine.
+// Bindings is the state of an execution of a bound statement. It must be used by one goroutine.
 type Bindings struct {
-	// Values are the bound values in the order of the markers, as views over the request; nil is null. Unset is nil if
-	// no value is unset, else parallel to Values.
+	// Values are the bound values in the order of the markers. They refer to the request; nil is null. Unset is
+	// parallel to Values, or nil if no value is unset.
 	Values [][]byte
 	Unset  []bool
-	// Now is the statement's instant, which currentTimestamp() and its like return.
+	// Now is the time of the statement, which currentTimestamp() and similar functions return.
 	Now time.Time
-	// UUIDs makes the results of now(); each call gives another.
+	// UUIDs generates the results of now(). Each call returns a different value.
 	UUIDs *cqltype.TimeUUIDs
-	// Row holds, for terms made by BindSelector, the values of the slots that the Scope gave out; nil is null.
+	// Row holds the values of the slots that the Scope has assigned, for terms of BindSelector; nil is null.
 	Row [][]byte
-	// References holds the values of the slots that References gave out; nil is null.
+	// References holds the values of the slots that References has assigned; nil is null.
 	References [][]byte
-	// Aggregates holds, for terms made by BindSelector, the results of Env.Aggregates.
+	// Aggregates holds the results of Env.Aggregates for terms of BindSelector.
 	Aggregates [][]byte
-	// Meter bounds what evaluation takes; nil bounds nothing.
+	// Meter limits the evaluation; nil means no limit.
 	Meter *meter.Meter
 }
 
-// charge counts the memory and the work of making a value of so many bytes, before it is made.
+// charge counts the memory and the work of creating a value of the given size in advance.
 func (b *Bindings) charge(bytes int) error {
 	if err := b.Meter.Alloc(valueBytes + bytes); err != nil {
 		return err
@@ -57,13 +57,13 @@ func (b *Bindings) charge(bytes int) error {
 	return b.Meter.Step(1 + bytes/stepBytes)
 }
 
-// A value takes valueBytes of memory beside its own, and one step of work for each stepBytes.
+// The cost of a value: valueBytes of memory in addition to its size, and one step of work per stepBytes.
 const (
 	valueBytes = 24
 	stepBytes  = 16
 )
 
-// CheckCount refuses a number of values that is not the number of markers.
+// CheckCount rejects a number of values that differs from the number of markers.
 func (b *Bindings) CheckCount(markers int) error {
 	if len(b.Values) != markers {
 		return dberr.Invalidf("there were %d markers(?) in CQL but %d bound variables", markers, len(b.Values))
@@ -71,7 +71,7 @@ func (b *Bindings) CheckCount(markers int) error {
 	return nil
 }
 
-// constant is a term whose value is known.
+// constant is a term with a known value.
 type constant struct {
 	typ   *cqltype.Type
 	value []byte // nil is null
@@ -81,8 +81,8 @@ func (c *constant) Type() *cqltype.Type { return c.typ }
 
 func (c *constant) Eval(*Bindings) ([]byte, State, error) { return c.value, stateOf(c.value), nil }
 
-// constantValue returns the value of a term that needs no Bindings; ok is false for the others. A null constant gives
-// nil, true.
+// constantValue returns the value of a term that needs no Bindings. ok is false for other terms. A null constant
+// returns nil and true.
 func constantValue(t Term) (value []byte, ok bool) {
 	if c, is := t.(*constant); is {
 		return c.value, true
@@ -94,7 +94,7 @@ func constantValue(t Term) (value []byte, ok bool) {
 type marker struct {
 	typ   *cqltype.Type
 	index int
-	// canonical is true if values may need reordering: there is a set or map in the type.
+	// canonical reports that values may need reordering, because the type contains a set or map.
 	canonical bool
 	// nullElements allows nulls in a list.
 	nullElements bool
@@ -126,7 +126,7 @@ func (m *marker) Eval(b *Bindings) ([]byte, State, error) {
 	return v, Value, nil
 }
 
-// validBesidesNulls reports whether all that is wrong with a list is that it holds nulls.
+// validBesidesNulls reports whether a list is valid except for its nulls.
 func validBesidesNulls(t *cqltype.Type, list []byte) bool {
 	n, size := 0, 4
 	for _, e := range t.Elements(list) {
@@ -139,7 +139,7 @@ func validBesidesNulls(t *cqltype.Type, list []byte) bool {
 	return n == t.Count(list) && size == len(list)
 }
 
-// needsCanonical reports whether a bound value of the type may have to be reordered.
+// needsCanonical reports whether a bound value of the type may need reordering.
 func needsCanonical(t *cqltype.Type) bool {
 	if t.Kind == cqltype.Set || t.Kind == cqltype.Map {
 		return true

@@ -9,19 +9,20 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Text prints a term as Cassandra does in its messages: as it was written, but with spaces of its own, function names
-// in lower case, and strings in quotes that are not doubled inside.
+// Text prints a term as in Cassandra's messages: close to its source, but with normalized spaces, function names in
+// lower case, and strings whose quotes are not doubled.
 func Text(t parser.Term) string { return (&printer{}).text(t) }
 
-// message is Text of a term whose user types have been looked up: they are shown with their keyspace.
+// message works like Text for a term whose user-defined types have been resolved. They are printed with their
+// keyspace.
 func (b *binder) message(t parser.Term) string {
 	return (&printer{keyspace: b.env.keyspaceName()}).text(t)
 }
 
-// printer prints terms; with a namer it prints the names of result columns.
+// printer prints terms. If binder is set, it prints the names of result columns.
 type printer struct {
 	binder *binder // nil in messages
-	// keyspace is that of user types that are named without one; "" leaves them so.
+	// keyspace qualifies user-defined types without a keyspace. If it is empty, they are printed unqualified.
 	keyspace string
 }
 
@@ -72,7 +73,7 @@ func (p *printer) text(t parser.Term) string {
 	return p.selector(t)
 }
 
-// selector prints the terms that occur in a SELECT clause only.
+// selector prints the terms that occur only in a SELECT clause.
 func (p *printer) selector(t parser.Term) string {
 	switch t := t.(type) {
 	case *parser.Column:
@@ -113,7 +114,8 @@ func (p *printer) list(terms []parser.Term) string {
 	return strings.Join(parts, ", ")
 }
 
-// functionName is the name as written in messages; in the names of result columns it is that of the function found.
+// functionName returns the name as written. In the names of result columns it returns the name of the resolved
+// function.
 func (p *printer) functionName(t *parser.FunctionCall) string {
 	if p.binder != nil && !t.Name.HasKeyspace() {
 		if f, err := p.binder.resolveCall(t, nil); err == nil && f != nil && f.user != nil {
@@ -137,8 +139,9 @@ func cellMetaName(k parser.CellMetaKind) string {
 	return "ttl"
 }
 
-// typeText prints a type as it was written, in lower case, user types with their keyspace or with the given one. What
-// is frozen inside of a frozen type is shown so, tuples and vectors are not, though they always are.
+// typeText prints a type in lower case, close to its source. User-defined types are printed with their own or the
+// given keyspace. Types inside a frozen type are printed as frozen, except tuples and vectors, which are always
+// frozen.
 func typeText(n *parser.TypeName, keyspace string) string { return typeTextIn(n, keyspace, false) }
 
 func typeTextIn(n *parser.TypeName, keyspace string, frozen bool) string {

@@ -14,20 +14,20 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// Functions is where terms find the user-defined functions that they call.
+// Functions resolves the user-defined functions of terms.
 type Functions interface {
-	// Keyspace finds a keyspace, nil if there is none.
+	// Keyspace finds a keyspace. It returns nil if the keyspace does not exist.
 	Keyspace(name string) *schema.Keyspace
-	// Compile makes a function callable. Errors are *dberr.Invalid.
+	// Compile returns a callable function. Errors are *dberr.Invalid.
 	Compile(f *schema.Function) (Invoke, error)
 }
 
-// Compiler makes functions callable; see Functions.
+// Compiler compiles functions; see Functions.
 type Compiler interface {
 	Compile(f *schema.Function) (Invoke, error)
 }
 
-// FunctionsOf are the functions of a schema, nil if there is nothing that compiles them.
+// FunctionsOf returns the functions of a schema, or nil if c is nil.
 func FunctionsOf(c Compiler, s *schema.Schema) Functions {
 	if c == nil {
 		return nil
@@ -43,28 +43,29 @@ type schemaFunctions struct {
 // Keyspace implements Functions.
 func (f schemaFunctions) Keyspace(name string) *schema.Keyspace { return f.schema.Keyspace(name) }
 
-// Invoke calls a function with values of the types of its arguments, nil for null, and returns one of its result's
-// type. It is safe for concurrent use. Errors are *dberr.FunctionFailure.
+// Invoke calls a function with values of its argument types and returns a value of its result type; nil is null. It is
+// safe for concurrent use. Errors are *dberr.FunctionFailure.
 //
-// The call ends with the meter's context, its deadline and its bounds; a nil meter bounds nothing.
+// The call is limited by the meter's context, deadline and limits. A nil meter means no limits.
 type Invoke func(m *meter.Meter, args [][]byte) ([]byte, error)
 
-// Calls are the user-defined functions and aggregates that a statement calls, each once.
+// Calls holds the distinct user-defined functions and aggregates that a statement calls.
 type Calls struct {
-	// Terms are those that its terms call, an aggregate before its functions: who executes it needs EXECUTE on them.
+	// Terms holds the functions that the statement's terms call; an aggregate precedes its functions. Executing the
+	// statement requires EXECUTE permission on them.
 	Terms []*schema.Function
-	// Masks are those that the masks of its columns call, for whoever reads them.
+	// Masks holds the functions that the masks of the statement's columns call when rows are read.
 	Masks []*schema.Function
-	// computed says that functions are called when the statement is executed.
+	// computed reports that the statement calls functions during execution.
 	computed bool
-	// constants bounds the evaluation of the statement's constants, nil before the first one.
+	// constants limits the evaluation of the statement's constants. It is nil before the first constant.
 	constants *meter.Meter
 }
 
-// Called are the functions that what was bound so far calls.
+// Called returns the functions that the terms bound so far call.
 func (e *Env) Called() Calls { return *e.calls }
 
-// Computes reports whether what was bound so far calls functions, user-defined or not, when it is executed.
+// Computes reports whether the terms bound so far call functions, including native ones, during execution.
 func (e *Env) Computes() bool { return e.calls.computed }
 
 func (c *Calls) term(f *schema.Function) { c.Terms = noted(c.Terms, f) }
@@ -78,10 +79,10 @@ func noted(list []*schema.Function, f *schema.Function) []*schema.Function {
 	return append(list, f)
 }
 
-// None reports whether nothing is called.
+// None reports whether no function is called.
 func (c *Calls) None() bool { return len(c.Terms)+len(c.Masks) == 0 }
 
-// Current reports whether the functions are those that are found now.
+// Current reports whether the functions are unchanged in the current schema.
 func (c *Calls) Current(keyspace func(name string) *schema.Keyspace) bool {
 	for _, list := range [][]*schema.Function{c.Terms, c.Masks} {
 		for _, f := range list {
@@ -93,7 +94,8 @@ func (c *Calls) Current(keyspace func(name string) *schema.Keyspace) bool {
 	return true
 }
 
-// functionsIn finds the keyspace whose functions a call may mean: the one that is named, else that of the statement.
+// functionsIn returns the keyspace in which a function is looked up: the specified keyspace, or else the keyspace of
+// the statement.
 func (e *Env) functionsIn(name parser.QualifiedName) *schema.Keyspace {
 	switch {
 	case e.Functions == nil:
@@ -104,7 +106,7 @@ func (e *Env) functionsIn(name parser.QualifiedName) *schema.Keyspace {
 	return e.Functions.Keyspace(name.Keyspace.Name)
 }
 
-// userForms lists the user-defined forms of a function, in the order in which Cassandra's messages mostly have them.
+// userForms lists the user-defined overloads of a function in the usual order of Cassandra's messages.
 func (b *binder) userForms(t *parser.FunctionCall) []*function {
 	ks := b.env.functionsIn(t.Name)
 	if ks == nil {
@@ -128,7 +130,7 @@ func (b *binder) userForm(ks *schema.Keyspace, f *schema.Function) *function {
 	return form
 }
 
-// compile makes a user-defined function callable, once it is known to be the one that is meant.
+// compile makes a user-defined function callable after it has been selected.
 func (b *binder) compile(f *function) (*function, error) {
 	if f.user == nil {
 		return f, nil
@@ -143,7 +145,7 @@ func (b *binder) compile(f *function) (*function, error) {
 	return b.env.invoked(&compiled)
 }
 
-// invoked gives a form of a user-defined function, which is the caller's own, what calls it.
+// invoked sets the callable of a user-defined overload, which the caller owns.
 func (e *Env) invoked(f *function) (*function, error) {
 	invoke, err := e.Functions.Compile(f.user)
 	f.call = func(b *Bindings, args [][]byte) ([]byte, error) { return invoke(b.Meter, args) }
@@ -167,10 +169,10 @@ func (b *binder) compileAggregate(f *function) (*userFold, error) {
 	return fold, err
 }
 
-// userFold is a user-defined aggregate as it is carried out.
+// userFold is a compiled user-defined aggregate.
 type userFold struct {
 	step, final Invoke // final may be nil
-	// The functions are not called where they are strict and what they would get is null.
+	// A strict function is not called with null arguments.
 	strict, strictFinal bool
 }
 
@@ -181,7 +183,7 @@ type folding struct {
 	args  [][]byte
 }
 
-// addAll takes in a row's arguments, which may be null.
+// addAll adds the arguments of a row, which may be null.
 func (s *folding) addAll(m *meter.Meter, args [][]byte) error {
 	null := func(v []byte) bool { return v == nil }
 	if s.fold.strict && slices.ContainsFunc(args, null) {
@@ -203,7 +205,7 @@ func (s *folding) add(v []byte) error { return s.addAll(nil, [][]byte{v}) }
 
 func (s *folding) result() ([]byte, error) { return s.finish(nil) }
 
-// finish is result with a meter.
+// finish works like result, but uses a meter.
 func (s *folding) finish(m *meter.Meter) ([]byte, error) {
 	if s.fold.final == nil {
 		return bytes.Clone(s.state), nil
@@ -214,7 +216,7 @@ func (s *folding) finish(m *meter.Meter) ([]byte, error) {
 	return s.fold.final(m, [][]byte{s.state})
 }
 
-// signatureOf is a form as error texts show it.
+// signatureOf returns the form of an overload in error texts.
 func signatureOf(qualified string, args []*cqltype.Type, result *cqltype.Type) string {
 	texts := make([]string, len(args))
 	for i, a := range args {

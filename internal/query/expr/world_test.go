@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testTable is a table of one column of each type, named after the recordings' tables.
+// testTable is a table with one column of each type, named like the tables of the recordings.
 var testTable, testKeyspace = func() (*schema.Table, *schema.Keyspace) {
 	u := cqltype.UDTOf("ks", "addr", []string{"street", "zip"}, []*cqltype.Type{tText, tInt})
 	ks := &schema.Keyspace{Name: "ks", Types: map[string]*cqltype.Type{"addr": u}}
@@ -47,7 +47,7 @@ var testTable, testKeyspace = func() (*schema.Table, *schema.Keyspace) {
 	return t, ks
 }()
 
-// testRow holds the values of the columns as constants of CQL; z is null.
+// testRow holds the values of the columns as CQL constants; z is null.
 var testRow = map[string]string{
 	"k": "1", "a": "1", "b": "2", "c": "3", "d": "4", "e": "5.5", "f": "6.5", "g": "7", "h": "8.25", "n": "5",
 	"s": "'żółw'", "x": "0x00000007", "ts": "'2011-02-03 04:05:06.789+0000'", "da": "'2011-02-03'",
@@ -57,7 +57,7 @@ var testRow = map[string]string{
 	"m":  "{'x': 1, 'y': 2, 'z': 3}", "u": "{street: 'Main', zip: 5}", "fu": "{zip: 7}", "i": "'10.0.0.1'", "fl": "[9]",
 }
 
-// testScope gives out slots for the columns of testTable.
+// testScope assigns slots to the columns of testTable.
 type testScope struct {
 	slots []*schema.Column
 }
@@ -154,5 +154,5 @@ func formatError(err error) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", err), "*dberr.") + ": " + err.Error()
 }
 
-// testEnv is where the terms of a statement with so many markers are bound, as Cassandra 4.0 does.
+// testEnv returns an environment with Cassandra 4.0 behavior and the given number of markers.
 func testEnv(markers int) *Env { return NewEnv(compat.Cassandra40, testKeyspace, testTable, markers) }

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/changefeed"
 	"github.com/ilion-db/ilion/internal/query/expr"
-	"github.com/ilion-db/ilion/internal/query/feed"
 	"github.com/ilion-db/ilion/internal/query/parser"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
@@ -127,7 +127,7 @@ func (s *scan) runFeed(ctx context.Context, r Reader) error {
 	if err != nil {
 		return err
 	}
-	f := &feed.Reader{At: at, Max: s.options.PageSize, BytesMax: s.options.PageBytesMax, Late: s.deadlinePassed,
+	f := &changefeed.Reader{At: at, Max: s.options.PageSize, BytesMax: s.options.PageBytesMax, Late: s.deadlinePassed,
 		Query: command.Read{Table: s.plan.table.ID,
 			Statics: len(s.plan.table.Statics) > 0 && !s.plan.where.allVersions,
 			Now:     s.options.Now, Dropped: s.plan.dropped, Range: token.Full,
@@ -154,17 +154,17 @@ func (s *scan) runFeed(ctx context.Context, r Reader) error {
 	if !paged {
 		f.Max = maxUnpagedChanges
 	}
-	var entries []feed.Entry
+	var entries []changefeed.Entry
 	ended := true
 	if !none {
 		entries, ended, err = f.Page(ctx)
 	}
 	switch {
-	case errors.Is(err, feed.ErrScope):
+	case errors.Is(err, changefeed.ErrScope):
 		return dberr.Invalidf("The paging state belongs to the change feed of a different partition key or token " +
 			"range. Use it with the statement that returned it or with a part of its range, " +
 			"or start without a paging state")
-	case errors.Is(err, feed.ErrUnknown):
+	case errors.Is(err, changefeed.ErrUnknown):
 		return &dberr.Overloaded{Message: "The physical partitions of the table are not known to this node. Retry the request"}
 	case err != nil:
 		return cmp.Or(s.err, err)
@@ -187,7 +187,7 @@ func (s *scan) runFeed(ctx context.Context, r Reader) error {
 }
 
 // emitChanges emits the rows of changes.
-func (s *scan) emitChanges(entries []feed.Entry) error {
+func (s *scan) emitChanges(entries []changefeed.Entry) error {
 	s.options.VisitsMax, s.options.ResultBytesMax = math.MaxInt, math.MaxInt/2
 	s.pageLeft, s.paged = unlimited, false
 	for i := range entries {
@@ -211,14 +211,14 @@ func (s *scan) emitChanges(entries []feed.Entry) error {
 }
 
 // emitImages emits one row for a change: the operation, the time, the row after the change, and the row before it.
-func (s *scan) emitImages(e *feed.Entry) error {
+func (s *scan) emitImages(e *changefeed.Entry) error {
 	s.operation(e, e.Changed().String())
 	before := e.Before()
 	return s.emitBoth(&e.Row, &before, func(image *row.Row) error { return s.fillRow(e.Clustering, image) })
 }
 
 // operation emits the first columns of every row of a feed of all versions: the operation and its time.
-func (s *scan) operation(e *feed.Entry, name string) {
+func (s *scan) operation(e *changefeed.Entry, name string) {
 	s.page.Cells = appendCell(s.page.Cells, []byte(name))
 	s.page.Cells = appendCell(s.page.Cells, binary.BigEndian.AppendUint64(nil, uint64(e.Stamp/1000)))
 }
@@ -264,7 +264,7 @@ func (p *Plan) describeFeed() {
 }
 
 // feedPosition returns the position at which the page begins.
-func (s *scan) feedPosition() (at feed.Token, err error) {
+func (s *scan) feedPosition() (at changefeed.Token, err error) {
 	table, kept := s.plan.table.ID, s.plan.where.allVersions
 	if b := s.options.PagingState; len(b) > 0 {
 		if t := s.plan.table; t.SealsPages() {
@@ -278,7 +278,7 @@ func (s *scan) feedPosition() (at feed.Token, err error) {
 		if len(b) < 4 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]) {
 			return at, errState
 		}
-		at, err = feed.DecodeToken(b[:len(b)-4])
+		at, err = changefeed.DecodeToken(b[:len(b)-4])
 		if err != nil || at.Table != table || at.Kept != kept {
 			return at, errState
 		}
@@ -295,16 +295,16 @@ func (s *scan) feedPosition() (at feed.Token, err error) {
 	if s.plan.table.Container == nil {
 		return s.tableFeedPosition(since)
 	}
-	at = feed.Beginning(table, kept)
+	at = changefeed.Beginning(table, kept)
 	if since.UnixMicro() > 0 {
-		at = feed.Since(table, kept, since)
+		at = changefeed.Since(table, kept, since)
 	}
 	s.setGeneration(&at)
 	return at, s.checkRetention(&at)
 }
 
 // checkRetention returns an error if changes after the position may have been removed before they were read.
-func (s *scan) checkRetention(at *feed.Token) error {
+func (s *scan) checkRetention(at *changefeed.Token) error {
 	var oldest int64
 	switch c := s.plan.table.Container; {
 	case c == nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/feed"
+	"github.com/ilion-db/ilion/internal/query/changefeed"
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
@@ -19,7 +19,7 @@ import (
 
 // tableFeedPosition returns the start position of a table's feed for a start time. The Unix epoch selects the oldest
 // available change.
-func (s *scan) tableFeedPosition(since time.Time) (at feed.Token, err error) {
+func (s *scan) tableFeedPosition(since time.Time) (at changefeed.Token, err error) {
 	t, kept := s.plan.table, s.plan.where.allVersions
 	oldest := t.Feed.Since
 	if kept {
@@ -33,7 +33,7 @@ func (s *scan) tableFeedPosition(since time.Time) (at feed.Token, err error) {
 	case since.Unix() < oldest:
 		since = time.Unix(oldest, 0)
 	}
-	at = feed.Since(t.ID, kept, since)
+	at = changefeed.Since(t.ID, kept, since)
 	s.setGeneration(&at)
 	if at.Generation == 0 {
 		at.AsOf = max(at.AsOf, t.Feed.Since+1, t.Feed.KeptSince+1) // see checkTableRetention
@@ -43,7 +43,7 @@ func (s *scan) tableFeedPosition(since time.Time) (at feed.Token, err error) {
 
 // setGeneration assigns the current generation of the feed to a new token. The generation begins after all earlier
 // changes.
-func (s *scan) setGeneration(at *feed.Token) {
+func (s *scan) setGeneration(at *changefeed.Token) {
 	at.Generation = s.plan.table.FeedGeneration(at.Kept)
 	at.Above(s.plan.table.FeedAbove(at.Kept))
 }
@@ -51,7 +51,7 @@ func (s *scan) setGeneration(at *feed.Token) {
 // checkTableRetention returns an error if changes after the position may not have been logged, or may have expired. A
 // feed enabled by an older build has no generation. A token that has read everything up to the second in which its
 // logging began may have missed earlier changes in that second.
-func (s *scan) checkTableRetention(at *feed.Token) error {
+func (s *scan) checkTableRetention(at *changefeed.Token) error {
 	f := s.plan.table.Feed
 	first := at.Generation == 0
 	switch {
@@ -81,7 +81,7 @@ func (s *scan) isStatic(clustering []byte) bool {
 
 // emitLatest emits the current state of a changed row. A static row is returned like the row of a partition that has
 // only static columns.
-func (s *scan) emitLatest(e *feed.Entry) error {
+func (s *scan) emitLatest(e *changefeed.Entry) error {
 	if s.plan.table.Container == nil && s.isStatic(e.Clustering) {
 		if _, err := s.partition(e.Token, e.Key, &e.Row); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (s *scan) fillNoRow() {
 }
 
 // emitChange emits one row for a change, or one row for each deleted range.
-func (s *scan) emitChange(e *feed.Entry) error {
+func (s *scan) emitChange(e *changefeed.Entry) error {
 	if e.Changed() != command.RangesDeleted {
 		after, before, err := e.Images()
 		if err != nil {
@@ -151,7 +151,7 @@ func masked(c *schema.Column) bool { return c.Mask != nil }
 
 // emitVersion emits the row of a change: the operation and its time, the deleted range, and the row after and before
 // the change. Without images the slots of the row are null.
-func (s *scan) emitVersion(e *feed.Entry, operation string, deleted, timestamp []byte, after, before *row.Row) error {
+func (s *scan) emitVersion(e *changefeed.Entry, operation string, deleted, timestamp []byte, after, before *row.Row) error {
 	key, err := e.RowKey()
 	if err != nil {
 		return err

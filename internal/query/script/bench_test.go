@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// BenchmarkProcedure measures what scripts add to the operations they ask for: nothing at all, ten reads and five
-// replacements of items of 300 bytes, and a new realm for each run.
+// BenchmarkProcedure measures the overhead of scripts: an empty script, a script with ten reads and five replacements
+// of items of 300 bytes, and a script with a new realm for each run.
 func BenchmarkProcedure(b *testing.B) {
 	var items []string
 	for _, id := range strings.Split("abcdefghij", "") {

@@ -15,27 +15,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
-// Body is the compiled body of a user-defined function of CQL. It is immutable, and safe for concurrent use.
+// Body is the compiled body of a CQL user-defined function. It is immutable and safe for concurrent use.
 type Body struct {
 	program *Program
 	args    []*cqltype.Type
 	returns *cqltype.Type
 }
 
-// parameter is what the names of arguments look like that JavaScript can have for variables.
+// parameter matches argument names that are valid JavaScript variable names.
 var parameter = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// completion is the variable that holds the value of the last statement; no text of a script can spell it.
+// completion is the variable that holds the value of the last statement. A script cannot contain this name.
 const completion = "\x00value"
 
-// Body compiles the body of a function of CQL, or finds it where it was compiled before. As in Cassandra 4.0 its
-// result is the value of the last statement that was carried out, or that of a return. Name is for errors, which are
-// *Failure.
+// Body compiles the body of a CQL function, or returns it from the cache. As in Cassandra 4.0, the result of the
+// function is the value of the last executed statement or of a return statement. name is used in errors, which are of
+// type *Failure.
 func (e *Engine) Body(ctx context.Context, name string, params []string, args []*cqltype.Type, returns *cqltype.Type,
 	body string) (*Body, error) {
 	for _, p := range params {
 		if !parameter.MatchString(p) {
-			return nil, refused("The argument %q of function %s cannot be the name of a variable of JavaScript.", p, name)
+			return nil, refused("The argument %q of function %s is not a valid JavaScript variable name.", p, name)
 		}
 	}
 	key := "cql\x00" + strings.Join(params, ",") + "\x00" + body
@@ -46,7 +46,8 @@ func (e *Engine) Body(ctx context.Context, name string, params []string, args []
 	return &Body{program, args, returns}, nil
 }
 
-// Call calls a function for a claimant, with values of the types of its arguments, nil for null. Errors are *Failure.
+// Call calls a function for a claimant. args holds values of the argument types, or nil for null. Errors are of type
+// *Failure.
 func (e *Engine) Call(ctx context.Context, b *Body, who fairshare.Principal, args [][]byte) ([]byte, error) {
 	out, err := e.do(ctx, cqlFunction, &Call{Program: b.program, Who: who, cql: b, wire: args})
 	if err != nil {
@@ -77,7 +78,8 @@ func compileBody(name string, params []string, body string) (*Program, error) {
 	return finish(name, prg)
 }
 
-// within is the function literal that the function of head returns, nil if it returns something else.
+// within returns the function literal that the function of head returns, or nil if it does not return a function
+// literal.
 func within(prg *ast.Program) *ast.FunctionLiteral {
 	o := outer(prg)
 	if o == nil || len(o.Body.List) != 1 {
@@ -91,7 +93,7 @@ func within(prg *ast.Program) *ast.FunctionLiteral {
 	return f
 }
 
-// complete has each statement that is an expression keep its value.
+// complete makes each expression statement store its value.
 func complete(s ast.Statement) {
 	switch s := s.(type) {
 	case *ast.ExpressionStatement:

@@ -7,40 +7,42 @@ import (
 	"time"
 )
 
-// BodyBytesMax is how long the text of a script may be.
+// BodyBytesMax is the maximum size of a script's text.
 const BodyBytesMax = 256 << 10
 
-// Bounds are what scripts may take; fields that are 0 have the defaults.
+// Bounds are the limits of scripts. Zero fields have default values.
 type Bounds struct {
-	// Time is how long a script may run, 750 ms: less than a transaction may hold its logical partition. After
-	// AcceptTime, 500 ms, operations are no longer accepted, and the script is expected to return what it has.
+	// Time is the maximum duration of a script. It defaults to 750 ms, which is less than a transaction may hold its
+	// logical partition. After AcceptTime (default 500 ms), operations are not accepted, and the script should return
+	// its intermediate result.
 	Time, AcceptTime time.Duration
-	// FunctionTime is how long one call of a user-defined function may take, 500 ms: work of a few, on a
-	// node that is busy.
+	// FunctionTime is the maximum duration of a call of a user-defined function. It defaults to 500 ms, which allows
+	// for a busy node.
 	FunctionTime time.Duration
-	// Grace is how long a script that was told to end is waited for, 50 ms.
+	// Grace is the time that the engine waits for a script to stop. It defaults to 50 ms.
 	Grace time.Duration
-	// MemoryBytes is how much the heap of the process may grow while a script runs that has run for more than a few
-	// milliseconds, MemoryBytesMax. It is the process's heap, because Go does not tell whose memory it is; garbage does
-	// not count.
+	// MemoryBytes is the amount by which the heap of the process may grow during a script that runs for more than a
+	// few milliseconds. It defaults to MemoryBytesMax. It applies to the heap of the process, excluding garbage,
+	// because Go does not attribute memory to goroutines.
 	MemoryBytes uint64
-	// Depth is how many calls may lie in each other, 1,000.
+	// Depth is the maximum call depth. It defaults to 1,000.
 	Depth int
-	// Operations is how many operations on items a script may ask for, 4,000.
+	// Operations is the maximum number of item operations of a script. It defaults to 4,000.
 	Operations int
-	// ResultBytes bounds what a script returns as JSON, 256 KiB less room for the log and the envelope.
+	// ResultBytes is the maximum size of a script's JSON result. It defaults to 256 KiB minus the size of the log and
+	// the envelope.
 	ResultBytes int
-	// LogBytes and LogLines bound what it logs, 8 KiB and 500 lines: what is more is left out.
+	// LogBytes and LogLines limit the log and default to 8 KiB and 500 lines. Excess output is discarded.
 	LogBytes, LogLines int
-	// Scripts is how many run at once in a process: one for each processor but one, which others have for themselves,
-	// and at least 1.
+	// Scripts is the maximum number of concurrent scripts in a process. It defaults to the number of processors minus
+	// one, but at least 1.
 	Scripts int
-	// Programs and ProgramBytes bound the cache of compiled scripts, 500 scripts with 16 MiB of text.
+	// Programs and ProgramBytes limit the cache of compiled scripts. They default to 500 scripts with 16 MiB of text.
 	Programs, ProgramBytes int
 }
 
-// MemoryBytesMax is the default of Bounds.MemoryBytes; MemoryBytesMin is the least bound with which scripts can work
-// beside the requests of other clients.
+// MemoryBytesMax is the default of Bounds.MemoryBytes. MemoryBytesMin is the minimum with which scripts work in
+// addition to the requests of other clients.
 const (
 	MemoryBytesMax = 256 << 20
 	MemoryBytesMin = 16 << 20
@@ -70,19 +72,19 @@ func orElse[T comparable](field *T, value T) {
 	}
 }
 
-// What the built-ins and operators of the language may make, so that no single step takes much of the bounds above.
+// Limits of built-ins and operators, which ensure that no single step exceeds the limits above by much.
 const (
-	// stringMax is how long a string may be, in UTF-16 units: as long as an item may be.
+	// stringMax is the maximum length of a string in UTF-16 units. It equals the maximum size of an item.
 	stringMax = 2 << 20
-	// arrayMax is how many elements the built-ins of arrays take or make.
+	// arrayMax is the maximum number of array elements that built-ins process or create.
 	arrayMax = 1 << 17
-	// searchMax bounds the product of the lengths of a text and of what is looked for in it, matchMax that of a text's
-	// length and the steps of a regular expression: neither can be interrupted.
+	// searchMax is the maximum product of the lengths of a text and a search string. matchMax is the maximum product
+	// of a text's length and the steps of a regular expression. Neither operation can be interrupted.
 	searchMax = 1 << 28
 	matchMax  = 1 << 24
-	// argumentsMax is how many arguments apply passes.
+	// argumentsMax is the maximum number of arguments of apply.
 	argumentsMax = 1 << 15
-	// jsonDepthMax is how deep JSON may be nested that a script parses or writes; what is stored is bounded by
+	// jsonDepthMax is the maximum nesting depth of JSON that a script parses or writes. The limit for stored items is
 	// document.DepthMax.
 	jsonDepthMax = 500
 )

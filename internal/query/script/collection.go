@@ -11,15 +11,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// pending is an operation that was accepted and is not carried out yet: operations are carried out after the script
-// has returned, one after the other, and each calls its callback, which may ask for more.
+// pending is an accepted operation that has not been executed. Operations are executed in sequence after the script
+// has returned. Each calls its callback, which may request further operations.
 type pending struct {
 	operation *Operation
 	query     *Query
 	callback  goja.Callable
 }
 
-// makeCollection makes the collection object, whose query functions the prelude adds.
+// makeCollection creates the collection object. The prelude adds its query functions.
 func (r *realm) makeCollection() {
 	r.collection = r.vm.NewObject()
 	r.method(r.collection, "getSelfLink", func(goja.FunctionCall) goja.Value {
@@ -38,12 +38,12 @@ func (r *realm) makeCollection() {
 	for _, name := range []string{"createAttachment", "readAttachment", "readAttachments", "queryAttachments",
 		"replaceAttachment", "upsertAttachment", "deleteAttachment"} {
 		r.method(r.collection, name, func(goja.FunctionCall) goja.Value {
-			panic(r.failed(refused("Items have no attachments: %s is not there.", name)))
+			panic(r.failed(refused("Attachments are not supported: cannot call %s.", name)))
 		})
 	}
 }
 
-// arguments are those of a function of the collection: so many of its own, options and a callback.
+// arguments holds the arguments of a collection function: its own arguments, the options and a callback.
 type arguments struct {
 	realm   *realm
 	own     []goja.Value
@@ -51,11 +51,13 @@ type arguments struct {
 	pending pending
 }
 
-// operation makes a function of the collection that asks for an operation, and returns whether it was accepted.
+// operation adds a collection function that requests an operation. The function returns whether the operation was
+// accepted.
 func (r *realm) operation(name string, own int, read func(a *arguments)) {
 	r.method(r.collection, name, func(c goja.FunctionCall) goja.Value {
 		if len(c.Arguments) < own {
-			panic(r.failed(refused("The function %q needs %d arguments, and got %d.", name, own, len(c.Arguments))))
+			panic(r.failed(refused("The function %q requires %d arguments, but received %d.", name, own,
+				len(c.Arguments))))
 		}
 		a := &arguments{realm: r, own: c.Arguments[:own]}
 		a.split(c.Arguments[own:])
@@ -72,7 +74,7 @@ func (r *realm) operation(name string, own int, read func(a *arguments)) {
 	})
 }
 
-// accepts reports whether another operation fits the bounds.
+// accepts reports whether another operation is within the limits.
 func (r *run) accepts() bool {
 	if r.operations >= r.engine.bounds.Operations || r.stopped.Load() != nil || !r.now().Before(r.accept) {
 		return false
@@ -82,7 +84,7 @@ func (r *run) accepts() bool {
 	return !r.abandoned && r.call.Items.Accepts()
 }
 
-// split finds the options and the callback, each of which may be left out.
+// split finds the options and the callback, both of which are optional.
 func (a *arguments) split(rest []goja.Value) {
 	for i, v := range rest {
 		if f, ok := goja.AssertFunction(v); ok {
@@ -95,9 +97,9 @@ func (a *arguments) split(rest []goja.Value) {
 			a.options = o
 		case !isObject && (goja.IsUndefined(v) || goja.IsNull(v)):
 		case i == 0:
-			panic(a.realm.failed(refused("The options have to be an object, and are %q.", v.String())))
+			panic(a.realm.failed(refused("The options must be an object, not %q.", v.String())))
 		default:
-			panic(a.realm.failed(refused("The callback has to be a function.")))
+			panic(a.realm.failed(refused("The callback must be a function.")))
 		}
 		if i == 1 {
 			return
@@ -105,7 +107,7 @@ func (a *arguments) split(rest []goja.Value) {
 	}
 }
 
-// option is an option by its name, undefined if there is none.
+// option returns an option by its name, or undefined.
 func (a *arguments) option(name string) goja.Value {
 	if a.options == nil {
 		return goja.Undefined()
@@ -123,7 +125,7 @@ func (a *arguments) text(option string) string {
 	return ""
 }
 
-// write makes an operation with a body: on the collection, or on an item by its link.
+// write returns an operation with a body on the collection or on the item of a link.
 func (a *arguments) write(kind Kind) {
 	op := &Operation{Kind: kind, IfMatch: a.text("etag")}
 	if kind == Replace {
@@ -133,7 +135,7 @@ func (a *arguments) write(kind Kind) {
 	}
 	body := a.document(a.own[1])
 	if body.Kind() != document.Object {
-		panic(a.realm.failed(refused("The document has to be an object, or the JSON of one.")))
+		panic(a.realm.failed(refused("The document must be an object or the JSON of an object.")))
 	}
 	op.Body = body.JSON()
 	if !body.Get("id").IsDefined() && kind != Replace && !a.option("disableAutomaticIdGeneration").ToBoolean() {
@@ -142,7 +144,7 @@ func (a *arguments) write(kind Kind) {
 	a.pending.operation = op
 }
 
-// document is what a script gives as an item, an object or its JSON, without system members.
+// document returns the item that a script passes as an object or as JSON, without system members.
 func (a *arguments) document(given goja.Value) document.Value {
 	var err error
 	var v document.Value
@@ -150,7 +152,7 @@ func (a *arguments) document(given goja.Value) document.Value {
 		v, err = document.Parse([]byte(given.String()), document.Limits{})
 		v = document.WithoutSystem(v)
 	} else {
-		// What was written here is JSON and need not be looked at again.
+		// JSON that the writer has produced is valid and need not be checked.
 		text := a.realm.written(given, &writer{realm: a.realm, bytesMax: 2 * document.SizeMax,
 			depthMax: document.DepthMax, bare: true})
 		if v = document.View(text); len(text) > document.SizeMax {
@@ -167,7 +169,7 @@ func (a *arguments) document(given goja.Value) document.Value {
 	panic(a.realm.failed(&Failure{Status: status, Message: err.Error()}))
 }
 
-// withID appends an id to the JSON of an item.
+// withID appends an ID to the JSON of an item.
 func withID(v document.Value, id string) []byte {
 	members := []document.Member{}
 	for name, e := range v.Members() {
@@ -177,7 +179,7 @@ func withID(v document.Value, id string) []byte {
 	return document.ObjectValue(members).Append(nil)
 }
 
-// item makes an operation on an item by its link.
+// item returns an operation on the item of a link.
 func (a *arguments) item(kind Kind) {
 	op := &Operation{Kind: kind}
 	if kind == Read {
@@ -189,7 +191,7 @@ func (a *arguments) item(kind Kind) {
 	a.pending.operation = op
 }
 
-// link reads the link of an item: by resource ids, or by names.
+// link parses the link of an item, which consists of resource IDs or names.
 func (a *arguments) link(op *Operation) {
 	link := strings.Trim(a.own[0].String(), "/")
 	call := a.realm.run.call
@@ -201,7 +203,7 @@ func (a *arguments) link(op *Operation) {
 		op.RID = rest
 		return
 	}
-	panic(a.realm.failed(refused("%q is not the link of a document of this collection.", link)))
+	panic(a.realm.failed(refused("%q is not the link of a document in this collection.", link)))
 }
 
 // collectionLink checks the link of the collection.
@@ -218,7 +220,7 @@ func (a *arguments) feed() {
 	a.pending.query = &Query{Continuation: a.text("continuation"), PageSize: int(a.option("pageSize").ToInteger())}
 }
 
-// query reads a query: its text, or an object with query (or filterQuery) and parameters.
+// query parses a query: its text, or an object with query (or filterQuery) and parameters.
 func (a *arguments) query() {
 	a.feed()
 	q := a.pending.query
@@ -231,14 +233,14 @@ func (a *arguments) query() {
 			text = o.Get("filterQuery")
 		}
 		if text == nil {
-			panic(a.realm.failed(refused("The query has to be a string, or an object with a query and parameters.")))
+			panic(a.realm.failed(refused("The query must be a string, or an object with a query and parameters.")))
 		}
 		q.Text = text.String()
 		if list, ok := o.Get("parameters").(*goja.Object); ok {
 			for _, key := range list.Keys() {
 				p, ok := list.Get(key).(*goja.Object)
 				if !ok || p.Get("name") == nil || p.Get("value") == nil {
-					panic(a.realm.failed(refused("A parameter of a query has to be an object with a name and a value.")))
+					panic(a.realm.failed(refused("A query parameter must be an object with a name and a value.")))
 				}
 				q.Parameters = append(q.Parameters, Parameter{p.Get("name").String(),
 					a.realm.json(p.Get("value"), document.SizeMax, document.DepthMax)})
@@ -250,8 +252,8 @@ func (a *arguments) query() {
 	}
 }
 
-// carryOut carries out the operation and calls its callback with what came of it. Without a callback an error ends the
-// script.
+// carryOut executes the operation and calls its callback with the result. If the operation has no callback, an error
+// ends the script.
 func (p *pending) carryOut(r *run) error {
 	vm := r.realm.vm
 	var err, resource goja.Value = goja.Undefined(), goja.Undefined()
@@ -299,7 +301,7 @@ func (p *pending) carryOut(r *run) error {
 	return thrown
 }
 
-// use lets f use the items, unless the script was given up on.
+// use calls f with the items unless the script has been abandoned.
 func (r *run) use(f func(Items) *Failure) *Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -309,7 +311,7 @@ func (r *run) use(f func(Items) *Failure) *Failure {
 	return f(r.call.Items)
 }
 
-// failed makes an error of the script of a failure: its number is the status.
+// failed converts a failure to a JavaScript error whose number is the status.
 func (r *realm) failed(f *Failure) goja.Value {
 	o := r.throwable("Error", f.Message).(*goja.Object)
 	must(o.Set("number", f.Status))

@@ -11,14 +11,13 @@ import (
 	"github.com/dop251/goja/ast"
 )
 
-// Program is the compiled body of a script. It is immutable, and safe for concurrent use.
+// Program is the compiled body of a script. It is immutable and safe for concurrent use.
 type Program struct {
 	name string
 	code *goja.Program
 }
 
-// The bounds of what is compiled: the compiler's time grows with the square of how deep an expression is nested, and
-// cannot be interrupted.
+// Limits of the compiler. Its time is quadratic in the nesting depth of an expression, and it cannot be interrupted.
 const (
 	bracketsDeepMax = 200
 	arrowsMax       = 1000
@@ -26,22 +25,22 @@ const (
 	nodesDeepMax    = 1500
 	templateMax     = 16
 	patternMax      = 2000
-	// repeatsMax bounds the length of a pattern times its counted repetitions.
+	// repeatsMax is the maximum product of a pattern's length and its counted repetitions.
 	repeatsMax = 20_000
 )
 
-// head is what the program of a script begins with; guardName becomes the name of its parameter, which no text of a
-// script can spell.
+// head is the beginning of each script's program. guardName replaces the name of its parameter; a script cannot
+// contain this name.
 const (
 	head      = "(function(guard){return "
 	guardName = "\x00guard"
 )
 
-// compile makes a program of the body of a script: a function expression or declaration, which may be followed by
-// further declarations. Name is for its errors.
+// compile compiles the body of a script: a function expression or declaration, optionally followed by further
+// declarations. name is used in errors.
 func compile(name, body string) (*Program, error) {
 	if len(body) > BodyBytesMax {
-		return nil, refused("The script %s has %d bytes; at most %d are allowed.", name, len(body), BodyBytesMax)
+		return nil, refused("The script %s has %d bytes; the limit is %d.", name, len(body), BodyBytesMax)
 	}
 	if err := scan(body); err != nil {
 		return nil, refused("The script %s cannot be compiled: %v.", name, err)
@@ -53,7 +52,7 @@ func compile(name, body string) (*Program, error) {
 	return finish(name, prg)
 }
 
-// finish hardens a parsed script and makes a program of it.
+// finish hardens a parsed script and compiles it.
 func finish(name string, prg *ast.Program) (*Program, error) {
 	if err := harden(prg); err != nil {
 		return nil, refused("The script %s cannot be compiled: %v.", name, err)
@@ -65,8 +64,8 @@ func finish(name string, prg *ast.Program) (*Program, error) {
 	return &Program{name, code}, nil
 }
 
-// parse parses a body that is one function expression or, failing that, statements of which the first function
-// declaration is the one to call.
+// parse parses a body that is a function expression. If that fails, it parses statements; the first function
+// declaration is then the entry point.
 func parse(name, body string) (*ast.Program, error) {
 	expression := strings.TrimRight(body, "; \t\r\n")
 	prg, err := goja.Parse(name, head+"(\n"+expression+"\n)})")
@@ -85,19 +84,19 @@ func parse(name, body string) (*ast.Program, error) {
 		id := f.Function.Name.Name.String()
 		return goja.Parse(name, head+"(function(){\n"+body+"\nreturn "+id+"})()})")
 	}
-	return nil, fmt.Errorf("there is no function in it")
+	return nil, fmt.Errorf("it does not contain a function")
 }
 
-// checkShape makes sure that the text of a script has not left the parentheses that it was put into.
+// checkShape checks that the text of a script has not closed the parentheses around it.
 func checkShape(prg *ast.Program) error {
 	f := outer(prg)
 	if f == nil || len(f.Body.List) != 1 {
-		return fmt.Errorf("it is not one function")
+		return fmt.Errorf("it is not a single function")
 	}
 	return nil
 }
 
-// outer is the function of head, or nil.
+// outer returns the function of head, or nil.
 func outer(prg *ast.Program) *ast.FunctionLiteral {
 	if len(prg.Body) != 1 {
 		return nil
@@ -113,18 +112,18 @@ func outer(prg *ast.Program) *ast.FunctionLiteral {
 	return f
 }
 
-// scan refuses texts that the parser itself takes too long or too deep a stack for. It looks at brackets outside
-// strings and comments, as well as that can be told without parsing: what is hidden from it is in a regular expression
-// or a template, where it nests nothing.
+// scan rejects texts for which the parser would need too much time or stack. It examines brackets outside strings and
+// comments without parsing. Brackets that it misclassifies are in regular expressions or templates, where they do not
+// nest.
 func scan(body string) error {
 	depth, arrows, labels := 0, 0, 0
-	word := true // nothing but words since the last colon
+	word := true // only words since the last colon
 	for i := 0; i < len(body); i++ {
 		c := body[i]
 		switch c {
 		case '(', '[', '{':
 			if depth++; depth > bracketsDeepMax {
-				return fmt.Errorf("brackets lie more than %d deep in each other", bracketsDeepMax)
+				return fmt.Errorf("brackets are nested more than %d levels deep", bracketsDeepMax)
 			}
 		case ')', ']', '}':
 			depth = max(0, depth-1)
@@ -139,7 +138,7 @@ func scan(body string) error {
 				labels = 0
 			}
 			if word = true; labels > labelsMax {
-				return fmt.Errorf("more than %d labels or cases follow each other", labelsMax)
+				return fmt.Errorf("it has more than %d consecutive labels or cases", labelsMax)
 			}
 			continue
 		}

@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// exactMax is the greatest integer up to which JavaScript's numbers hold every integer.
+// exactMax is the greatest integer up to which JavaScript numbers represent every integer.
 const exactMax = 1<<53 - 1
 
-// cqlArguments are the arguments of a function of CQL, and udfContext.
+// cqlArguments returns the arguments of a CQL function, and udfContext.
 func (r *realm) cqlArguments(c *Call) ([]goja.Value, error) {
 	args := make([]goja.Value, 0, len(c.wire)+1)
 	for i, t := range c.cql.args {
@@ -34,11 +34,11 @@ func (r *realm) cqlArguments(c *Call) ([]goja.Value, error) {
 }
 
 func inexact(t *cqltype.Type, text string) error {
-	return refused("The %s %s is beyond what numbers of JavaScript hold exactly, which is %d: use LANGUAGE java", t, text,
+	return refused("The %s %s exceeds %[3]d, the greatest exact integer in JavaScript: use LANGUAGE java", t, text,
 		int64(exactMax))
 }
 
-// fromWire is the value of JavaScript for a wire value, which is valid.
+// fromWire converts a valid wire value to a JavaScript value.
 func (r *realm) fromWire(t *cqltype.Type, wire []byte) (goja.Value, error) {
 	if wire == nil {
 		return goja.Null(), nil
@@ -99,7 +99,7 @@ func (r *realm) fromWire(t *cqltype.Type, wire []byte) (goja.Value, error) {
 	return r.vm.ToValue(t.Text(wire)), nil
 }
 
-// define sets a property of an object's own, whatever its prototypes have.
+// define sets an own property of an object, regardless of its prototypes.
 func (r *realm) define(o *goja.Object, name string, v goja.Value) {
 	must(o.DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
 }
@@ -135,7 +135,7 @@ func (r *realm) fromMap(t *cqltype.Type, wire []byte) (goja.Value, error) {
 	return o, nil
 }
 
-// keyText is the name of the property that stands for a key of a map.
+// keyText returns the property name for a map key.
 func keyText(t *cqltype.Type, key []byte) string {
 	if t.Kind == cqltype.Text || t.Kind == cqltype.Ascii {
 		return string(key)
@@ -143,7 +143,7 @@ func keyText(t *cqltype.Type, key []byte) string {
 	return t.Text(key)
 }
 
-// cqlResult encodes what a function of CQL returned.
+// cqlResult encodes the result of a CQL function.
 func (r *run) cqlResult(out *result, returned goja.Value) *Failure {
 	e := encoder{realm: r.realm, room: stringMax}
 	var bad error
@@ -155,19 +155,20 @@ func (r *run) cqlResult(out *result, returned goja.Value) *Failure {
 		return r.failure(ex)
 	}
 	if bad != nil {
-		return refused("The function returned what is not of type %s: %v", r.call.cql.returns, bad)
+		return refused("The result of the function is not of type %s: %v", r.call.cql.returns, bad)
 	}
 	return nil
 }
 
-// encoder makes wire values of values of JavaScript.
+// encoder converts JavaScript values to wire values.
 type encoder struct {
 	realm *realm
-	// room is how many bytes may still be made.
+	// room is the number of bytes that may still be written.
 	room int
 }
 
-// number is a number as an integer, as Java converts it: cut off, and at most the greatest of so many bits.
+// integer converts a number to an integer as in Java: it truncates the number and limits it to the range of the given
+// bits.
 func integer(f float64, bits int) int64 {
 	most := int64(math.MaxInt64) >> (64 - bits)
 	switch {
@@ -205,7 +206,7 @@ func (e *encoder) wire(t *cqltype.Type, v goja.Value) ([]byte, error) {
 	return wire, t.Validate(wire)
 }
 
-// encode is wire of what is not null; nil for a value that is of no use for the type.
+// encode works like wire for a value that is not null. It returns nil if the value does not fit the type.
 func (e *encoder) encode(t *cqltype.Type, v goja.Value) ([]byte, error) {
 	o, isObject := v.(*goja.Object)
 	switch {
@@ -279,7 +280,7 @@ func number(t *cqltype.Type, f float64) []byte {
 	return nil
 }
 
-// part is an element of a collection, which is not null.
+// part encodes an element of a collection, which must not be null.
 func (e *encoder) part(t *cqltype.Type, v goja.Value) ([]byte, error) {
 	wire, err := e.wire(t, v)
 	if err == nil && wire == nil {

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package script runs JavaScript beside the data: stored procedures, triggers and user-defined functions, with the
-// object model that Cosmos DB has on its servers (getContext, the collection, request, response, __).
+// Package script executes JavaScript on the leader of a partition: stored procedures, triggers and user-defined
+// functions. It provides the server-side object model of Cosmos DB (getContext, the collection, request, response,
+// __).
 //
-// Guarantees: (S1) a script changes nothing but by its Items, and what it throws, or leaves unhandled, is the error of
-// the whole transaction; (S2) a script ends within its bounds of time, memory, depth, operations, log and result, or is
-// given up on: the one who called it goes on in any case, and the place it held stays taken until it has ended; (S3) no
-// script leaves anything to the next: built-ins are frozen, and every run has a global object of its own.
+// Guarantees:
 //
-// It knows nothing of partitions or requests: what a script may reach is the interface Items. How the bounds are kept
-// is RFC 0023. Start at Engine.Procedure, then run.go; compile.go is what is refused before anything runs.
+//   - (S1) A script changes data only through its Items. An exception or an unhandled rejection is an error of
+//     the whole transaction.
+//   - (S2) A script ends within its limits of time, memory, depth, operations, log and result, or it is
+//     abandoned. The caller of an abandoned script continues, but its slot stays occupied until it ends.
+//   - (S3) A script leaves no state to other scripts: built-ins are frozen, and every run has its own global
+//     object.
+//
+// The package does not depend on partitions or requests: a script accesses items through the interface Items. RFC 0023
+// describes how the limits are enforced. Start reading at Engine.Procedure, then run.go. compile.go lists the
+// constructs that are rejected before execution.
 package script

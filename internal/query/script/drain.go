@@ -4,10 +4,10 @@ package script
 
 import "github.com/dop251/goja"
 
-// outside is where the stack of an error ends that is the script's business.
+// outside marks the end of the script's own frames in the stack of an error.
 const outside = "\n\tat carryAll (native)"
 
-// makeWithin makes the function that drain calls.
+// makeWithin creates the function that drain calls.
 func (r *realm) makeWithin() {
 	around, _ := goja.AssertFunction(r.mustRun(goja.MustCompile("operations",
 		"(function (carryAll) { 'use strict'; return function () { carryAll() } })", true)))
@@ -16,9 +16,9 @@ func (r *realm) makeWithin() {
 	r.within, _ = goja.AssertFunction(made)
 }
 
-// drain carries out what is pending: all of it, or as much as there is until something waits for a promise. Whenever
-// the engine is left it runs what promises have to do, and throws the memory of its stack away. So callbacks are called
-// within one call of a function, unless there are promises, whose turn is after each callback.
+// drain executes the pending operations until none is left or the script waits for a promise. On every exit, the
+// JavaScript engine runs promise jobs and releases the memory of its stack. Therefore all callbacks run within one
+// function call. If there are promises, the call ends after each callback so that promise jobs can run.
 func (r *run) drain() error {
 	if r.promised {
 		return r.carryNext()
@@ -29,14 +29,14 @@ func (r *run) drain() error {
 	return r.failed
 }
 
-// carryNext carries out one operation.
+// carryNext executes one operation.
 func (r *run) carryNext() error {
 	next := r.pending[0]
 	r.pending = r.pending[1:]
 	return next.carryOut(r)
 }
 
-// carryAll carries out what is pending, until an error ends the script or something waits for a promise.
+// carryAll executes the pending operations until an error ends the script or the script waits for a promise.
 func (r *realm) carryAll(goja.FunctionCall) goja.Value {
 	for run := r.run; len(run.pending) > 0 && !run.promised && run.failed == nil; {
 		run.failed = run.carryNext()
@@ -44,7 +44,7 @@ func (r *realm) carryAll(goja.FunctionCall) goja.Value {
 	return goja.Undefined()
 }
 
-// tracker hears of what waits for promises. It is a goja.AsyncContextTracker.
+// tracker detects waits for promises. It implements goja.AsyncContextTracker.
 type tracker struct{ realm *realm }
 
 // Grab implements goja.AsyncContextTracker.

@@ -16,19 +16,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
-// patternTime is how long one match of a regular expression may take that backtracks: longer than a script may run, as
-// the engine takes a match that was ended for none. The engine has its default alone to set it by, and nothing else in
-// the process uses it.
+// patternTime is the maximum duration of a backtracking regular expression match. It exceeds the duration of a script,
+// because the engine treats an interrupted match as no match. The engine supports only a global default, and no other
+// code in the process uses it.
 const patternTime = time.Second
 
 var boundPatterns = sync.OnceFunc(func() { regexp2.DefaultMatchTimeout = patternTime })
 
-// Engine runs scripts. One serves a process; it is safe for concurrent use.
+// Engine executes scripts. A process has one Engine. It is safe for concurrent use.
 type Engine struct {
 	bounds Bounds
-	// places has room for the scripts that run.
+	// places limits the concurrent scripts.
 	places *fairshare.Slots
-	// abandoned counts the scripts that were given up on.
+	// abandoned counts the abandoned scripts.
 	abandoned atomic.Int64
 
 	mu     sync.Mutex
@@ -41,10 +41,10 @@ type Engine struct {
 	collection time.Time
 }
 
-// realmUsesMax is how many runs a realm serves.
+// realmUsesMax is the maximum number of runs in a realm.
 const realmUsesMax = 10_000
 
-// New makes an engine.
+// New returns an engine.
 func New(b Bounds) *Engine {
 	boundPatterns()
 	b = b.withDefaults()
@@ -54,57 +54,58 @@ func New(b Bounds) *Engine {
 		programs: programs{of: map[string]*list.Element{}, compiling: make(chan struct{}, 1)}}
 }
 
-// Call is what a script is called with.
+// Call holds the input of a script.
 type Call struct {
 	Program *Program
-	// Items are what it may reach; nil for a user-defined function.
+	// Items gives access to items. It is nil for a user-defined function.
 	Items Items
-	// SelfLink and AltLink are the links of the container by resource ids and by names.
+	// SelfLink and AltLink are the links of the container by resource IDs and by names.
 	SelfLink, AltLink string
 	// Arguments are the arguments of a procedure or function: an array, or undefined for none.
 	Arguments document.Value
-	// Operation is what the item of a trigger is used for: Create, Replace, Upsert, Delete.
+	// Operation is the operation of a trigger: Create, Replace, Upsert or Delete.
 	Operation string
-	// Request is the body of the request of a trigger, Response that of its response, for one that runs after.
+	// Request is the request body of a trigger. Response is the response body of a post-trigger.
 	Request, Response document.Value
-	// Headers are what getValue finds besides, by their names in lower case.
+	// Headers are additional values for getValue by their names in lower case.
 	Headers map[string]string
-	// Log keeps what the script writes to the console.
+	// Log enables the console log.
 	Log bool
-	// Who asks for a place: claimants share the places evenly. The zero value stands for all clients of containers.
+	// Who identifies the claimant, because claimants share the script slots evenly. The zero value represents all
+	// container clients.
 	Who fairshare.Principal
 
-	// cql is the function of CQL that is called with wire values, nil for scripts of containers.
+	// cql is the CQL function that is called with wire values. It is nil for container scripts.
 	cql  *Body
 	wire [][]byte
 }
 
-// Outcome is what a script returned.
+// Outcome is the result of a script.
 type Outcome struct {
-	// Body is the JSON of the response, nil if the script has set none. Request is that of the request after a trigger
-	// that ran before its operation.
+	// Body is the JSON of the response, or nil if the script has set no response. Request is the request body after a
+	// pre-trigger.
 	Body, Request []byte
-	// Log is what it logged; also where it failed.
+	// Log is the console log. It is also set after a failure.
 	Log string
 }
 
-// Procedure runs a stored procedure. Errors are *Failure; the outcome then has the log alone. If there is an error,
-// nothing that the script did by its Items may stay.
+// Procedure executes a stored procedure. Errors are of type *Failure; the outcome then contains only the log. After an
+// error, the caller must roll back all changes made through Items.
 func (e *Engine) Procedure(ctx context.Context, c *Call) (*Outcome, error) {
 	return e.outcome(ctx, procedure, c)
 }
 
-// Before runs a trigger before its operation, whose body it may change.
+// Before executes a pre-trigger, which may change the body of its operation.
 func (e *Engine) Before(ctx context.Context, c *Call) (*Outcome, error) {
 	return e.outcome(ctx, preTrigger, c)
 }
 
-// After runs a trigger after its operation, whose response it may change.
+// After executes a post-trigger, which may change the response of its operation.
 func (e *Engine) After(ctx context.Context, c *Call) (*Outcome, error) {
 	return e.outcome(ctx, postTrigger, c)
 }
 
-// Function calls a user-defined function. What it returns is undefined where JSON has no word for it.
+// Function calls a user-defined function. It returns undefined if JSON cannot represent the result.
 func (e *Engine) Function(ctx context.Context, p *Program, args []document.Value) (document.Value, error) {
 	out, err := e.outcome(ctx, function, &Call{Program: p, Arguments: document.ArrayValue(args)})
 	if err != nil || out.Body == nil {
@@ -124,23 +125,22 @@ func (e *Engine) outcome(ctx context.Context, role role, c *Call) (*Outcome, err
 	return &Outcome{Body: out.body, Request: out.requestBody, Log: out.log}, nil
 }
 
-// Abandoned counts the scripts that were given up on in the life of the engine, because they were within one call of a
-// built-in when their time was over.
+// Abandoned returns the number of scripts that the engine has abandoned, because they were inside a call of a built-in
+// when their time limit expired.
 func (e *Engine) Abandoned() int64 { return e.abandoned.Load() }
 
-// inner is the key by which the context of a script that has a place has the *sync.WaitGroup of what runs at its place:
-// a function that is called by a query of it runs while it waits, and needs none of its own. If each took one, as many
-// procedures as there are places would wait for each other.
+// inner is the context key for the *sync.WaitGroup of a script's slot. A function that is called by a query of the
+// script runs in the slot of the waiting script. If each function took its own slot, procedures that occupy all slots
+// would deadlock.
 type inner struct{}
 
-// placeOf is what runs at the place of the script that has called, nil if none has.
+// placeOf returns the wait group of the calling script's slot, or nil.
 func placeOf(ctx context.Context) *sync.WaitGroup {
 	w, _ := ctx.Value(inner{}).(*sync.WaitGroup)
 	return w
 }
 
-// enter waits for a place among the scripts that run, which goes to the claimant that has had least. of is whose place
-// it is, for leave.
+// enter waits for a script slot. The slot goes to the claimant with the lowest usage. of is the value for leave.
 func (e *Engine) enter(ctx context.Context, who fairshare.Principal) (of *sync.WaitGroup, err error) {
 	if of = placeOf(ctx); of != nil {
 		of.Add(1)
@@ -156,10 +156,11 @@ func (e *Engine) enter(ctx context.Context, who fairshare.Principal) (of *sync.W
 		return nil, err
 	}
 	return nil, &Failure{Status: 429, Fatal: true, Message: fmt.Sprintf(
-		"%d scripts run on this node, as many as may run at once. Nothing was done: try again", e.bounds.Scripts)}
+		"The limit of %d concurrent scripts on this node is reached. The script was not executed. Retry", e.bounds.Scripts)}
 }
 
-// leave is the inverse of enter. It asks no context: the request may have ended, and its context be another one's.
+// leave releases the slot of enter. It does not use the context, because the request may have ended and its context
+// may have been reused.
 func (e *Engine) leave(of *sync.WaitGroup, who fairshare.Principal, held time.Duration) {
 	if of != nil {
 		of.Done()
@@ -168,7 +169,7 @@ func (e *Engine) leave(of *sync.WaitGroup, who fairshare.Principal, held time.Du
 	e.places.Leave(who, held)
 }
 
-// take takes a realm from the pool, or makes one.
+// take returns a realm from the pool or creates one.
 func (e *Engine) take() *realm {
 	if r := e.pooled(); r != nil {
 		return r
@@ -188,7 +189,7 @@ func (e *Engine) pooled() *realm {
 	return r
 }
 
-// give puts a realm back into the pool, which is as large as scripts may run at once.
+// give returns a realm to the pool. The pool holds as many realms as there are slots.
 func (e *Engine) give(r *realm) {
 	r.end()
 	e.mu.Lock()

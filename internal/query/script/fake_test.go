@@ -13,14 +13,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// fake is the items of a logical partition in memory. A transaction works on a copy.
+// fake holds the items of a logical partition in memory. A transaction works on a copy.
 type fake struct {
 	bodies map[string]string
 	etags  map[string]int
 	wrote  int
-	// most is how many operations it accepts; 0 for any number.
+	// most is the maximum number of operations, or 0 for no limit.
 	most, done int
-	// where decides which items a query finds, by its text.
+	// where maps a query's text to the function that selects its items.
 	where map[string]func(document.Value, *Query) bool
 }
 
@@ -134,7 +134,7 @@ func (f *fake) Query(_ context.Context, q *Query) (*Page, *Failure) {
 	return p, nil
 }
 
-// call runs a procedure over a fake: what it did stays if it ended without an error.
+// call executes a procedure on a fake and keeps its changes if it succeeds.
 func call(t testing.TB, e *Engine, f *fake, body string, args ...any) (string, error) {
 	t.Helper()
 	out, err := callWith(t, e, f, body, args...)
@@ -163,5 +163,5 @@ func callWith(t testing.TB, e *Engine, f *fake, body string, args ...any) (*Outc
 	return out, err
 }
 
-// patient is an engine whose scripts have all the time that a loaded machine needs.
+// patient returns an engine whose time limits are sufficient on a loaded machine.
 func patient() *Engine { return New(Bounds{Time: time.Minute, FunctionTime: time.Minute}) }

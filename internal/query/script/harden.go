@@ -14,16 +14,16 @@ import (
 	"github.com/dop251/goja/token"
 )
 
-// harden walks a parsed script, refuses what cannot be bounded while it runs, and has the results of operators that
-// make strings or arrays of their operands pass the guard: x + y becomes guard(x + y).
+// harden rejects constructs that cannot be limited at run time. It also passes the results of operators that create
+// strings or arrays to the guard: x + y becomes guard(x + y).
 func harden(prg *ast.Program) error {
 	f := outer(prg)
 	if f == nil {
-		return errors.New("it is not one function")
+		return errors.New("it is not a single function")
 	}
 	parameter, ok := f.ParameterList.List[0].Target.(*ast.Identifier)
 	if !ok {
-		return errors.New("it is not one function")
+		return errors.New("it is not a single function")
 	}
 	parameter.Name = guardName
 	w := &walker{folds: map[ast.Expression]int{}}
@@ -31,17 +31,17 @@ func harden(prg *ast.Program) error {
 }
 
 type walker struct {
-	// folds are the expressions that the compiler may work out by itself, and how many || && and ?? with such an
-	// expression on their left are in each other in them; folding is what all of that comes to.
+	// folds holds the expressions that the compiler may fold, with the nesting depth of ||, && and ?? that have such
+	// an expression on the left. folding is the total cost.
 	folds   map[ast.Expression]int
 	folding int
 }
 
-// foldingMax bounds what the compiler works out by itself: for each || && and ?? it does so with what is on the left up
-// to four times.
+// foldingMax limits the cost of constant folding: the compiler folds the left operand of each ||, && and ?? up to four
+// times.
 const foldingMax = 4096
 
-// fold notes an expression that the compiler may work out.
+// fold records an expression that the compiler may fold.
 func (w *walker) fold(e ast.Expression) error {
 	switch e := e.(type) {
 	case *ast.UnaryExpression:
@@ -66,7 +66,7 @@ func (w *walker) fold(e ast.Expression) error {
 	return nil
 }
 
-// folded is the count of folds for an expression; false if the compiler leaves it as it is.
+// folded returns the nesting depth of a foldable expression. It returns false if the compiler does not fold it.
 func (w *walker) folded(e ast.Expression) (int, bool) {
 	if isLiteral(e) {
 		return 0, true
@@ -77,10 +77,10 @@ func (w *walker) folded(e ast.Expression) (int, bool) {
 
 var expressionType = reflect.TypeFor[ast.Expression]()
 
-// walk visits what v holds, depth first, and replaces expressions in the fields and slices that hold them.
+// walk visits the nodes of v in depth-first order and replaces expressions in their fields and slices.
 func (w *walker) walk(v reflect.Value, depth int) error {
 	if depth > nodesDeepMax {
-		return fmt.Errorf("expressions or statements lie more than %d deep in each other", nodesDeepMax)
+		return fmt.Errorf("expressions or statements are nested more than %d levels deep", nodesDeepMax)
 	}
 	switch v.Kind() {
 	case reflect.Interface:
@@ -115,7 +115,7 @@ func (w *walker) walk(v reflect.Value, depth int) error {
 	case reflect.Struct:
 		t := v.Type()
 		for i := range t.NumField() {
-			// The declarations are listed a second time, for the compiler; they are the same nodes.
+			// DeclarationList lists the declarations again for the compiler. The nodes are the same.
 			if name := t.Field(i).Name; name == "DeclarationList" || !t.Field(i).IsExported() {
 				continue
 			}
@@ -127,7 +127,7 @@ func (w *walker) walk(v reflect.Value, depth int) error {
 	return nil
 }
 
-// expression returns what to put in the place of e, nil if it stays.
+// expression returns the replacement of e, or nil to keep e.
 func (w *walker) expression(e ast.Expression) (ast.Expression, error) {
 	if err := w.fold(e); err != nil {
 		return nil, err
@@ -156,11 +156,11 @@ func (w *walker) expression(e ast.Expression) (ast.Expression, error) {
 		}
 	case *ast.NumberLiteral:
 		if _, ok := e.Value.(*big.Int); ok {
-			return nil, errors.New("it uses BigInt, which scripts do not have")
+			return nil, errors.New("it uses BigInt, which is not supported")
 		}
 	case *ast.YieldExpression:
 		if e.Delegate {
-			return nil, errors.New("it uses yield*, which scripts do not have")
+			return nil, errors.New("it uses yield*, which is not supported")
 		}
 	case *ast.RegExpLiteral:
 		return nil, checkPattern(e.Pattern)
@@ -168,7 +168,7 @@ func (w *walker) expression(e ast.Expression) (ast.Expression, error) {
 	return nil, nil
 }
 
-// isLiteral reports whether e is a literal that makes a string longer by no more than its own text.
+// isLiteral reports whether e is a literal that extends a string by no more than its own text.
 func isLiteral(e ast.Expression) bool {
 	switch e.(type) {
 	case *ast.NumberLiteral, *ast.StringLiteral, *ast.BooleanLiteral, *ast.NullLiteral:
@@ -177,7 +177,7 @@ func isLiteral(e ast.Expression) bool {
 	return false
 }
 
-// guard makes the call of the guard with e.
+// guard returns a call of the guard with e.
 func guard(e ast.Expression) ast.Expression {
 	return &ast.CallExpression{
 		Callee:           &ast.Identifier{Name: guardName, Idx: e.Idx0()},
@@ -187,23 +187,23 @@ func guard(e ast.Expression) ast.Expression {
 	}
 }
 
-// checkPattern refuses regular expressions whose matching could take a multiple of their length for each character.
+// checkPattern rejects regular expressions whose match could take a multiple of their length per character.
 func checkPattern(pattern string) error {
 	_, err := steps(pattern)
 	return err
 }
 
-// checkMatch refuses to match a text of so many characters with a pattern that takes too many steps for each.
+// checkMatch rejects a match if the product of the text length and the pattern's steps is too large.
 func checkMatch(pattern string, length int) error {
 	n, err := steps(pattern)
 	if err == nil && n*length > matchMax {
-		err = fmt.Errorf("a text of %d characters is too long for a regular expression of about %d steps: the product of "+
-			"both is bounded by %d", length, n, matchMax)
+		err = fmt.Errorf("a text of %d characters is too long for a regular expression of about %d steps: the limit of "+
+			"their product is %d", length, n, matchMax)
 	}
 	return err
 }
 
-// steps is about what a pattern takes for each character of a text.
+// steps returns the approximate number of steps of a pattern per character of a text.
 func steps(pattern string) (int, error) {
 	if len(pattern) > patternMax {
 		return 0, fmt.Errorf("a regular expression is longer than %d characters", patternMax)
@@ -229,7 +229,7 @@ func steps(pattern string) (int, error) {
 		}
 	}
 	if repeats > 1 && repeats*len(pattern) > repeatsMax {
-		return 0, fmt.Errorf("a regular expression of %d characters repeats %d times; the product of both is bounded by %d",
+		return 0, fmt.Errorf("a regular expression of %d characters repeats %d times; the limit of their product is %d",
 			len(pattern), repeats-1, repeatsMax)
 	}
 	return repeats * max(1, len(pattern)), nil

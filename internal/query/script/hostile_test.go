@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// hostile are scripts that would take all there is of something.
+// hostile are scripts that try to exhaust a resource.
 var hostile = map[string]string{
 	"endless loop":              `for (;;) {}`,
 	"endless loop that catches": `for (;;) { try { for (;;) {} } catch (e) {} finally { for (;;) {} } }`,
@@ -185,10 +185,10 @@ var hostile = map[string]string{
 		i] = 1; for (var k in d) delete d[k]; for (;;) {} })`,
 }
 
-// TestHostile runs each of them within ordinary bounds, but less time: it has to end with an
-// error, leave nothing, free its place in the end, and let the rest of the process go on.
+// TestHostile executes each hostile script within the usual limits, but with less time. The script must fail, leave no
+// changes and eventually release its slot, and the rest of the process must continue.
 func TestHostile(t *testing.T) {
-	// Operations are accepted to the end: a machine that is busy may take longer to come to them.
+	// Operations are accepted until the end, because a busy machine may take longer to reach them.
 	e := New(Bounds{Time: 150 * time.Millisecond, AcceptTime: time.Hour, Scripts: 2})
 	for name, body := range hostile {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestHostile(t *testing.T) {
 			if err == nil || f.wrote != 0 {
 				t.Errorf("it ended without an error: %.100s", out.Body)
 			}
-			// Meanwhile another script gets its turn.
+			// Another script gets a slot in the meantime.
 			if got, err := call(t, patient(), nil, "() => { __.response.setBody(1) }"); got != "1" {
 				t.Errorf("another script: %s %v", got, err)
 			}
@@ -220,7 +220,7 @@ func TestHostile(t *testing.T) {
 	t.Logf("given up on: %d of %d", e.Abandoned(), len(hostile))
 }
 
-// watchHeap tells how large heap and stacks became together at most until ctx ended.
+// watchHeap returns the maximum total size of heap and stacks until ctx ends.
 func watchHeap(ctx context.Context) chan uint64 {
 	out := make(chan uint64, 1)
 	go func() {
@@ -237,7 +237,7 @@ func watchHeap(ctx context.Context) chan uint64 {
 	return out
 }
 
-// TestHostileSource gives the compiler what it takes long for, or a deep stack.
+// TestHostileSource compiles sources that require much compiler time or a deep stack.
 func TestHostileSource(t *testing.T) {
 	e := New(Bounds{})
 	for _, piece := range []string{"[", "(", "{", "!", "-~", "a=>", "a?1:", "a=", "new ", "{a:", "a**",
@@ -255,8 +255,8 @@ func TestHostileSource(t *testing.T) {
 	}
 }
 
-// TestLargeSource compiles whole scripts that the compiler takes long for by their form: it comes to an end, and what
-// would take for ever is refused.
+// TestLargeSource compiles complete scripts whose form takes the compiler a long time. Compilation must end, and
+// sources that would take too long must be rejected.
 func TestLargeSource(t *testing.T) {
 	e := New(Bounds{})
 	for _, piece := range []string{"1||", "0&&", "null??", "!1||", "1+1||", "true||1&&", "'x'||x||"} {

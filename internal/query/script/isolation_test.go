@@ -15,7 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestIsolation has scripts leave whatever they can in the one realm of an engine, and others look for it.
+// TestIsolation executes scripts that leave state wherever possible in an engine's only realm, and scripts that search
+// for it.
 func TestIsolation(t *testing.T) {
 	e := New(Bounds{Time: patient().bounds.Time, Scripts: 1})
 	for _, leave := range []string{
@@ -66,7 +67,8 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// TestTogether runs many scripts at once: each has its own state, and no more run than there are places.
+// TestTogether executes many scripts concurrently. Each must have its own state, and no more than the number of slots
+// may run.
 func TestTogether(t *testing.T) {
 	e := patient()
 	var all sync.WaitGroup
@@ -89,7 +91,7 @@ func TestTogether(t *testing.T) {
 	all.Wait()
 }
 
-// TestBounds reaches the bounds that a script is told of: operations that are not accepted, the log, the result.
+// TestBounds reaches the limits that a script can observe: rejected operations, the log, and the result.
 func TestBounds(t *testing.T) {
 	e := patient()
 	f := newFake(`{"id":"a","n":0}`)
@@ -120,7 +122,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestCache compiles a body once, keeps as many as the bounds say, and knows what could not be compiled.
+// TestCache checks that a body is compiled once, that the cache is limited, and that it holds compilation failures.
 func TestCache(t *testing.T) {
 	e := New(Bounds{Programs: 2})
 	a, _ := e.Program(t.Context(), "a", `() => 1`)
@@ -156,7 +158,7 @@ func (c *calling) Query(ctx context.Context, q *Query) (*Page, *Failure) {
 	return &Page{Documents: [][]byte{v.Append(nil)}}, nil
 }
 
-// TestFunctionsWithin proves that procedures whose queries call functions do not wait for each other's places.
+// TestFunctionsWithin checks that procedures whose queries call functions do not deadlock on slots.
 func TestFunctionsWithin(t *testing.T) {
 	e := New(Bounds{Time: time.Minute, FunctionTime: time.Minute, Scripts: 1})
 	f, err := e.Program(t.Context(), "f", `(x) => x + 1`)
@@ -181,7 +183,7 @@ func TestFunctionsWithin(t *testing.T) {
 	all.Wait()
 }
 
-// request is a context whose memory is another request's once it has ended.
+// request is a context whose memory is reused by another request after it has ended.
 type request struct {
 	context.Context
 	ended atomic.Bool
@@ -196,8 +198,8 @@ func (c *request) use() {
 func (c *request) Value(key any) any { c.use(); return c.Context.Value(key) }
 func (c *request) Err() error        { c.use(); return c.Context.Err() }
 
-// TestContextOfRequest proves that nothing of a script asks the context of its request when that has been answered: not
-// when it gives back its place, nor when it was given up on and is still looked at.
+// TestContextOfRequest checks that a script does not use the context of its request after the response: neither when
+// it releases its slot nor while it is abandoned and still observed.
 func TestContextOfRequest(t *testing.T) {
 	e := New(Bounds{Time: 10 * time.Millisecond, Grace: time.Nanosecond, Scripts: 2})
 	for _, body := range []string{`() => 1`, `() => { for (;;) {} }`} {

@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Kind is what an operation does to an item.
+// Kind is the kind of an operation on an item.
 type Kind uint8
 
-// The kinds of operations.
+// Kinds of operations.
 const (
 	Create Kind = iota + 1
 	Read
@@ -21,72 +21,72 @@ const (
 	Delete
 )
 
-// Operation is one operation on one item.
+// Operation is an operation on one item.
 type Operation struct {
 	Kind Kind
-	// ID names the item, or RID does, its resource id: one of them for all but Create and Upsert, which have neither.
+	// ID or the resource ID RID identifies the item. Create and Upsert have neither.
 	ID, RID string
-	// Body is the JSON of the item without system members. It stays as it is.
+	// Body is the JSON of the item without system members. It must not be modified.
 	Body []byte
-	// IfMatch and IfNoneMatch are etags; empty for no condition.
+	// IfMatch and IfNoneMatch are etags. They are empty if there is no condition.
 	IfMatch, IfNoneMatch string
 }
 
-// Query is one page of a query or, without a text, of all items.
+// Query requests one page of a query. If it has no text, it requests all items.
 type Query struct {
 	Text       string
 	Parameters []Parameter
-	// Continuation is that of the page before; PageSize bounds the page if it is positive.
+	// Continuation is the continuation of the previous page. PageSize limits the page if it is positive.
 	Continuation string
 	PageSize     int
 }
 
-// Parameter is a parameter of a query.
+// Parameter is a query parameter.
 type Parameter struct {
 	Name  string // with its @
 	Value []byte // JSON
 }
 
-// Page is what a query returns.
+// Page is a page of query results.
 type Page struct {
-	// Documents are JSON texts; Continuation asks for the next page, empty if there is none.
+	// Documents are JSON texts. Continuation requests the next page and is empty on the last page.
 	Documents    [][]byte
 	Continuation string
 }
 
-// Item is an item as it is after an operation. It is used as Items are.
+// Item is an item after an operation. The rules of Items apply to its use.
 type Item interface {
-	// JSON is the item without system members. It stays as it is.
+	// JSON returns the item without system members. The result must not be modified.
 	JSON() []byte
-	// System are its system members. It is asked once a script looks at one of them.
+	// System returns the system members. It is called when a script first accesses one of them.
 	System() document.System
 }
 
-// Items are the items of one logical partition within a transaction, which sees its own writes. It is used by one
-// goroutine at a time, and never after the call of the Engine that it was given to has returned.
+// Items gives access to the items of one logical partition in a transaction. It sees the transaction's own writes. It
+// is used by one goroutine at a time, and never after the Engine call that received it has returned.
 type Items interface {
-	// Do carries out an operation and returns the item as it is then; nil after a Delete and where Read finds that
-	// IfNoneMatch holds.
+	// Do executes an operation and returns the resulting item. It returns nil after a Delete and if IfNoneMatch
+	// matches in a Read.
 	Do(ctx context.Context, op *Operation) (item Item, failure *Failure)
-	// Query runs a page of a query.
+	// Query executes a page of a query.
 	Query(ctx context.Context, q *Query) (*Page, *Failure)
-	// Accepts reports whether another operation fits what a transaction may take.
+	// Accepts reports whether another operation is within the limits of a transaction.
 	Accepts() bool
 }
 
-// Failure is why an operation, or a whole script, failed.
+// Failure is the error of an operation or of a whole script.
 type Failure struct {
-	// Status is one of HTTP, SubStatus of Cosmos DB or 0.
+	// Status is an HTTP status. SubStatus is a Cosmos DB sub-status or 0.
 	Status, SubStatus int
 	Message           string
-	// Fatal says that the transaction is at its end: the script is not told but ended.
+	// Fatal reports that the transaction has ended. The engine ends the script; the script cannot handle the failure.
 	Fatal bool
 }
 
 // Error implements error.
 func (f *Failure) Error() string { return f.Message }
 
-// refused makes a failure of a bad request.
+// refused returns the failure of a bad request.
 func refused(format string, args ...any) *Failure {
 	return &Failure{Status: 400, Message: fmt.Sprintf(format, args...)}
 }

@@ -11,40 +11,40 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// lazy is an object of an item that a script has read: its members become values of JavaScript when the script looks at
-// them, and what it does not look at is written as it was read. Most scripts look at a few members of an item and store
-// it again, and making objects was a third of what they took. To a script it is an object like any other, but that it
-// cannot be frozen and has plain properties alone. It is a goja.DynamicObject.
+// lazy is an object for an item that a script has read. Its members become JavaScript values when the script accesses
+// them, and other members are written back as they were read. Most scripts access few members of an item and store it
+// again, and creating objects took a third of their time. The object behaves like any other, except that it cannot be
+// frozen and supports only plain properties. It implements goja.DynamicObject.
 type lazy struct {
 	realm *realm
-	// of is the item that the object is made of, nil if it is a part of one or a result of a query. Then text is its
-	// JSON. looked says that the members are there.
+	// of is the item of the object. It is nil for a part of an item or a query result; text is then its JSON. looked
+	// reports that members is set.
 	of     Item
 	text   string
 	looked bool
-	// glances is how often a script has looked at a member before that.
+	// glances is the number of member accesses before members was set.
 	glances int
-	// system is what the database knows of the item, nil until a script asks.
+	// system holds the system members of the item. It is nil until a script accesses one.
 	system *document.System
-	// members are in their order.
+	// members holds the members in order.
 	members []member
-	// index finds members where there are many; nil where they are few.
+	// index finds members by name if there are many. Otherwise it is nil.
 	index map[string]int
 }
 
-// member is one of a lazy object: the JSON that was read, and what was made of it or set; nil if nobody has looked at
-// it. The text of a system member of an item is empty.
+// member is a member of a lazy object. It holds the JSON that was read and the value that was created from it or set.
+// The value is nil before the first access. The JSON of an item's system member is empty.
 type member struct {
 	name, text string
 	value      goja.Value
 }
 
-// fewMembers is how many members are looked through one by one.
+// fewMembers is the maximum number of members for a linear search.
 const fewMembers = 24
 
 var lazyType = reflect.TypeFor[*lazy]()
 
-// lazyOf is the lazy object that o is, nil if it is another one.
+// lazyOf returns the lazy object of o, or nil if o is another object.
 func lazyOf(o *goja.Object) *lazy {
 	if o.ExportType() != lazyType {
 		return nil
@@ -53,10 +53,10 @@ func lazyOf(o *goja.Object) *lazy {
 	return l
 }
 
-// item makes an object of an item.
+// item returns an object for an item.
 func (r *realm) item(i Item) goja.Value { return r.vm.NewDynamicObject(&lazy{realm: r, of: i}) }
 
-// part makes a value of JavaScript of a part of an item, or of a result of a query.
+// part returns a JavaScript value for a part of an item or for a query result.
 func (r *realm) part(v document.Value) goja.Value {
 	switch v.Kind() {
 	case document.Array:
@@ -72,7 +72,7 @@ func (r *realm) part(v document.Value) goja.Value {
 	return r.value(v)
 }
 
-// look finds the members of an object that nobody has looked at.
+// look parses the members of an object on first access.
 func (l *lazy) look() {
 	if l.looked {
 		return
@@ -81,7 +81,7 @@ func (l *lazy) look() {
 	l.looked = true
 	v := l.json()
 	l.members = make([]member, 0, fewMembers/2)
-	for name, m := range v.Members() { // names are different: the text was parsed once
+	for name, m := range v.Members() { // names are distinct: the text was parsed before
 		l.members = append(l.members, member{name: name, text: m.Text()})
 	}
 	if l.of != nil {
@@ -94,7 +94,7 @@ func (l *lazy) look() {
 	}
 }
 
-// json is what the object is made of, but for the system members of an item.
+// json returns the JSON of the object, excluding the system members of an item.
 func (l *lazy) json() document.Value {
 	if l.of != nil {
 		return document.View(l.of.JSON())
@@ -102,11 +102,11 @@ func (l *lazy) json() document.Value {
 	return document.ViewText(l.text)
 }
 
-// glancesMax is how often a text is looked through for one member before all of them are found.
+// glancesMax is the number of single-member searches in a text before all members are parsed.
 const glancesMax = 4
 
-// glance makes the value of a member without finding the others; nil where that does not do: what is no object has no
-// identity that it had to keep.
+// glance returns the value of a member without parsing the others. It returns nil for an object, because repeated
+// accesses must return the same object.
 func (l *lazy) glance(name string) goja.Value {
 	if l.looked || l.glances == glancesMax {
 		return nil
@@ -121,7 +121,7 @@ func (l *lazy) glance(name string) goja.Value {
 	return nil
 }
 
-// made is what is made of a member when a script looks at it.
+// made returns the value of a member and creates it on first access.
 func (l *lazy) made(m *member) goja.Value {
 	if m.text != "" {
 		return l.realm.part(document.ViewText(m.text))
@@ -140,7 +140,7 @@ func (l *lazy) made(m *member) goja.Value {
 	return l.realm.value(l.system.Member(m.name))
 }
 
-// find is the place of a member, -1 if there is none.
+// find returns the index of a member, or -1.
 func (l *lazy) find(name string) int {
 	l.look()
 	if l.index == nil {
@@ -152,7 +152,7 @@ func (l *lazy) find(name string) int {
 	return -1
 }
 
-// count makes the index anew.
+// count rebuilds the index.
 func (l *lazy) count() {
 	l.index = make(map[string]int, 2*len(l.members))
 	for i := range l.members {
@@ -224,12 +224,12 @@ func (l *lazy) Keys() []string {
 	return keys
 }
 
-// lazy writes the members of an object of an item, what the script has not looked at as it was read, and reports
-// whether there are none.
+// lazy writes the members of an item's object. Members that the script has not accessed are written as they were read.
+// empty reports whether there are no members.
 func (w *writer) lazy(o *goja.Object, l *lazy, depth int) (empty bool) {
 	empty = true
 	l.look()
-	// A toJSON of a member may change the object.
+	// A toJSON method of a member may change the object.
 	for i := 0; i < len(l.members); i++ {
 		m := &l.members[i]
 		if m.value != nil || m.text == "" {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestItemsAreObjects proves that what a script reads is an object like one that JSON.parse makes of the same text:
-// each step gives the same for both, and leaves them the same; that what was not looked at is stored as it was read,
-// also numbers that JavaScript cannot hold, and that an item of many members is no other.
+// TestItemsAreObjects checks that an item behaves like the object that JSON.parse creates from the same text: each
+// step must have the same result for both. Members that were not accessed must be stored as they were read, even
+// numbers that JavaScript cannot represent. Items with many members must behave identically.
 func TestItemsAreObjects(t *testing.T) {
 	const small = `{"id":"a","n":1,"o":{"x":[1,{"y":2}],"z":null},"toString":"own","__proto__":5,"7":"seven",` +
 		`"é":"\u00e9"}`
@@ -65,8 +65,8 @@ func TestItemsAreObjects(t *testing.T) {
 	}
 }
 
-// TestFirstLook proves that a member is the same whether it is the first or the last that a script looks at, and that
-// one that is an object stays the one it is.
+// TestFirstLook checks that a member has the same value whether it is accessed first or last, and that an object
+// member keeps its identity.
 func TestFirstLook(t *testing.T) {
 	item := `{"id":"a","n":1,"s":"x\u00e9","t":true,"z":null,"o":{"n":2},"l":[1],` +
 		`"__proto__":5,"toString":"own","7":"seven"}`
@@ -86,7 +86,7 @@ func TestFirstLook(t *testing.T) {
 	}
 }
 
-// manyMembers are the texts of so many members.
+// manyMembers returns the text of n members.
 func manyMembers(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -9,17 +9,17 @@ import (
 	"github.com/dop251/goja"
 )
 
-// logged is what a script wrote to the console.
+// logged is the console log of a script.
 type logged struct {
 	text  strings.Builder
 	lines int
 	full  bool
 }
 
-// String returns the lines, each with its line end.
+// String returns the lines with their line ends.
 func (l *logged) String() string { return l.text.String() }
 
-// add adds a line, as far as it fits.
+// add adds a line within the limits.
 func (l *logged) add(line string, b *Bounds) {
 	if l.full {
 		return
@@ -32,7 +32,8 @@ func (l *logged) add(line string, b *Bounds) {
 	l.text.WriteByte('\n')
 }
 
-// consoleLog is console.log: its first argument may have %s, %d, %i, %f, %o, %O, %j, %c and %% for those that follow.
+// consoleLog implements console.log. Its first argument may contain %s, %d, %i, %f, %o, %O, %j, %c and %% for the
+// following arguments.
 func (r *realm) consoleLog(c goja.FunctionCall) goja.Value {
 	run := r.run
 	if !run.call.Log || run.log.full || len(c.Arguments) == 0 {
@@ -57,7 +58,7 @@ func (r *realm) consoleLog(c goja.FunctionCall) goja.Value {
 	return goja.Undefined()
 }
 
-// format writes a text with its directives replaced by arguments, which it takes off args.
+// format writes a text and replaces its directives with arguments, which it removes from args.
 func (r *realm) format(line *strings.Builder, text string, args *[]goja.Value) {
 	for line.Len() <= r.run.engine.bounds.LogBytes {
 		i := strings.IndexByte(text, '%')
@@ -81,7 +82,7 @@ func (r *realm) format(line *strings.Builder, text string, args *[]goja.Value) {
 			line.WriteString(strconv.FormatInt(v.ToInteger(), 10))
 		case 'f':
 			line.WriteString(strconv.FormatFloat(v.ToFloat(), 'g', -1, 64))
-		case 'c': // a style, which a log has no use for
+		case 'c': // a style, which a log cannot represent
 		default:
 			line.WriteString(r.shown(v))
 		}
@@ -89,7 +90,7 @@ func (r *realm) format(line *strings.Builder, text string, args *[]goja.Value) {
 	line.WriteString(text)
 }
 
-// shown is how a value looks in a log: a string as it is, an object as JSON.
+// shown returns the log form of a value: the text of a string, or the JSON of an object.
 func (r *realm) shown(v goja.Value) string {
 	if o, ok := v.(*goja.Object); ok && o.ClassName() != "Error" && o.ClassName() != "Function" {
 		if text := r.json(v, r.run.engine.bounds.LogBytes, jsonDepthMax); text != nil {

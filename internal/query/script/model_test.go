@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// modelRow is a row of the object model in docs/compatibility-cosmos.md: an object's member, an option of a function of
-// the collection if there is one, and whether it works.
+// modelRow matches a row of the object model in docs/compatibility-cosmos.md: a member, an optional option of a
+// collection function, and its support.
 var modelRow = regexp.MustCompile("(?m)^\\| `(\\w+)\\.(\\w+)(?: \\{(\\w+)\\})?` \\| (works|differs|absent) \\|")
 
-// inventory lists the members of the objects that scripts find, as object.member.
+// inventory lists the members of the objects available to scripts as object.member.
 const inventory = `function () {
 	var c = getContext().getCollection(), all = [];
 	var objects = {context: getContext(), collection: c, request: __.request, response: __.response, console: console};
@@ -34,8 +34,8 @@ const inventory = `function () {
 	});
 }`
 
-// TestObjectModel proves that docs/compatibility-cosmos.md has a row for each member that scripts find, that none is
-// said to be absent, and that what is said to be absent is not there.
+// TestObjectModel checks that docs/compatibility-cosmos.md has a row for each member that is available to scripts.
+// Members that it calls absent must not exist, and the others must.
 func TestObjectModel(t *testing.T) {
 	rows := modelRows(t)
 	got, err := call(t, patient(), nil, inventory)
@@ -75,8 +75,8 @@ func modelRows(t *testing.T) map[string]string {
 	return rows
 }
 
-// TestOptions proves that the functions of the collection look at the options that docs/compatibility-cosmos.md says
-// they have, and at no others: each is an accessor that tells.
+// TestOptions checks that the collection functions read exactly the options that docs/compatibility-cosmos.md lists.
+// Each option is an accessor that records its use.
 func TestOptions(t *testing.T) {
 	rows := modelRows(t)
 	names := map[string]bool{}
@@ -127,8 +127,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestStates proves what the page says of members whose use depends on the script: what is there in a procedure, in a
-// trigger of either kind and in a function, what may be set, and what is told otherwise.
+// TestStates checks the documented rules for members whose use depends on the script: their availability in
+// procedures, triggers and functions, whether they can be set, and the errors otherwise.
 func TestStates(t *testing.T) {
 	e := patient()
 	const tries = `function () {

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// odd are scripts that use what they find in ways nobody means, and what they return, or with a "!" before it a part of
-// their error.
+// odd are scripts that use the object model in unintended ways, and their results. A result that begins with "!" is a
+// part of the error.
 var odd = [][2]string{
 	{`throw undefined`, `!Exception = undefined`},
 	{`throw null`, `!Exception = null`},
-	{`throw ''`, `!an error without a text`},
+	{`throw ''`, `!an error without a message`},
 	{`throw Symbol('x')`, `!Exception = x`},
-	{`throw {get message() { throw 1 }, get stack() { throw 2 }}`, `!an error whose text cannot be told`},
+	{`throw {get message() { throw 1 }, get stack() { throw 2 }}`, `!an error whose message cannot be read`},
 	{`throw Object.create(null)`, `!Exception = {}`},
 	{`throw {a: 'x'.repeat(1e6)}`, `!Exception = {"a":"xxx`},
 	{`throw {number: {valueOf() { for (;;) {} }}}`, `!{"number":{}}`},
@@ -30,7 +30,7 @@ var odd = [][2]string{
 		`[{},null,"1970-01-01T00:00:00.000Z",{},{}]`},
 	{`__.response.setBody(JSON.parse('{"__proto__": {"x": 1}, "constructor": 2}'))`,
 		`{"__proto__":{"x":1},"constructor":2}`},
-	{`__.response.setBody('x'.repeat(2e6))`, `!returns 2000002 bytes; at most 245760 are allowed`},
+	{`__.response.setBody('x'.repeat(2e6))`, `!has 2000002 bytes; the limit is 245760`},
 	{`var keep, n = 0; __.readDocument(__.getAltLink() + '/docs/a', keep = () => {
 		__.response.setBody(++n); if (n < 3) keep() })`,
 		`3`},
@@ -39,12 +39,12 @@ var odd = [][2]string{
 		(e, d) => __.response.setBody([d.evil, ({}).x, ({}).evil, Object.keys(d).slice(0, 3), d.constructor]))`,
 		`[null,null,null,["id","__proto__","constructor"],{"prototype":{"x":1}}]`},
 	{`__.createDocument(__.getAltLink(), {id: 'ü😀'}, (e, d) => __.response.setBody(d.id))`, `"ü😀"`},
-	{`__.createDocument(__.getAltLink(), null)`, `!The document has to be an object`},
+	{`__.createDocument(__.getAltLink(), null)`, `!The document must be an object`},
 	{`__.createDocument(__.getAltLink(), '{"id":"z"} x')`, `!there is more after the end`},
-	{`__.createDocument()`, `!needs 2 arguments, and got 0`},
+	{`__.createDocument()`, `!requires 2 arguments, but received 0`},
 	{`__.createDocument({toString() { throw 5 }}, {})`, `!Exception = 5`},
-	{`__.createDocument(__.getAltLink(), {id: 'q'}, 5)`, `!The options have to be an object`},
-	{`__.createDocument(__.getAltLink(), {id: 'q'}, {}, {})`, `!The callback has to be a function`},
+	{`__.createDocument(__.getAltLink(), {id: 'q'}, 5)`, `!The options must be an object`},
+	{`__.createDocument(__.getAltLink(), {id: 'q'}, {}, {})`, `!The callback must be a function`},
 	{`__.createDocument(__.getAltLink(), {id: 'q'}, {get etag() { throw 'option' }})`, `!Exception = option`},
 	{`__.createDocument(__.getAltLink(), {id: 'q', get x() {
 			__.createDocument(__.getAltLink(), {id: 'inner', y: 2}); return 1 }},
@@ -52,9 +52,9 @@ var odd = [][2]string{
 	{`var o = {id: 'q', toJSON() { return {id: 'q2', n: JSON.stringify({a: [1]})} }};
 		__.createDocument(__.getAltLink(), o, (e, d) => __.response.setBody([d.id, d.n]))`, `["q2","{\"a\":[1]}"]`},
 	{`__.queryDocuments(__.getAltLink(), {query: 'SELECT 1', parameters: [{name: '@x'}]})`, `!with a name and a value`},
-	{`__.queryDocuments(__.getAltLink(), {})`, `!The query has to be a string`},
+	{`__.queryDocuments(__.getAltLink(), {})`, `!The query must be a string`},
 	{`__.readDocument(__.getAltLink() + '/docs/a/../../x', (e) => __.response.setBody(e.number))`, `404`},
-	{`__.readDocument('dbs/other/colls/x/docs/a')`, `!is not the link of a document of this collection`},
+	{`__.readDocument('dbs/other/colls/x/docs/a')`, `!is not the link of a document in this collection`},
 	{`__.chain().filter.call({}, () => true)`, `!TypeError`},
 	{`return new Promise(() => {})`, ``},
 	{`return Promise.reject(undefined)`, `!Exception = undefined`},
@@ -78,7 +78,7 @@ var odd = [][2]string{
 		`["promise","first","then","second"]`},
 }
 
-// TestOdd proves what such scripts come to, each in the realm that the others have used.
+// TestOdd checks the results of these scripts. Each runs in the realm that the others have used.
 func TestOdd(t *testing.T) {
 	e := patient()
 	for _, test := range odd {

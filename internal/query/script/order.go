@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// order is what travels to the leader: a stored procedure with arguments, or an operation with triggers.
+// order is the encoded request to the leader: a stored procedure with arguments, or an operation with triggers.
 type order struct {
 	id            string
 	args          []byte
@@ -21,10 +21,10 @@ type order struct {
 	before, after []string
 }
 
-// orderVersion is the version of an order and of what it came to.
+// orderVersion is the version of an order and of its result.
 const orderVersion = 1
 
-var errMalformed = errors.New("malformed order of a script")
+var errMalformed = errors.New("malformed script request")
 
 func (q *order) append(dst []byte) []byte {
 	w := codec.Writer(append(dst, orderVersion))
@@ -49,11 +49,11 @@ func (q *order) append(dst []byte) []byte {
 // version reads the version and the fields of a record.
 func version(r *codec.Reader) error {
 	if v := r.Byte(); v > orderVersion {
-		return &feature.Newer{What: "an order of a script", Unit: "version", Has: uint64(v), Newest: orderVersion}
+		return &feature.Newer{What: "a script request", Unit: "version", Has: uint64(v), Newest: orderVersion}
 	}
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		if f.Must {
-			return &feature.Newer{What: "an order of a script", Unit: "field", Has: f.Number}
+			return &feature.Newer{What: "a script request", Unit: "field", Has: f.Number}
 		}
 	}
 	return r.Err()
@@ -94,20 +94,20 @@ func decodeExecuted(src []byte) (*Executed, error) {
 	return x, r.End()
 }
 
-// leader is one run at the leader: the items of its transaction are the Items of its scripts.
+// leader is an execution at the leader. The items of its transaction are the Items of its scripts.
 type leader struct {
 	service *Service
 	t       *container.Transaction
 	order   order
 	call    Call
 	out     Executed
-	// ids are those of the items whose resource ids the scripts have seen, by these.
+	// ids maps the resource IDs that the scripts have seen to item IDs.
 	ids map[string]string
-	// writes and bytes are what the scripts have written and read.
+	// writes counts the writes of the scripts. bytes counts the bytes that they have read.
 	writes, writesMax, bytes int
 }
 
-// What a script may write and read before its operations are no longer accepted: less than a transaction may
+// Limits above which a script's operations are not accepted. They are lower than the limits of a transaction
 // (partition.TransactionBounds).
 const (
 	changesMax   = 1800
@@ -120,7 +120,7 @@ func (l *leader) Accepts() bool { return l.writes < l.writesMax && l.bytes < rea
 var kinds = map[Kind]container.Kind{Create: container.Create, Read: container.Read, Replace: container.Replace,
 	Upsert: container.Upsert, Delete: container.Delete}
 
-// seen is an item that a script has got. It is an Item.
+// seen is an item that a script has received. It implements Item.
 type seen struct {
 	*container.Current
 	leader *leader
@@ -129,14 +129,14 @@ type seen struct {
 // JSON implements Item.
 func (s *seen) JSON() []byte { return s.Body }
 
-// System implements Item. A script that knows the resource id of an item may name it by that.
+// System implements Item. It records the resource ID, by which the script may refer to the item.
 func (s *seen) System() document.System {
 	system := s.Item().System()
 	s.leader.ids[system.RID] = s.ID
 	return system
 }
 
-// systemBytes is about what the system members of an item take.
+// systemBytes is the approximate size of an item's system members.
 const systemBytes = 256
 
 // Do implements Items.
@@ -167,7 +167,7 @@ func (l *leader) Do(ctx context.Context, op *Operation) (Item, *Failure) {
 	return &seen{item, l}, nil
 }
 
-// failure translates an error: what is not about the item ends the transaction.
+// failure converts an error. Errors that do not concern the item end the transaction.
 func (l *leader) failure(e *container.Error) *Failure {
 	f := &Failure{Status: e.Status, SubStatus: e.SubStatus, Message: e.Message}
 	switch e.Status {
@@ -178,7 +178,7 @@ func (l *leader) failure(e *container.Error) *Failure {
 	return f
 }
 
-// idOf finds the id of an item by its resource id: among those that were seen, or by a query.
+// idOf finds the ID of an item by its resource ID: among the recorded IDs, or by a query.
 func (l *leader) idOf(ctx context.Context, rid string) (string, *Failure) {
 	if id, ok := l.ids[rid]; ok {
 		return id, nil

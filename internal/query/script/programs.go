@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// programs keeps what was compiled, and that something could not be, by the text of the body: a script that was
-// replaced by another text is another program. What was used longest ago goes first.
+// programs is an LRU cache of compiled scripts and compilation errors by the text of the body. If a script's text is
+// replaced, it is a different program.
 type programs struct {
 	mu        sync.Mutex
 	of        map[string]*list.Element
-	order     list.List // of *compiled, the last used in front
+	order     list.List // of *compiled, most recently used first
 	bytes     int
 	compiling chan struct{}
 }
@@ -26,25 +26,26 @@ type compiled struct {
 	err     error
 }
 
-// compileTime is how long a script may take to compile. Compiling cannot be interrupted: until it has ended no other
-// script is compiled.
+// compileTime is the maximum compilation time of a script. Compilation cannot be interrupted and blocks the
+// compilation of other scripts until it ends.
 const compileTime = 2 * time.Second
 
-// Program compiles the body of a script, or finds what was compiled before. Name is for errors. Errors are *Failure.
+// Program compiles the body of a script, or returns it from the cache. name is used in errors, which are of type
+// *Failure.
 func (e *Engine) Program(ctx context.Context, name, body string) (*Program, error) {
 	if len(body) > BodyBytesMax {
-		return nil, refused("The script %s has %d bytes; at most %d are allowed.", name, len(body), BodyBytesMax)
+		return nil, refused("The script %s has %d bytes; the limit is %d.", name, len(body), BodyBytesMax)
 	}
 	return e.compiled(ctx, name, body, func() (*Program, error) { return compile(name, body) })
 }
 
-// compiled finds what was compiled of a text, or compiles it.
+// compiled returns the compiled form of a text from the cache, or compiles it.
 func (e *Engine) compiled(ctx context.Context, name, body string, compile func() (*Program, error)) (*Program, error) {
 	if c := e.programs.find(body); c != nil {
 		return c.program, c.err
 	}
 	slow := &Failure{Status: 408, Message: fmt.Sprintf(
-		"The script %s could not be compiled within %v. Make its expressions and functions smaller", name, compileTime)}
+		"The script %s could not be compiled within %v. Simplify its expressions and functions", name, compileTime)}
 	limit := time.NewTimer(compileTime)
 	defer limit.Stop()
 	select {
@@ -73,7 +74,7 @@ func (e *Engine) compiled(ctx context.Context, name, body string, compile func()
 	}
 }
 
-// safely compiles, and makes an error of what the compiler panics with.
+// safely compiles a script and converts a panic of the compiler to an error.
 func safely(name string, compile func() (*Program, error)) (p *Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {

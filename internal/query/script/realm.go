@@ -19,7 +19,7 @@ var queryText string
 //go:embed cql.js
 var cqlText string
 
-// preludes are the programs of the prelude, compiled once in the life of a process that runs scripts.
+// preludes returns the programs of the prelude. They are compiled once per process.
 var preludes = sync.OnceValue(func() [3]*goja.Program {
 	return [3]*goja.Program{
 		goja.MustCompile("prelude.js", preludeText, true),
@@ -28,37 +28,38 @@ var preludes = sync.OnceValue(func() [3]*goja.Program {
 	}
 })
 
-// absent are the globals of the engine that scripts do not have: what makes code of text, what takes memory in one step
-// by its nature, and what calls the engine's own functions in ways that are not bounded.
+// absent are the globals that the engine provides but scripts must not use. They compile text, take much memory in one
+// step, or call the engine's functions without limits.
 var absent = []string{
 	"eval", "Proxy", "Reflect", "BigInt", "GoError", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array",
 	"Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array",
 	"Float64Array", "BigInt64Array", "BigUint64Array",
 }
 
-// realm is a JavaScript engine whose built-ins are bounded and frozen. It serves one run at a time; what a run sets as
-// global is in an object of its own, which goes with it.
+// realm is a JavaScript engine with limited and frozen built-ins. It serves one run at a time. A run's globals are in
+// a separate object that is discarded with the run.
 type realm struct {
 	vm *goja.Runtime
-	// run is what it serves, nil while it waits in the pool.
+	// run is the current run, or nil while the realm is in the pool.
 	run  *run
 	uses int
-	// base has the built-ins, and is what the global objects of runs inherit from.
+	// base holds the built-ins. The global objects of runs inherit from it.
 	base  *goja.Object
 	guard goja.Value
-	// context, collection and underscore are getContext(), its collection and __; request and response those of runs.
+	// context is the result of getContext(), collection its collection, and underscore is __. request and response
+	// belong to the run.
 	context, collection, underscore, request, response *goja.Object
 	newError                                           goja.Value
 	// scratch is the buffer of written.
 	scratch []byte
-	// within calls carryAll from a function of the language; see drain.
+	// within calls carryAll from a JavaScript function; see drain.
 	within goja.Callable
-	// lists, maps and records are the prototypes of the values of CQL.
+	// lists, maps and records are the prototypes of CQL values.
 	lists, maps, records *goja.Object
 	newDate              goja.Value
 }
 
-// newRealm makes a realm: some milliseconds, so realms are used again.
+// newRealm creates a realm. Realms are reused, because creation takes some milliseconds.
 func newRealm(depth int) *realm {
 	r := &realm{vm: goja.New()}
 	vm := r.vm
@@ -115,7 +116,7 @@ func newRealm(depth int) *realm {
 	return r
 }
 
-// begin gives the realm to a run, with a new global object.
+// begin assigns the realm to a run and creates a new global object.
 func (r *realm) begin(run *run) {
 	r.run = run
 	r.uses++
@@ -124,14 +125,14 @@ func (r *realm) begin(run *run) {
 	r.vm.SetGlobalObject(global)
 }
 
-// end takes the realm from its run.
+// end removes the run from the realm.
 func (r *realm) end() {
 	r.run = nil
 	r.vm.SetGlobalObject(r.base)
 }
 
-// guarded is what the results of operators pass: see harden. A string that became too long ends the script, for if it
-// were thrown, the script could go on with what it has.
+// guarded checks the results of operators; see harden. A string that is too long ends the script. An exception would
+// be insufficient, because the script could catch it and use the memory that it already has.
 func (r *realm) guarded(c goja.FunctionCall) goja.Value {
 	v := c.Argument(0)
 	switch v := v.(type) {
@@ -147,19 +148,19 @@ func (r *realm) guarded(c goja.FunctionCall) goja.Value {
 	return v
 }
 
-// method puts a native function into an object.
+// method adds a native function to an object.
 func (r *realm) method(o *goja.Object, name string, f func(goja.FunctionCall) goja.Value) {
 	must(o.Set(name, r.native(name, f)))
 }
 
-// native makes a native function.
+// native returns a native function.
 func (r *realm) native(name string, f func(goja.FunctionCall) goja.Value) goja.Value {
 	v := r.vm.ToValue(f).(*goja.Object)
 	must(v.DefineDataProperty("name", r.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	return v
 }
 
-// throwable makes an error of the script for panic.
+// throwable returns a JavaScript error for panic.
 func (r *realm) throwable(class, message string) goja.Value {
 	constructor := r.base.Get(class)
 	if constructor == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/dop251/goja"
 )
 
-// makeObjects makes what scripts find as globals: getContext, __ and console. They are frozen with everything else,
-// and speak of the run that the realm serves.
+// makeObjects creates the globals of scripts: getContext, __ and console. They are frozen with all other built-ins and
+// refer to the current run of the realm.
 func (r *realm) makeObjects() {
 	r.context, r.request, r.response = r.vm.NewObject(), r.vm.NewObject(), r.vm.NewObject()
 	r.makeCollection()
@@ -18,7 +18,7 @@ func (r *realm) makeObjects() {
 	getter := func(what string, o *goja.Object, there func(role) bool) func(goja.FunctionCall) goja.Value {
 		return func(goja.FunctionCall) goja.Value {
 			if !there(r.run.role) {
-				panic(r.failed(refused("There is no %s here.", what)))
+				panic(r.failed(refused("The %s is not available here.", what)))
 			}
 			return o
 		}
@@ -45,8 +45,8 @@ func (r *realm) makeObjects() {
 	must(r.base.Set("console", console))
 }
 
-// makeRequest makes the request object. Its body is the arguments of a procedure, or the item of a trigger, which one
-// that runs before its operation may change.
+// makeRequest creates the request object. Its body is the arguments of a procedure or the item of a trigger. A
+// pre-trigger may change it.
 func (r *realm) makeRequest() {
 	get := func() goja.Value {
 		if r.run.role == procedure {
@@ -56,7 +56,7 @@ func (r *realm) makeRequest() {
 	}
 	set := func(v goja.Value) {
 		if r.run.role != preTrigger {
-			panic(r.failed(&Failure{Status: 403, Message: "The body of the request can be set by a pre-trigger alone."}))
+			panic(r.failed(&Failure{Status: 403, Message: "The body of the request can be set only by a pre-trigger."}))
 		}
 		r.run.requestBody = v
 	}
@@ -70,7 +70,7 @@ func (r *realm) makeRequest() {
 	r.body(r.request, get, set, map[string]func(goja.FunctionCall) goja.Value{"operationtype": operation})
 }
 
-// makeResponse makes the response object.
+// makeResponse creates the response object.
 func (r *realm) makeResponse() {
 	quota := func(goja.FunctionCall) goja.Value { return r.vm.ToValue("documentsSize=10485760;") }
 	usage := func(goja.FunctionCall) goja.Value { return r.vm.ToValue("documentsSize=0;") }
@@ -80,8 +80,8 @@ func (r *realm) makeResponse() {
 		map[string]func(goja.FunctionCall) goja.Value{"maxresourcequota": quota, "resourcequotacurrentusage": usage})
 }
 
-// body gives an object getBody, setBody and appendBody, and getValue, setValue and appendValue, which know the body
-// as "Body", what more has, and the headers of the request.
+// body adds getBody, setBody and appendBody to an object, and getValue, setValue and appendValue. The latter access
+// the body as "Body", the values in more, and the headers of the request.
 func (r *realm) body(o *goja.Object, get func() goja.Value, set func(goja.Value),
 	more map[string]func(goja.FunctionCall) goja.Value) {
 	isBody := func(v goja.Value) bool { return strings.EqualFold(v.String(), "body") }
@@ -97,7 +97,7 @@ func (r *realm) body(o *goja.Object, get func() goja.Value, set func(goja.Value)
 		default:
 			s := old.String() + v.String()
 			if len(s) > stringMax {
-				panic(r.failed(&Failure{Status: 413, Message: "The body becomes too large."}))
+				panic(r.failed(&Failure{Status: 413, Message: "The body is too large."}))
 			}
 			set(r.vm.ToValue(s))
 		}
@@ -131,5 +131,5 @@ func (r *realm) body(o *goja.Object, get func() goja.Value, set func(goja.Value)
 	})
 }
 
-// now is the time by which operations are accepted.
+// now returns the time that determines whether operations are accepted.
 func (r *run) now() time.Time { return time.Now() }

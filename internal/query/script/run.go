@@ -17,8 +17,8 @@ import (
 	"github.com/dop251/goja"
 )
 
-// run is one call of a script in a realm. It has a goroutine of its own, which whoever called it waits for, but not for
-// longer than the script may take: a single call of a built-in cannot be interrupted.
+// run is one call of a script in a realm. It has its own goroutine. The caller waits for it only up to the time limit,
+// because a call of a built-in cannot be interrupted.
 type run struct {
 	engine *Engine
 	realm  *realm
@@ -27,31 +27,32 @@ type run struct {
 	role   role
 
 	begun, accept, end time.Time
-	// stopped is why the script has to end; see stop.
+	// stopped is the reason why the script must end; see stop.
 	stopped atomic.Pointer[Failure]
-	// mu guards over and abandoned, and is held while Items are used: after abandon they are not.
+	// mu guards over and abandoned. It is held while Items are used, so that they are not used after the run is
+	// abandoned.
 	mu              sync.Mutex
 	over, abandoned bool
 	watch           *time.Timer
-	// heap is how large the heap was when the script was first looked at.
+	// heap is the heap size at the first check of the script.
 	heap uint64
 
 	pending    []pending
 	operations int
 	log        logged
-	// body is the response's, requestBody that of the request of a trigger; see response.go.
+	// body is the response body. requestBody is the request body of a trigger; see response.go.
 	body, requestBody goja.Value
-	// broken says that the engine ended the script by other means than an exception: its state is not to be trusted.
+	// broken reports that the engine ended the script without an exception. Its state cannot be trusted.
 	broken bool
-	// rejections are the promises that were rejected and that nothing handles.
+	// rejections holds the rejected promises that have no handler.
 	rejections map[*goja.Promise]goja.Value
-	// promised says that something waits for a promise; failed is the error of the last operation that was carried out
-	// within drain.
+	// promised reports that the script waits for a promise. failed is the error of the last operation that drain has
+	// executed.
 	promised bool
 	failed   error
 }
 
-// role is what a script runs as.
+// role is the role in which a script runs.
 type role uint8
 
 const (
@@ -62,26 +63,26 @@ const (
 	cqlFunction
 )
 
-// watchEvery is how often a script that runs for longer is looked at.
+// watchEvery is the interval at which a long-running script is checked.
 const watchEvery = 2 * time.Millisecond
 
-// result is what a run leaves.
+// result is the result of a run.
 type result struct {
 	body, requestBody []byte
-	// wire is what a function of CQL returns, nil for null.
+	// wire is the result of a CQL function, or nil for null.
 	wire    []byte
 	log     string
 	failure *Failure
 }
 
-// do runs a script within its bounds, in a realm of the pool.
+// do executes a script within its limits in a realm of the pool.
 func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
 	of, err := e.enter(ctx, c.Who)
 	if err != nil {
 		return nil, err
 	}
-	// A script may end after its request, whose context is another one's then: it has a context that asks no other
-	// once it is cancelled.
+	// A script may end after its request, when the context of the request has been reused. The derived context does
+	// not access its parent after it is canceled.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	now := time.Now()
@@ -105,7 +106,7 @@ func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
 	return r.wait(done)
 }
 
-// wait waits for a run, and gives up on it when it has not ended in time although it was told to.
+// wait waits for a run and abandons it if it does not end within the grace period after its time limit.
 func (r *run) wait(done chan *result) (*result, error) {
 	limit := time.NewTimer(time.Until(r.end) + r.engine.bounds.Grace)
 	defer limit.Stop()
@@ -128,11 +129,11 @@ func (r *run) wait(done chan *result) (*result, error) {
 
 func (r *run) tooLong() *Failure {
 	return &Failure{Status: 408, Fatal: true, Message: fmt.Sprintf(
-		"The script ran longer than %v. Nothing was done: do less in one call, and stop when an operation is not accepted",
+		"The script exceeded %v and was rolled back. Do less in one call, and stop when an operation is not accepted",
 		r.end.Sub(r.begun).Round(time.Millisecond))}
 }
 
-// stop ends the script with a failure, from any goroutine. The first failure counts.
+// stop ends the script with a failure. It may be called from any goroutine. The first failure takes precedence.
 func (r *run) stop(f *Failure) {
 	f.Fatal = true
 	if !r.stopped.CompareAndSwap(nil, f) {
@@ -145,8 +146,8 @@ func (r *run) stop(f *Failure) {
 	}
 }
 
-// look is called every few milliseconds while the script runs: it ends one whose time is over, or during which the
-// heap has grown too much.
+// look is called every few milliseconds while the script runs. It ends a script that has exceeded its time limit or
+// during which the heap has grown too much.
 func (r *run) look() {
 	heap := heapBytes()
 	if r.heap == 0 {
@@ -157,7 +158,7 @@ func (r *run) look() {
 		r.stop(r.tooLong())
 	case heap > r.heap+r.engine.bounds.MemoryBytes && r.engine.collected() > r.heap+r.engine.bounds.MemoryBytes:
 		r.stop(&Failure{Status: 413, Message: fmt.Sprintf(
-			"The heap of the node grew by more than %d bytes while the script ran. Nothing was done",
+			"The heap of the node grew by more than %d bytes during the script. The script was rolled back",
 			r.engine.bounds.MemoryBytes)})
 	}
 	r.mu.Lock()
@@ -168,18 +169,18 @@ func (r *run) look() {
 	}
 }
 
-// heapBytes is the size of the heap of the process, with garbage that was not collected yet.
+// heapBytes returns the heap size of the process, including garbage.
 func heapBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// collectEvery is how often the garbage is collected at most to find out what scripts hold.
+// collectEvery is the minimum interval between garbage collections that measure the memory of scripts.
 const collectEvery = 100 * time.Millisecond
 
-// collected is heapBytes after the garbage was collected, unless that was done a moment ago: what scripts allocate so
-// fast is not waited for again.
+// collected returns heapBytes after a garbage collection. It does not collect if it has done so recently, because
+// waiting for collections after fast allocations would be too slow.
 func (e *Engine) collected() uint64 {
 	e.collecting.Lock()
 	defer e.collecting.Unlock()
@@ -190,7 +191,7 @@ func (e *Engine) collected() uint64 {
 	return heapBytes()
 }
 
-// run takes a realm, runs the script in it and gives it back if nothing extraordinary has happened.
+// run executes the script in a realm. It returns the realm to the pool unless its state is broken.
 func (r *run) run() (out *result) {
 	e := r.engine
 	r.realm = e.take()
@@ -200,7 +201,7 @@ func (r *run) run() (out *result) {
 	r.mu.Unlock()
 	clean := false
 	defer func() {
-		// The engine is another's code: what it panics with is an error of this script and no other.
+		// The engine is third-party code. A panic in it is an error of this script only.
 		if p := recover(); p != nil {
 			out = &result{failure: &Failure{Status: 500, Message: fmt.Sprintf("The script engine failed: %v", p)}}
 			if f := r.stopped.Load(); f != nil {
@@ -223,7 +224,7 @@ func (r *run) run() (out *result) {
 	return out
 }
 
-// script calls the function of the script, and then whatever its operations and promises call, until nothing is left.
+// script calls the function of the script and then its callbacks and promise jobs until none is left.
 func (r *run) script(out *result) *Failure {
 	vm := r.realm.vm
 	made, err := vm.RunProgram(r.call.Program.code)
@@ -273,7 +274,7 @@ func (r *run) script(out *result) *Failure {
 	return r.serialize(out)
 }
 
-// serialize writes the bodies that the script leaves.
+// serialize encodes the bodies that the script has set.
 func (r *run) serialize(out *result) (failure *Failure) {
 	bytesMax := r.engine.bounds.ResultBytes
 	if r.role != procedure {
@@ -293,12 +294,12 @@ func (r *run) serialize(out *result) (failure *Failure) {
 	}
 	if len(out.body) > bytesMax {
 		return &Failure{Status: 413, Message: fmt.Sprintf(
-			"The script returns %d bytes; at most %d are allowed. Nothing was done", len(out.body), bytesMax)}
+			"The result of the script has %d bytes; the limit is %d. The script was rolled back", len(out.body), bytesMax)}
 	}
 	return nil
 }
 
-// unhandled is the failure of a promise that was rejected and that nobody looked at, the returned one included.
+// unhandled returns the failure of a rejected promise without a handler, including the returned promise.
 func (r *run) unhandled(returned goja.Value) *Failure {
 	if o, ok := returned.(*goja.Object); ok && o.ClassName() == "Promise" {
 		if p, ok := o.Export().(*goja.Promise); ok && p.State() == goja.PromiseStateRejected {
@@ -311,7 +312,7 @@ func (r *run) unhandled(returned goja.Value) *Failure {
 	return nil
 }
 
-// rejected keeps track of the promises that were rejected without a handler.
+// rejected tracks promises that were rejected without a handler.
 func (r *realm) rejected(p *goja.Promise, operation goja.PromiseRejectionOperation) {
 	if r.run == nil {
 		return
@@ -326,7 +327,7 @@ func (r *realm) rejected(p *goja.Promise, operation goja.PromiseRejectionOperati
 	r.run.rejections[p] = p.Result()
 }
 
-// failure translates an error of the engine.
+// failure converts an error of the engine.
 func (r *run) failure(err error) *Failure {
 	if f := r.stopped.Load(); f != nil {
 		return f
@@ -336,21 +337,23 @@ func (r *run) failure(err error) *Failure {
 	}
 	r.broken = true
 	if _, ok := errors.AsType[*goja.StackOverflowError](err); ok {
-		return refused("The script calls functions more than %d deep in each other. Nothing was done",
+		return refused("The script exceeded the call depth of %d and was rolled back",
 			r.engine.bounds.Depth)
 	}
-	return refused("The script ended: %v. Nothing was done", err)
+	return refused("The script failed and was rolled back: %v", err)
 }
 
-// thrownMax is how much of what a script throws is told, in bytes.
+// thrownMax is the maximum size in bytes of an exception's text in the error.
 const thrownMax = 4 << 10
 
-// inside is what the engine tells of an object that it cannot make a text of: its own memory.
+// inside matches the engine's message for an object that it cannot convert to a string. The message dumps internal
+// state.
 var inside = regexp.MustCompile(`Could not convert &\{[^\n]*?(\}[^\n}]* to primitive|\n|$)`)
 
-// thrown is the failure of what a script threw: its text, which may be a program itself, and its number as sub-status.
+// thrown returns the failure of an exception. It contains the text of the exception, which a script may compute, and
+// uses its number as the sub-status.
 func (r *run) thrown(v goja.Value) *Failure {
-	text, number := "an error without a text", 0
+	text, number := "an error without a message", 0
 	if ex := r.realm.vm.Try(func() {
 		o, isObject := v.(*goja.Object)
 		if isObject {
@@ -369,7 +372,7 @@ func (r *run) thrown(v goja.Value) *Failure {
 			}
 		}
 	}); ex != nil {
-		text = "an error whose text cannot be told"
+		text = "an error whose message cannot be read"
 	}
 	if f := r.stopped.Load(); f != nil {
 		return f
@@ -378,7 +381,7 @@ func (r *run) thrown(v goja.Value) *Failure {
 		number = 0
 	}
 	if text == "" {
-		text = "an error without a text"
+		text = "an error without a message"
 	}
 	text = inside.ReplaceAllString(text[:min(len(text), 2*thrownMax)], "Could not convert an object to primitive")
 	return &Failure{Status: 400, SubStatus: number, Message: "Encountered exception while executing Javascript. " +

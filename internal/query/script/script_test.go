@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// TestLanguage shows what a procedure may look like and what it returns: each body's response, in JSON.
+// TestLanguage checks the responses of procedures that use the features of the language, in JSON.
 func TestLanguage(t *testing.T) {
 	e := patient()
 	for _, c := range []struct{ name, body, want string }{
@@ -61,7 +61,7 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// TestBuiltins compares what the bounded forms of built-ins do with what the language says.
+// TestBuiltins compares the limited forms of built-ins with the language standard.
 func TestBuiltins(t *testing.T) {
 	e := patient()
 	for expression, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
-// TestOperations runs the functions of the collection: their results, conditions and errors as callbacks get them.
+// TestOperations calls the collection functions and checks the results, conditions and errors that callbacks receive.
 func TestOperations(t *testing.T) {
 	e := patient()
 	for _, c := range []struct{ name, body, want string }{
@@ -165,7 +165,7 @@ func TestOperations(t *testing.T) {
 			__.response.setBody([a.n + b.n, status]) })()`, `[3,404]`},
 		{"other links", `try { __.readDocument('dbs/other/colls/carts/docs/a') } catch (e) {
 			__.response.setBody([e.number, e.message]) }`,
-			`[400,"\"dbs/other/colls/carts/docs/a\" is not the link of a document of this collection."]`},
+			`[400,"\"dbs/other/colls/carts/docs/a\" is not the link of a document in this collection."]`},
 		{"attachments", `try { __.createAttachment('a', {}) } catch (e) { __.response.setBody(e.number) }`, `400`},
 		{"no object", `try { __.createDocument(__.getSelfLink(), 5) } catch (e) {
 			__.response.setBody(e.number) }`, `400`},
@@ -187,7 +187,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestQueryFunctions runs filter, map, pluck, flatten, sortBy, unwind and chains of them, with and without callbacks.
+// TestQueryFunctions calls filter, map, pluck, flatten, sortBy, unwind and chains of them, with and without callbacks.
 func TestQueryFunctions(t *testing.T) {
 	e := patient()
 	f := newFake(`{"id":"a","n":2,"tags":["x","y"]}`, `{"id":"b","n":1,"tags":[]}`, `{"id":"c","n":3,"tags":["z"]}`)
@@ -214,8 +214,8 @@ func TestQueryFunctions(t *testing.T) {
 	}
 }
 
-// TestErrors shows that whatever a script throws, or leaves unhandled, is an error with its text, and that nothing of
-// what it did stays.
+// TestErrors checks that an exception or an unhandled rejection is an error with its text, and that the script's
+// changes are rolled back.
 func TestErrors(t *testing.T) {
 	e := patient()
 	write := `__.upsertDocument(__.getAltLink(), {id: 'a', n: 2}); `
@@ -236,7 +236,7 @@ func TestErrors(t *testing.T) {
 		{write + `return (async () => { await null; throw new Error('awaited') })()`, "awaited", 0},
 		{write + `throw { toString() { throw 1 } }`, "{}", 0},
 		{write + `var e = new Error('x'); Object.defineProperty(e, 'stack', {get() { throw 1 }});
-			throw e`, "cannot be told", 0},
+			throw e`, "cannot be read", 0},
 		{`getContext().getResponse().nothing()`, "nothing", 0},
 	} {
 		f := newFake(`{"id":"a","n":1}`)
@@ -251,12 +251,12 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestCompileErrors shows what bodies are refused, each with a text that names the script and the reason.
+// TestCompileErrors checks which bodies are rejected. The error must name the script and the reason.
 func TestCompileErrors(t *testing.T) {
 	e := patient()
 	for body, text := range map[string]string{
 		`serverScript() { return 1 }`: "cannot be compiled",
-		`var x = 5`:                   "no function",
+		`var x = 5`:                   "does not contain a function",
 		`function f() { `:             "cannot be compiled",
 		`5`:                           "not a function",
 		`function f() { return 1n }`:  "BigInt",
@@ -265,7 +265,7 @@ func TestCompileErrors(t *testing.T) {
 		`function f() { return /a{1000}b{1000}(?:cc){19}/ }`:       "regular expression",
 		`function f() {} }); (function () {`:                       "cannot be compiled",
 		`function f() {})})(0); (function(g){return (function(){}`: "cannot be compiled",
-		strings.Repeat(" ", BodyBytesMax+1):                        "at most",
+		strings.Repeat(" ", BodyBytesMax+1):                        "the limit is",
 	} {
 		_, err := call(t, e, nil, body)
 		if err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "script test") {

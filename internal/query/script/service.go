@@ -15,33 +15,33 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// Service runs the scripts of containers: clients call it, and it has what they ask for run at the leader of the
-// logical partition, as one transaction. It is safe for concurrent use.
+// Service executes the scripts of containers for clients. It runs each script at the leader of the logical partition
+// as one transaction. It is safe for concurrent use.
 type Service struct {
 	engine     *Engine
 	containers *container.Engine
 }
 
-// NewService makes a service that runs scripts in an engine: what other nodes ask for, too, as the runner of the
-// containers.
+// NewService returns a service that executes scripts in an engine. It registers itself as the runner of c, so it also
+// executes requests of other nodes.
 func NewService(c *container.Engine, e *Engine) *Service {
 	s := &Service{e, c}
 	c.SetRunner(s)
 	return s
 }
 
-// Executed is what a script, or an operation with triggers, came to.
+// Executed is the result of a script, or of an operation with triggers.
 type Executed struct {
-	// Body is the JSON of the response, nil if there is none.
+	// Body is the JSON of the response, or nil.
 	Body []byte
-	// Log is what the scripts logged, if that was asked for. A failure has no log.
+	// Log is the console log if it was requested. A failure has no log.
 	Log string
-	// Status is that of an operation with triggers, and Etag that of its item, empty after a Delete.
+	// Status is the status of an operation with triggers. Etag is the etag of its item, and empty after a Delete.
 	Status int
 	Etag   string
 }
 
-// Execute runs the stored procedure of an id with arguments, a JSON array or nothing. Errors are *container.Error.
+// Execute executes a stored procedure. args is a JSON array or empty. Errors are of type *container.Error.
 func (s *Service) Execute(ctx context.Context, c *container.Container, key epk.Key, id string, args []byte, log bool,
 	o container.RequestOptions) (*Executed, container.Where, error) {
 	if _, err := c.Script(container.StoredProcedure, id); err != nil {
@@ -50,14 +50,15 @@ func (s *Service) Execute(ctx context.Context, c *container.Container, key epk.K
 	if len(args) > 0 {
 		v, err := document.Parse(args, document.Limits{})
 		if err != nil || v.Kind() != document.Array {
-			return nil, container.Where{}, container.Errorf(400, 0, "The arguments of a stored procedure have to be a JSON array.")
+			return nil, container.Where{}, container.Errorf(400, 0,
+				"The arguments of a stored procedure must be a JSON array.")
 		}
 	}
 	return s.run(ctx, c, key, &order{id: id, args: args, log: log}, o)
 }
 
-// Do carries out an operation on an item with the triggers of the names given before and after it. Errors are
-// *container.Error: of the operation, or 400 of a trigger.
+// Do executes an operation on an item with the named pre- and post-triggers. Errors are of type *container.Error: the
+// error of the operation, or 400 for a trigger.
 func (s *Service) Do(ctx context.Context, c *container.Container, key epk.Key, op *container.Operation, before,
 	after []string, log bool, o container.RequestOptions) (*Executed, container.Where, error) {
 	return s.run(ctx, c, key, &order{op: *op, before: before, after: after, log: log}, o)
@@ -73,7 +74,7 @@ func (s *Service) run(ctx context.Context, c *container.Container, key epk.Key, 
 	return out, where, err
 }
 
-// Functions are the user-defined functions of a container, for its queries.
+// Functions returns the user-defined functions of a container for its queries.
 func (s *Service) Functions(c *container.Container) sql.Functions { return functions{s.engine, c} }
 
 type functions struct {
@@ -95,13 +96,13 @@ func (f functions) Call(ctx context.Context, name string, args []document.Value)
 	return v, told(err)
 }
 
-// stored is a script as a container keeps it, compiled.
+// stored is a compiled script of a container.
 type stored struct {
 	*Program
 	definition document.Value
 }
 
-// program finds a script of a container and compiles it, if that was not done before.
+// program finds a script of a container and compiles it if necessary.
 func program(ctx context.Context, e *Engine, c *container.Container, kind container.ScriptKind, id string) (*stored,
 	error) {
 	found, err := c.Script(kind, id)
@@ -112,7 +113,7 @@ func program(ctx context.Context, e *Engine, c *container.Container, kind contai
 	return &stored{p, document.View(found.JSON)}, told(err)
 }
 
-// told is an error as clients of containers are told.
+// told converts an error to a client error.
 func told(err error) error {
 	f, ok := errors.AsType[*Failure](err)
 	if !ok {
@@ -125,7 +126,8 @@ func told(err error) error {
 	return e
 }
 
-// leastTime is the part of the time of a script that must be left when its turn comes.
+// leastTime is the divisor of a script's time limit that gives the minimum time that must be left when the script
+// starts.
 const leastTime = 4
 
 // RunProgram implements container.Runner.
@@ -135,8 +137,8 @@ func (s *Service) RunProgram(ctx context.Context, t *container.Transaction, prog
 		return nil, err
 	}
 	if d, ok := ctx.Deadline(); ok && time.Until(d) < s.engine.bounds.Time/leastTime+s.engine.bounds.Grace {
-		return nil, told(&Failure{Status: 429, Fatal: true, Message: "The request has waited too long for its " +
-			"partition key: too little time is left to run its script. Nothing was done: try again"})
+		return nil, told(&Failure{Status: 429, Fatal: true, Message: "The request waited too long for its " +
+			"partition key. Its script was not executed. Retry"})
 	}
 	c := t.Container()
 	l := &leader{service: s, t: t, order: q, ids: map[string]string{},
@@ -154,7 +156,7 @@ func (s *Service) RunProgram(ctx context.Context, t *container.Transaction, prog
 	return l.out.append(nil), nil
 }
 
-// procedure runs a stored procedure.
+// procedure executes a stored procedure.
 func (l *leader) procedure(ctx context.Context) error {
 	p, err := program(ctx, l.service.engine, l.t.Container(), container.StoredProcedure, l.order.id)
 	if err != nil {
@@ -167,7 +169,7 @@ func (l *leader) procedure(ctx context.Context) error {
 	return err
 }
 
-// operation carries out an operation with triggers.
+// operation executes an operation with triggers.
 func (l *leader) operation(ctx context.Context) error {
 	op := l.order.op
 	call := l.call
@@ -228,21 +230,21 @@ func (l *leader) operation(ctx context.Context) error {
 	return nil
 }
 
-// operationNames are what triggers are for, by the kinds of operations.
+// operationNames maps kinds of operations to the operations of triggers.
 var operationNames = map[container.Kind]string{container.Create: "Create", container.Upsert: "Upsert",
 	container.Replace: "Replace", container.Delete: "Delete"}
 
 // trigger finds a trigger that runs before ("pre") or after ("post") an operation.
 func (l *leader) trigger(ctx context.Context, id, when, operation string) (*stored, error) {
 	if operation == "" {
-		return nil, container.Errorf(400, 0, "Triggers run with create, upsert, replace and delete alone.")
+		return nil, container.Errorf(400, 0, "Triggers are supported only for create, upsert, replace and delete.")
 	}
 	p, err := program(ctx, l.service.engine, l.t.Container(), container.Trigger, id)
 	if err != nil {
 		return nil, err
 	}
 	if is := p.definition.Get("triggerType").Str(); !strings.EqualFold(is, when) {
-		return nil, container.Errorf(400, 0, "The trigger %s is a %s-trigger, and was named as a %s-trigger.", id, is, when)
+		return nil, container.Errorf(400, 0, "The trigger %s is a %s-trigger, but the request specifies it as a %s-trigger.", id, is, when)
 	}
 	is := p.definition.Get("triggerOperation").Str()
 	upserts := operation == "Upsert" && (strings.EqualFold(is, "Create") || strings.EqualFold(is, "Replace"))

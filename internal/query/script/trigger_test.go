@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// TestTriggers runs a trigger before its operation, which changes the item and has no response, and one after, which
-// sees both bodies and may use items.
+// TestTriggers executes a pre-trigger, which changes the item and has no response, and a post-trigger, which sees both
+// bodies and may use items.
 func TestTriggers(t *testing.T) {
 	e := patient()
 	item := document.View([]byte(`{"id":"a","name":"  x "}`))
@@ -49,7 +49,7 @@ func TestTriggers(t *testing.T) {
 	}
 }
 
-// TestFunctions calls user-defined functions: undefined in and out, what they throw, and that they reach no items.
+// TestFunctions calls user-defined functions: undefined as an argument and result, exceptions, and access to items.
 func TestFunctions(t *testing.T) {
 	e := patient()
 	for _, c := range []struct{ body, args, want string }{
@@ -59,7 +59,7 @@ func TestFunctions(t *testing.T) {
 		{`function (x) { return NaN }`, `[1]`, `null`},
 		{`function (d) { d.tags.push('n'); return d }`, `[{"tags":[]}]`, `{"tags":["n"]}`},
 		{`function (x) { throw new Error('bad ' + x) }`, `[1]`, `error bad 1`},
-		{`function (x) { return getContext().getCollection() }`, `[1]`, `error no collection`},
+		{`function (x) { return getContext().getCollection() }`, `[1]`, `error collection is not available`},
 		{`function (x) { return __.readDocument('x') }`, `[1]`, `error cannot use items`},
 		{`function (x, y, z) { return [x === undefined, y, z, arguments.length] }`, `[2]`, `[true,2,null,2]`},
 	} {
@@ -72,7 +72,7 @@ func TestFunctions(t *testing.T) {
 			args = append(args, a)
 		}
 		if strings.Contains(c.body, "z") {
-			args = append([]document.Value{{}}, args...) // a path that is missing
+			args = append([]document.Value{{}}, args...) // a missing path
 		}
 		v, err := e.Function(t.Context(), p, args)
 		got := v.String()

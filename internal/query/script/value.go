@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// value makes a value of JavaScript of JSON.
+// value converts JSON to a JavaScript value.
 func (r *realm) value(v document.Value) goja.Value {
 	switch v.Kind() {
 	case document.Null:
@@ -40,7 +40,7 @@ func (r *realm) value(v document.Value) goja.Value {
 	return goja.Undefined()
 }
 
-// inherited are the names of Object.prototype, which a plain assignment would not make properties of an object's own.
+// inherited are the names of Object.prototype. A plain assignment to these names would not create an own property.
 var inherited = map[string]bool{
 	"__proto__": true, "constructor": true, "toString": true, "toLocaleString": true, "valueOf": true,
 	"hasOwnProperty": true, "isPrototypeOf": true, "propertyIsEnumerable": true, "__defineGetter__": true,
@@ -55,15 +55,15 @@ func (r *realm) put(o *goja.Object, name string, v goja.Value) {
 	must(o.Set(name, v))
 }
 
-// heed ends what a built-in does that goes through much, once the script has to end: it throws, and the engine ends the
-// script before anything of it can catch that.
+// heed interrupts a long-running built-in after the script has been stopped. It throws, and the engine ends the script
+// before the script can catch the exception.
 func (r *realm) heed() {
 	if r.run != nil && r.run.stopped.Load() != nil {
-		panic(r.vm.ToValue("the script has to end"))
+		panic(r.vm.ToValue("the script must end"))
 	}
 }
 
-// jsonParse is JSON.parse.
+// jsonParse implements JSON.parse.
 func (r *realm) jsonParse(c goja.FunctionCall) goja.Value {
 	text := c.Argument(0).String()
 	v, err := document.Parse([]byte(text), document.Limits{Depth: jsonDepthMax, Size: 4 * stringMax})
@@ -79,7 +79,7 @@ func (r *realm) jsonParse(c goja.FunctionCall) goja.Value {
 	return value
 }
 
-// revive passes a value and what is in it to the function that JSON.parse was given, innermost first.
+// revive calls the reviver of JSON.parse for a value and its parts, innermost first.
 func (r *realm) revive(by goja.Callable, holder *goja.Object, name string, depth int) goja.Value {
 	v := holder.Get(name)
 	if o, ok := v.(*goja.Object); ok && depth <= jsonDepthMax {
@@ -98,7 +98,7 @@ func (r *realm) revive(by goja.Callable, holder *goja.Object, name string, depth
 	return to
 }
 
-// jsonStringify is JSON.stringify.
+// jsonStringify implements JSON.stringify.
 func (r *realm) jsonStringify(c goja.FunctionCall) goja.Value {
 	w := &writer{realm: r, bytesMax: 4 * stringMax, depthMax: jsonDepthMax}
 	switch replacer := c.Argument(1).(type) {
@@ -127,8 +127,8 @@ func (r *realm) jsonStringify(c goja.FunctionCall) goja.Value {
 	return r.vm.ToValue(string(w.out))
 }
 
-// writer writes a value as JSON.stringify does. It panics with an error of the script where the value has no JSON, or
-// more of it than is allowed.
+// writer writes a value like JSON.stringify. It panics with a JavaScript error if the value has no JSON representation
+// or the result is too large.
 type writer struct {
 	realm              *realm
 	out                []byte
@@ -137,11 +137,11 @@ type writer struct {
 	only               map[string]bool
 	indent             string
 	level              int
-	// bare leaves the system members of the object out: it is an item.
+	// bare omits the system members of an item.
 	bare bool
 }
 
-// value writes v, and reports false for what has no JSON, such as undefined.
+// value writes v. It returns false if v has no JSON representation, such as undefined.
 func (w *writer) value(holder *goja.Object, name string, v goja.Value, depth int) bool {
 	w.realm.heed()
 	o, isObject := v.(*goja.Object)
@@ -179,7 +179,7 @@ func (w *writer) value(holder *goja.Object, name string, v goja.Value, depth int
 }
 
 func (w *writer) number(f float64) {
-	if f-f != 0 { // JSON has no infinities and no NaN
+	if f-f != 0 { // JSON has neither infinities nor NaN
 		w.out = append(w.out, "null"...)
 		return
 	}
@@ -209,8 +209,8 @@ func (w *writer) object(o *goja.Object, depth int) bool {
 		return true
 	}
 	if depth > w.depthMax {
-		panic(w.realm.throwable("TypeError", "The value is nested deeper than "+strconv.Itoa(w.depthMax)+
-			" levels, or contains itself"))
+		panic(w.realm.throwable("TypeError", "The value is nested more than "+strconv.Itoa(w.depthMax)+
+			" levels deep or contains itself"))
 	}
 	isArray := o.ClassName() == "Array"
 	open, end := byte('{'), byte('}')
@@ -249,7 +249,7 @@ func (w *writer) object(o *goja.Object, depth int) bool {
 	return true
 }
 
-// member writes a member of an object, and nothing if its value has no JSON.
+// member writes a member of an object. It writes nothing if the value has no JSON representation.
 func (w *writer) member(o *goja.Object, name string, depth int, empty *bool) {
 	if w.bare && depth == 1 && document.IsSystem(name) {
 		return
@@ -273,7 +273,7 @@ func (w *writer) separate(empty *bool) {
 	w.line()
 }
 
-// line begins a line where the JSON is indented.
+// line begins a new line if the JSON is indented.
 func (w *writer) line() {
 	if w.indent == "" {
 		return
@@ -284,17 +284,17 @@ func (w *writer) line() {
 	}
 }
 
-// json writes v for a parameter or a result; nil for what has no JSON.
+// json returns the JSON of v for a parameter or a result. It returns nil if v has no JSON representation.
 func (r *realm) json(v goja.Value, bytesMax, depthMax int) []byte {
 	return r.written(v, &writer{realm: r, bytesMax: bytesMax, depthMax: depthMax})
 }
 
-// scratchMax is how large a buffer for JSON a realm keeps.
+// scratchMax is the maximum size of the buffer that a realm keeps.
 const scratchMax = 64 << 10
 
-// written is what w writes of v.
+// written returns the output of w for v.
 func (r *realm) written(v goja.Value, w *writer) []byte {
-	// What is written may be an object with a toJSON that has JSON written itself.
+	// A toJSON method may write JSON recursively, so the buffer must not be shared.
 	w.out, r.scratch = r.scratch[:0], nil
 	there := w.value(nil, "", v, 1)
 	if cap(w.out) <= scratchMax {

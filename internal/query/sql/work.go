@@ -62,7 +62,6 @@ const (
 
 // A function may allocate up to allocFactor times the size of its arguments if its memory is not counted otherwise.
 // Arguments of less than smallArguments bytes are not counted; all functions of a row share this allowance.
-// without asking.
 const (
 	allocFactor    = 2
 	smallArguments = 1 << 10

@@ -16,12 +16,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 )
 
-// TestCases proves, case by case of what Cassandra's documentation says of views, that a view shows what it has to:
-// after each statement, in testdata/cases.txt.
+// TestCases checks the behavior of views that Cassandra's documentation describes. It compares the contents of views
+// after each statement in testdata/cases.txt.
 //
-// Directives: cql runs the statements of its input, one a line, and prints what each of the tables of show=(..) has
-// when nothing is due any more, where that has changed, and refusals; wait=N lets N seconds pass; places=V sweeps the
-// places of a view that are of no use, and prints how many are left.
+// Directives: cql executes the statements of its input, one per line. It prints rejections and, once no hint is due,
+// the tables in show=(..) that have changed. wait=N advances the clock by N seconds. places=V removes the unused
+// places of a view and prints the number of remaining places.
 func TestCases(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -68,7 +68,7 @@ func TestCases(t *testing.T) {
 	})
 }
 
-// shown are the rows of a table in order, in the order of its columns.
+// shown returns the rows of a table in order, with its columns in order.
 func (w *world) shown(table string) string {
 	w.t.Helper()
 	t := w.catalog.Snapshot().Table("ks", table)
@@ -87,8 +87,8 @@ func (w *world) shown(table string) string {
 	return strings.Join(lines, " | ")
 }
 
-// TestRoundsPassOver proves that rows whose part of a view cannot be written to hold up no others: those of later
-// chunks of hints, and of the same ones, follow.
+// TestRoundsPassOver checks that rows whose part of a view is not writable do not delay other rows, in the same or
+// later chunks of hints.
 func TestRoundsPassOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
@@ -112,7 +112,7 @@ func TestRoundsPassOver(t *testing.T) {
 	}
 }
 
-// TestRangesPassOver proves the same of deleted partitions.
+// TestRangesPassOver checks the same for deleted partitions.
 func TestRangesPassOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package view has materialized views follow their base tables: what a row of the base makes of a row of the view, the
-// hints that writes leave, and the Keeper that has the views follow them (RFC 0030).
+// Package view keeps materialized views consistent with their base tables (RFC 0030). It computes view rows from base
+// rows, creates the hints of writes, and contains the Keeper, which applies pending updates to the views.
 //
-// Guarantees: (VW1) what a view has of a base row is a function of the base row as it was at the highest stamp that
-// was delivered for it: every delivery carries the whole image, timestamped with the stamp of a hint and read after
-// it, so any order, any repetition and any leader, whatever its clock shows, come to the same; (VW2) a hint is
-// removed only when the view has followed it, and what it says of places only when nothing is there any more; (VW3)
-// nothing here reads before a write. So at quiescence, when no hints are left, view and base agree. Start at View and
-// Keeper.
+// Guarantees:
+//
+//   - (VW1) The view data of a base row is a function of the base row at the highest stamp that was delivered for
+//     it. Every delivery contains the whole image, has the stamp of a hint as its timestamp, and is read after
+//     the hint. Therefore any order, repetition or leader produces the same result, regardless of clocks.
+//   - (VW2) A hint is removed only after it has been applied to the view. A place is removed only after the view
+//     has no row there.
+//   - (VW3) No write is preceded by a read.
+//
+// Therefore view and base are equal when no hints are left. Start reading at View and Keeper.
 package view

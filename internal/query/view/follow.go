@@ -19,10 +19,10 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// errBehind says that this node does not know the schema yet by which a row, or a hint, was written.
-var errBehind = errors.New("the schema is behind")
+// errBehind reports that this node does not know the schema of a row or hint yet.
+var errBehind = errors.New("the schema of this node is out of date")
 
-// wanted is a row of the base that some views are to follow, each up to the stamp of its hint.
+// wanted is a base row with the views that must be updated, each up to the stamp of its hint.
 type wanted struct {
 	token           token.Token
 	key, clustering []byte
@@ -34,7 +34,7 @@ type wantedView struct {
 	stamp int64
 }
 
-// delivery is what is on its way to the views: changes of theirs, and the hints that can go when they are there.
+// delivery is an update in progress: the mutations of views, and the hints that can be removed when it succeeds.
 type delivery struct {
 	keeper    *Keeper
 	task      *task
@@ -42,7 +42,7 @@ type delivery struct {
 	rows      int
 	mutations []command.Mutation
 	settled   [][]byte
-	// told, if not nil, is told how it ended.
+	// told, if not nil, receives the result.
 	told chan error
 }
 
@@ -58,10 +58,10 @@ func (d *delivery) Done(err error) {
 		d.told <- err
 		return
 	}
-	d.task.tell() // after an error, too: the hint does the rest
+	d.task.tell() // even after an error, because the hint remains
 }
 
-// follow brings views in step with what a write has changed.
+// follow updates views after a write.
 func (k *Keeper) follow(ctx context.Context, t *task) {
 	rows, ranges, err := k.sort(t.replica, t.hints, t.stamp)
 	for i := range ranges {
@@ -83,10 +83,10 @@ func (k *Keeper) follow(ctx context.Context, t *task) {
 	k.send(ctx, d)
 }
 
-// send sends a delivery, which ends with its Done.
+// send sends a delivery and returns immediately. Its Done is called at the end.
 func (k *Keeper) send(ctx context.Context, d *delivery) {
 	if _, err := sched.Await(k.o.Sched, context.WithoutCancel(ctx), k.flights, 0); err != nil {
-		return // the process has ended
+		return // the process is shutting down
 	}
 	if len(d.mutations) == 0 {
 		d.Done(nil)
@@ -96,20 +96,20 @@ func (k *Keeper) send(ctx context.Context, d *delivery) {
 		coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, d)
 }
 
-// deliver is send that waits.
+// deliver sends a delivery and waits for its result.
 func (k *Keeper) deliver(ctx context.Context, d *delivery) error {
 	d.told = make(chan error, 1)
 	k.send(ctx, d)
 	return k.answer(d.told)
 }
 
-// answer waits for how a delivery ended. The coordinator's own deadline bounds it.
+// answer waits for the result of a delivery. The coordinator's deadline limits the wait.
 func (k *Keeper) answer(told chan error) error {
 	err, ended := sched.Await(k.o.Sched, context.Background(), told, 0)
 	return cmp.Or(err, ended)
 }
 
-// wantedRange is a range of rows that a view is to follow.
+// wantedRange is a range of rows for which a view must be updated.
 type wantedRange struct {
 	view  *View
 	stamp int64
@@ -119,10 +119,10 @@ type wantedRange struct {
 	due   keys.StaleHint
 }
 
-// sort looks up hints: rows together with all views that are to follow them, and ranges. Hints that are gone were
-// followed. With a stamp, which is not 0, they were written just now and are not looked up: a delivery at the stamp of
-// a hint does no harm after later ones. Those that cannot be followed here are passed over, with an error that says why
-// of one of them.
+// sort reads hints and returns the rows, each with all views to update, and the ranges. Hints that no longer exist
+// have been applied. If written is not 0, it is the stamp of hints that have just been written. They are not read,
+// because applying an older hint after newer ones is harmless. Hints that cannot be processed are skipped, and err is
+// the reason for one of them.
 func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows []wanted, ranges []wantedRange,
 	err error) {
 	views := k.views()
@@ -143,10 +143,10 @@ func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows
 		v := views.byIndex[e.Index]
 		switch {
 		case !ok || !sound:
-			err = fmt.Errorf("hint %x is damaged", hint)
+			err = fmt.Errorf("hint %x is malformed", hint)
 			continue
 		case v == nil:
-			err = errBehind // or the view was dropped, and its hints are on their way out
+			err = errBehind // or the view was dropped, and its hints will be removed
 			continue
 		case due.Range:
 			ranges = append(ranges, wantedRange{v, stamp, hint, e.Token, e.Key, due})
@@ -157,7 +157,7 @@ func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows
 	return rows, ranges, err
 }
 
-// add adds a row, or a view of one that is wanted already.
+// add adds a row, or adds a view to an existing row.
 func add(rows []wanted, e *keys.Entry, clustering []byte, v wantedView) []wanted {
 	for i := range rows {
 		w := &rows[i]
@@ -169,8 +169,8 @@ func add(rows []wanted, e *keys.Entry, clustering []byte, v wantedView) []wanted
 	return append(rows, wanted{e.Token, e.Key, clustering, []wantedView{v}})
 }
 
-// image adds to a delivery what follows from a row of the base as it is now. With hinted the row's own hints are
-// settled by it.
+// image adds the updates for a base row in its current state to a delivery. If hinted is set, they settle the hints of
+// the row.
 func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool) error {
 	base := w.views[0].view.Base
 	values, err := w.views[0].view.valuesOf(w.key, w.clustering)
@@ -178,7 +178,8 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 		return err
 	}
 	now := k.o.Now().Unix()
-	// As if nothing had expired: what has is expired in the view, too, whatever this node's clock shows.
+	// Read with time 0, so that nothing has expired. Data that expires also expires in the view, regardless of this
+	// node's clock.
 	read := command.Read{Table: base.ID, Key: w.key, Token: w.token, Now: 0, Dropped: base.Hidden()}
 	if len(base.Clustering) > 0 {
 		read.Slices = []command.Slice{{Start: w.clustering, End: append(bytes.Clone(w.clustering), 0)}}
@@ -194,7 +195,7 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 		}
 		return nil
 	}}
-	// The view may have been truncated with its base: a replica that lagged behind would bring a row back.
+	// The view may have been truncated with its base. A read from a lagging replica would restore a truncated row.
 	if err := d.replica.LookLed(ctx, &read, &at); err != nil {
 		return err
 	}
@@ -223,12 +224,13 @@ func (l *looker) Partition(token.Token, []byte, *row.Row) (command.Step, error) 
 // Row implements command.Visitor.
 func (l *looker) Row(_ []byte, r *row.Row) (command.Step, error) { return command.Stop, l.fn(r) }
 
-// changes adds what brings the view in step with a row of the base at a stamp: the image at its place, and deletions at
-// all others where the row may have left something. Those places are settled, unless the row has its value still: it
-// may be shown there later without being written there again.
+// changes adds the operands that update the view for a base row at a stamp: the image at its place, and deletions at
+// all other places where the row may have view data. These places are settled unless the row still has their value,
+// because the row may appear there later without a new place.
 //
-// Nothing is put where no place leads. There is none if the row was there before the view, and its build has not come
-// to the row: then the place is entered now, and with it that the row is due.
+// An image is added only at an existing place. If the row was written before the view and the view's build has not
+// reached it, the place does not exist. In that case the place is entered now, together with a hint that the row is
+// due.
 func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, stamp, now int64) error {
 	var b row.Builder
 	var left [][]byte
@@ -241,7 +243,7 @@ func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, sta
 			d.add(v, &p, gone(&b, stamp, now))
 		}
 		left = append(left, keys.AppendIndex(nil, v.Index, keys.HintViewRow, w.token, w.key,
-			keys.AppendViewRow(nil, w.clustering, nil))) // whatever makes the row enters it again
+			keys.AppendViewRow(nil, w.clustering, nil))) // the write that creates the row enters it again
 		return v.settle(d, w, left, stamp)
 	}
 	known := false
@@ -274,9 +276,9 @@ func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, sta
 	return v.settle(d, w, left, stamp)
 }
 
-// settle settles places that a row of the base was seen to have left, unless it is due since after the stamp: then the
-// view may have the row there with a higher stamp, of a delivery that read an older row than this one, and what is due
-// has to find the place.
+// settle removes places that a base row has left, unless the row is due again since the stamp. In that case the view
+// may contain the row there with a higher stamp, from a delivery that has read an older row. The later delivery needs
+// the place to delete it.
 func (v *View) settle(d *delivery, w *wanted, places [][]byte, stamp int64) error {
 	if len(places) == 0 {
 		return nil
@@ -291,7 +293,7 @@ func (v *View) settle(d *delivery, w *wanted, places [][]byte, stamp int64) erro
 	return nil
 }
 
-// add adds an operand for a row of a view.
+// add adds an operand for a view row.
 func (d *delivery) add(v *View, p *Place, operand []byte) {
 	op := command.Op{Kind: command.OpRow, Clustering: p.Clustering, Operand: operand}
 	for i := range d.mutations {
@@ -304,7 +306,7 @@ func (d *delivery) add(v *View, p *Place, operand []byte) {
 		SchemaVersion: v.Table.Revision, Ops: []command.Op{op}})
 }
 
-// followRange brings a view in step with the rows of a range, as many at a time as memory is meant to hold.
+// followRange updates a view for the rows of a range in chunks of limited memory.
 func (k *Keeper) followRange(ctx context.Context, r *partition.Replica, g *wantedRange) error {
 	lower := keys.AppendViewRowsFrom(nil, g.due.Start)
 	var upper []byte

@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Row appends the hints that a write of a row leaves for the view: that the row may be out of step and, where it may
-// get a place in the view, which. value is what is written to the column of the view's key that is none of the base,
-// nil for none; insert says that the row may appear. Where the view has no such column the place is always entered: the
-// row may have been there before the view.
+// Row appends the hints of a row write for the view: the row is due and, if it may get a place in the view, the place.
+// value is the written value of the view key column that is not a base key column, or nil. insert reports that the row
+// may come into existence. If the view has no such column, the place is always entered, because the row may be older
+// than the view.
 func (v *View) Row(dst []command.Op, clustering, value []byte, insert bool) []command.Op {
 	n := len(clustering)
 	if v.key == nil || insert && value != nil {
@@ -25,7 +25,7 @@ func (v *View) Row(dst []command.Op, clustering, value []byte, insert bool) []co
 	return append(dst, v.op(keys.HintStale, keys.AppendStaleRow(make([]byte, 0, n+1), clustering)))
 }
 
-// Range appends the hint that a deletion of the rows in [start, end) leaves; a nil end is unbounded.
+// Range appends the hint of a deletion of the rows in [start, end); a nil end is unbounded.
 func (v *View) Range(dst []command.Op, start, end []byte) []command.Op {
 	return append(dst, v.op(keys.HintStale, keys.AppendStaleRange(nil, start, end)))
 }
@@ -34,16 +34,16 @@ func (v *View) op(value, rest []byte) command.Op {
 	return command.Op{Kind: command.OpIndex, Index: v.Index, Value: value, Clustering: rest}
 }
 
-// Key is the column of the view's key that is no key column of the base; nil if there is none.
+// Key returns the column of the view's key that is not a key column of the base, or nil.
 func (v *View) Key() *schema.Column { return v.key }
 
-// Affected reports whether a write of regular columns can concern the view.
+// Affected reports whether a write of regular columns can affect the view.
 func (v *View) Affected(changes func(c *schema.Column) bool) bool { return v.affected(changes) }
 
-// longKey is from which length on keys are looked at closely.
+// longKey is the key length above which CheckPlace computes the exact length.
 const longKey = keys.MaxLen / 2
 
-// CheckPlace refuses a row whose place in the view would have too long a key.
+// CheckPlace rejects a row whose key in the view would be too long.
 func (v *View) CheckPlace(key, clustering, value []byte) error {
 	if len(key)+len(clustering)+len(value) < longKey {
 		return nil
@@ -68,8 +68,7 @@ func (v *View) CheckPlace(key, clustering, value []byte) error {
 	return nil
 }
 
-// Ops returns the hints of a row that was there before its view, for whoever builds the view, and for the parts of
-// batches that are planned anew.
+// Ops returns the hints of an existing row. View builds and replanned batch parts use it.
 func (v *View) Ops(clustering []byte, r *row.Row) []command.Op {
 	var value []byte
 	if v.key != nil {
@@ -80,7 +79,7 @@ func (v *View) Ops(clustering []byte, r *row.Row) []command.Op {
 	return v.Row(nil, clustering, value, true)
 }
 
-// Entries are the Ops of a row for the view of one index of hints.
+// Entries returns the result of Ops for the view of one hint index.
 func Entries(ks *schema.Keyspace, base *schema.Table, ix *schema.Index, clustering []byte, r *row.Row) (
 	[]command.Op, error) {
 	t := ks.Tables[ix.View()]

@@ -20,53 +20,53 @@ import (
 )
 
 const (
-	// queueMax bounds the writes that wait for a deliverer; what finds it full is found by the next round.
+	// queueMax is the maximum number of queued writes. Writes beyond the limit are processed by the next round.
 	queueMax = 4096
-	// flightsMax bounds the deliveries of a node that are under way.
+	// flightsMax is the maximum number of concurrent deliveries of a node.
 	flightsMax = 1024
-	// patience is how long a write waits for its views.
+	// patience is the maximum time that a write waits for its views.
 	patience = 100 * time.Millisecond
-	// beat is how often it is looked who has waited long enough, and hints are removed that were followed.
+	// beat is the interval at which expired waits end and applied hints are removed.
 	beat = 10 * time.Millisecond
-	// settleMax is how many hints are removed at once.
+	// settleMax is the maximum number of hints that are removed in one mutation.
 	settleMax = 512
-	// roundEvery is the time between two rounds over what is due, and lateAfter the age from which on a round takes a
-	// hint for one that nobody is following.
+	// roundEvery is the interval between two rounds over due hints. lateAfter is the age from which a round assumes
+	// that no worker is processing a hint.
 	roundEvery = time.Second
 	lateAfter  = time.Second
-	// chunkRows is how many rows of a range are followed at a time.
+	// chunkRows is the number of rows of a range that are processed at a time.
 	chunkRows = 500
 )
 
-// Coordinator is where changes of views go.
+// Coordinator writes the changes of views.
 type Coordinator interface {
 	Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion)
 }
 
-// Options are the parts that a Keeper works with. All but Workers and Sched are needed.
+// Options configures a Keeper. All fields except Workers and Sched are required.
 type Options struct {
 	Coordinator Coordinator
-	// Schema is the schema by which statements are planned on this node now.
+	// Schema returns the schema by which this node currently plans statements.
 	Schema func() *schema.Schema
-	// Replicas are those of this node.
+	// Replicas returns the replicas of this node.
 	Replicas func() []*partition.Replica
-	// Now is the clock of expiry and of stamps.
+	// Now is the clock for expiry and stamps.
 	Now func() time.Time
 	Log *slog.Logger
-	// Workers is how many writes are followed at a time, twice the number of processors if 0.
+	// Workers is the number of writes that are processed concurrently. It defaults to twice the number of processors.
 	Workers int
-	// Sched is what the keeper tells time and waits by, nil outside simulations.
+	// Sched is the scheduler of a simulation, or nil.
 	Sched *sched.Scheduler
 }
 
-// Keeper has the views of tables follow what is written to partitions that this node leads. It is a partition.Views,
-// and safe for concurrent use.
+// Keeper updates views after writes to partitions whose leader is on this node. It implements partition.Views and is
+// safe for concurrent use.
 type Keeper struct {
 	o     Options
 	queue chan *task
-	// flights holds a token for each delivery that may begin.
+	// flights holds a token for each delivery that may start.
 	flights chan struct{}
-	// stir has a message when something has begun to wait, or to be removed, since Run last found nothing.
+	// stir signals Run that a write waits or a hint can be removed.
 	stir  chan struct{}
 	known atomic.Pointer[known]
 
@@ -77,14 +77,14 @@ type Keeper struct {
 	stats   Stats
 }
 
-// Stats are counts since the start of a Keeper.
+// Stats counts events since the start of a Keeper.
 type Stats struct {
-	// Followed are rows that were brought in step, Failed those that were not, which are tried again; Unawaited are
-	// writes that were acknowledged before their views had followed.
+	// Followed counts updated rows. Failed counts failed updates, which are retried. Unawaited counts writes that were
+	// acknowledged before their views were updated.
 	Followed, Failed, Unawaited uint64
 }
 
-// New returns a Keeper; Run has it work.
+// New returns a Keeper. Call Run to start it.
 func New(o Options) *Keeper {
 	if o.Workers == 0 {
 		o.Workers = 2 * runtime.GOMAXPROCS(0)
@@ -97,11 +97,11 @@ func New(o Options) *Keeper {
 	return k
 }
 
-// task is a write whose views are to follow.
+// task is a write whose views must be updated.
 type task struct {
 	replica *partition.Replica
 	hints   [][]byte
-	// stamp is that of all hints, 0 where each has to be looked up.
+	// stamp is the stamp of all hints, or 0 if each must be read.
 	stamp int64
 	then  func()
 	since time.Time
@@ -138,14 +138,14 @@ func (k *Keeper) Follow(r *partition.Replica, hints [][]byte, stamp int64, then 
 	}
 }
 
-// Stats are the counts as they are now.
+// Stats returns the current counts.
 func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.stats
 }
 
-// Run works until ctx ends. Then nobody waits any more.
+// Run processes writes until ctx ends. Then it releases all waiting writes.
 func (k *Keeper) Run(ctx context.Context) {
 	all := sched.Group{Scheduler: k.o.Sched}
 	for range k.o.Workers {
@@ -164,7 +164,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	k.release(true)
 }
 
-// wake has Run beat. A node without views sleeps.
+// wake starts the periodic work of Run. A node without views has none.
 func (k *Keeper) wake() {
 	select {
 	case k.stir <- struct{}{}:
@@ -172,7 +172,7 @@ func (k *Keeper) wake() {
 	}
 }
 
-// beats releases and settles until nothing is left to do.
+// beats releases writes and settles hints until nothing is left to do.
 func (k *Keeper) beats(ctx context.Context) {
 	for k.o.Sched.Sleep(ctx, beat) == nil {
 		k.release(false)
@@ -186,7 +186,7 @@ func (k *Keeper) beats(ctx context.Context) {
 	}
 }
 
-// release tells those who have waited long enough, or all.
+// release acknowledges the writes that have waited long enough, or all.
 func (k *Keeper) release(all bool) {
 	k.mu.Lock()
 	k.closed = k.closed || all
@@ -225,7 +225,7 @@ func (k *Keeper) work(ctx context.Context) {
 	}
 }
 
-// done notes hints that were followed; they are removed with others.
+// done records applied hints, which are removed in batches.
 func (k *Keeper) done(r *partition.Replica, rows int, hints [][]byte) {
 	k.mu.Lock()
 	k.stats.Followed += uint64(rows)
@@ -242,12 +242,12 @@ func (k *Keeper) failed(rows int, err error) {
 	k.mu.Lock()
 	k.stats.Failed += uint64(rows)
 	k.mu.Unlock()
-	k.o.Log.LogAttrs(context.Background(), slog.LevelDebug, "view did not follow and is tried again",
+	k.o.Log.LogAttrs(context.Background(), slog.LevelDebug, "view update failed; retrying",
 		slog.String("error", err.Error()))
 }
 
-// settle removes hints of the replicas that have at least so many. What is refused, because the partition was split or
-// is led elsewhere now, stays and is followed again.
+// settle removes the hints of replicas with at least the given number of applied hints. If a removal is rejected
+// because the partition was split or has another leader, its hints remain and are processed again.
 func (k *Keeper) settle(least int) {
 	k.mu.Lock()
 	var all []*partition.Replica
@@ -269,20 +269,20 @@ func (k *Keeper) settle(least int) {
 	}
 }
 
-// ignored is a completion that nobody waits for.
+// ignored is a completion without a waiter.
 type ignored struct{}
 
 // Done implements command.Completion.
 func (ignored) Done(error) {}
 
-// known are the views of a schema.
+// known holds the views of a schema.
 type known struct {
 	schema  *schema.Schema
 	byIndex map[uint32]*View
 	byTable map[uint32][]*View
 }
 
-// views are those of the present schema.
+// views returns the views of the current schema.
 func (k *Keeper) views() *known {
 	s := k.o.Schema()
 	if have := k.known.Load(); have != nil && have.schema == s {
@@ -296,7 +296,7 @@ func (k *Keeper) views() *known {
 		for _, t := range ks.Tables {
 			list, err := Of(ks, t)
 			if err != nil {
-				k.o.Log.LogAttrs(context.Background(), slog.LevelError, "a view cannot be kept",
+				k.o.Log.LogAttrs(context.Background(), slog.LevelError, "materialized view disabled",
 					slog.String("error", err.Error()))
 			}
 			for _, v := range list {

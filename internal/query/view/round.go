@@ -13,23 +13,23 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// rounds looks again and again for hints that nobody is following: those of writes that were not awaited, whose view
-// had no quorum, or whose leader has changed.
+// rounds periodically searches for hints that no worker is processing: hints of writes that were not awaited, whose
+// view had no quorum, or whose leader has changed.
 func (k *Keeper) rounds(ctx context.Context) {
 	for k.o.Sched.Sleep(ctx, roundEvery) == nil {
 		k.Round(ctx, lateAfter)
 	}
 }
 
-// roundsAtOnce is how many views of partitions a round looks at at a time: one that cannot be written to holds up no
-// other.
+// roundsAtOnce is the number of views of partitions that a round processes concurrently, so that a view that is not
+// writable does not delay others.
 const (
 	roundsAtOnce = 4
-	// rangesAtOnce is how many ranges of a view are followed at a time.
+	// rangesAtOnce is the number of ranges of a view that are processed concurrently.
 	rangesAtOnce = 8
 )
 
-// Round follows all hints of partitions that this node leads that are older than late.
+// Round processes all hints that are older than late, of partitions whose leader is on this node.
 func (k *Keeper) Round(ctx context.Context, late time.Duration) {
 	views := k.views()
 	if len(views.byTable) == 0 {
@@ -51,7 +51,7 @@ func (k *Keeper) Round(ctx context.Context, late time.Duration) {
 	k.atOnce(roundsAtOnce, len(parts), func(i int) { k.catchUp(ctx, parts[i].replica, parts[i].view, before) })
 }
 
-// atOnce does n things, so many at a time.
+// atOnce calls do for n indexes with up to most concurrent calls.
 func (k *Keeper) atOnce(most, n int, do func(i int)) {
 	var next atomic.Int64
 	all := sched.Group{Scheduler: k.o.Sched}
@@ -65,8 +65,8 @@ func (k *Keeper) atOnce(most, n int, do func(i int)) {
 	all.Wait()
 }
 
-// catchUp follows what is due in a partition for a view since before a stamp. What fails is left to the next round, and
-// holds up nothing else.
+// catchUp processes the hints of a view in a partition that are older than a stamp. Failures are left to the next
+// round and do not affect other hints.
 func (k *Keeper) catchUp(ctx context.Context, r *partition.Replica, v *View, before int64) {
 	var from []byte
 	for more := true; more && ctx.Err() == nil && r.Leading(); {
@@ -85,14 +85,14 @@ func (k *Keeper) catchUp(ctx context.Context, r *partition.Replica, v *View, bef
 		})
 		if err != nil {
 			k.failed(len(hints), err)
-			return // what cannot be read ends the node
+			return // a read failure stops the node
 		}
 		k.catchUpWith(ctx, r, hints)
 	}
 }
 
-// catchUpWith follows some hints: ranges one by one, and all rows at once. Where that fails each row is followed by
-// itself, so that those go whose part of the view can be written to.
+// catchUpWith processes ranges one by one and all rows together. If the rows fail, it processes each row separately,
+// so that rows in writable parts of the view succeed.
 func (k *Keeper) catchUpWith(ctx context.Context, r *partition.Replica, hints [][]byte) {
 	rows, ranges, err := k.sort(r, hints, 0)
 	if err != nil {
@@ -115,7 +115,7 @@ func (k *Keeper) catchUpWith(ctx context.Context, r *partition.Replica, hints []
 	}
 }
 
-// each follows rows, each by itself.
+// each processes each row separately.
 func (k *Keeper) each(ctx context.Context, r *partition.Replica, rows []wanted) {
 	told := make(chan error, len(rows))
 	sent := 0
@@ -135,19 +135,19 @@ func (k *Keeper) each(ctx context.Context, r *partition.Replica, rows []wanted) 
 	}
 }
 
-// Lag is how far a view is behind, of the partitions that this node leads.
+// Lag is the lag of a view for the partitions whose leader is on this node.
 type Lag struct {
 	View *View
-	// Due is the number of hints, Oldest the stamp of the oldest one in microseconds, 0 if there is none. At lagMax
-	// hints counting ends.
+	// Due is the number of hints, up to lagMax. Oldest is the stamp of the oldest hint in microseconds, or 0 if there
+	// are no hints.
 	Due    int
 	Oldest int64
 }
 
-// lagMax bounds how many hints are counted for each view.
+// lagMax is the maximum number of hints counted for each view.
 const lagMax = 100_000
 
-// Lags are how far the views are behind, by the index of hints. They take a walk over all hints.
+// Lags returns the lags of the views by hint index. It scans all hints.
 func (k *Keeper) Lags() map[uint32]*Lag {
 	views := k.views()
 	out := map[uint32]*Lag{}
@@ -161,7 +161,7 @@ func (k *Keeper) Lags() map[uint32]*Lag {
 			if !r.Leading() {
 				continue
 			}
-			_ = r.Due(v.Index, nil, func(_ []byte, stamp int64) bool { // what cannot be read ends the node
+			_ = r.Due(v.Index, nil, func(_ []byte, stamp int64) bool { // a read failure stops the node
 				l.Due++
 				if l.Oldest == 0 || stamp < l.Oldest {
 					l.Oldest = stamp

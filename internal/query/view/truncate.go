@@ -16,35 +16,36 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Rows is where rows are read and written.
+// Rows reads and writes rows.
 type Rows interface {
 	Coordinator
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 }
 
-// Tables is where tables are truncated, and rows are read and written.
+// Tables truncates tables, and reads and writes their rows.
 type Tables interface {
 	Rows
 	Truncate(ctx context.Context, table uint32, indexes ...uint32) error
 	Require(ctx context.Context, table uint32, revision uint64, limit time.Duration) error
 }
 
-// Truncation is a TRUNCATE of a table with materialized views. It takes as long with a million rows as with one:
+// Truncation executes TRUNCATE for a table with materialized views. Its duration does not depend on the number of rows.
+// The steps are:
 //
-//  1. the base table is truncated;
-//  2. Renew gives the views a new schema revision, and their partitions are asked to require it: a delivery that has
-//     read a base row before step 1, however late it comes, was planned for an older revision and is refused;
-//  3. the views are truncated;
-//  4. base rows that were written since step 1 are marked as due: step 3 may have removed what they have in the views.
+//  1. Truncate the base table.
+//  2. Call Renew, which gives the views a new schema revision, and make their partitions require this revision. A
+//     delivery that has read a base row before step 1 was planned for an older revision and is rejected at any time.
+//  3. Truncate the views.
+//  4. Mark base rows written since step 1 as due, because step 3 may have removed their view data.
 //
-// All steps may be repeated. If one fails, the error says that TRUNCATE has to be.
+// All steps are idempotent. If a step fails, the error tells the client to repeat TRUNCATE.
 type Truncation struct {
 	Tables Tables
-	// Renew returns the schema in which the views of a table have a new revision.
+	// Renew returns a schema in which the views of a table have a new revision.
 	Renew func(ctx context.Context, keyspace, table string) (*schema.Schema, error)
-	// Limit bounds step 2 for each view.
+	// Limit is the time limit of step 2 for each view.
 	Limit time.Duration
-	// Now is the second of the statement.
+	// Now is the time of the statement in seconds.
 	Now int64
 }
 
@@ -88,10 +89,10 @@ func indexesOf(t *schema.Table) (ids []uint32) {
 	return ids
 }
 
-// dueRows is how many rows are marked as due at a time.
+// dueRows is the number of rows that are marked as due at a time.
 const dueRows = 200
 
-// markDue marks the rows of a base table as due for all of its views, as the build of a view does.
+// markDue marks the rows of a base table as due for all of its views, like a view build.
 func (x *Truncation) markDue(ctx context.Context, ks *schema.Keyspace, t *schema.Table) error {
 	views, err := Of(ks, t)
 	if err != nil {
@@ -114,7 +115,7 @@ func (x *Truncation) markDue(ctx context.Context, ks *schema.Keyspace, t *schema
 		}
 		done := make(ended, 1)
 		x.Tables.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, done)
-		if err := <-done; err != nil { // the coordinator's own deadline bounds it
+		if err := <-done; err != nil { // the coordinator's deadline limits the wait
 			return err
 		}
 		last := &found.rows[len(found.rows)-1]
@@ -123,7 +124,7 @@ func (x *Truncation) markDue(ctx context.Context, ks *schema.Keyspace, t *schema
 	}
 }
 
-// ended is a completion that somebody waits for.
+// ended is a completion to wait for.
 type ended chan error
 
 // Done implements command.Completion.

@@ -25,7 +25,7 @@ type outcome chan error
 // Done implements command.Completion.
 func (o outcome) Done(err error) { o <- err }
 
-// newTruncated makes a world with a base table and two views.
+// newTruncated returns a world with a base table and two views.
 func newTruncated(t *testing.T) *world {
 	w := newWorld(t, true)
 	w.must("CREATE TABLE t (k int PRIMARY KEY, v int)")
@@ -45,8 +45,8 @@ func (w *world) inViews(when string, want ...string) {
 	}
 }
 
-// TestTruncateEmptiesViews: the views of a table are empty when TRUNCATE is answered, and a delivery that was read
-// before it and comes after it brings nothing back.
+// TestTruncateEmptiesViews checks that the views of a table are empty when TRUNCATE returns, and that a delivery that
+// was read before it and arrives later has no effect.
 func TestTruncateEmptiesViews(t *testing.T) {
 	w := newTruncated(t)
 	for k := range 300 {
@@ -88,8 +88,8 @@ func TestTruncateEmptiesViews(t *testing.T) {
 	w.inViews("after an INSERT", "2")
 }
 
-// TestWriteWhileTruncated: what is written after the base table was truncated, and is in its views before they are, is
-// in them when all is done.
+// TestWriteWhileTruncated checks that a row that is written after the base table was truncated, and delivered before
+// its views are truncated, is in the views at the end.
 func TestWriteWhileTruncated(t *testing.T) {
 	w := newTruncated(t)
 	w.must("INSERT INTO t (k, v) VALUES (1, 1)")
@@ -108,7 +108,8 @@ func TestWriteWhileTruncated(t *testing.T) {
 	w.inViews("after TRUNCATE", "2")
 }
 
-// TestUnfinishedTruncate: if views cannot be truncated the client is asked to repeat it, which empties them.
+// TestUnfinishedTruncate checks that a client is asked to repeat TRUNCATE if views cannot be truncated, and that
+// repeating it empties them.
 func TestUnfinishedTruncate(t *testing.T) {
 	w := newTruncated(t)
 	w.must("INSERT INTO t (k, v) VALUES (1, 1)")

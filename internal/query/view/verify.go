@@ -22,64 +22,65 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Verifier compares views, and indexes, with their tables, and has them repaired, page by page while the table is
-// written to. A difference is one that was there each time, and whose row stayed as it was over the last of the Pauses,
-// which is longer than a view is behind that can be written to.
+// Verifier compares views or indexes with their tables page by page during concurrent writes, and optionally repairs
+// them. A difference is reported if every comparison finds it and the row does not change during the last of the
+// Pauses. That pause is longer than the lag of a writable view.
 type Verifier struct {
 	Rows Rows
 	Now  func() time.Time
-	// Repair has what differs made good, and looked at again.
+	// Repair repairs the differences and compares them again.
 	Repair bool
-	// Pauses are those before a row that differs is looked at again, each time; 6 s together, 4 s the last, if nil.
+	// Pauses are the waits before each repeated comparison of a row. The default is 6 s in total, with a last pause of
+	// 4 s.
 	Pauses []time.Duration
 }
 
-// usualPauses end with one that is longer than a view is behind that can be written to; the others are for what agrees
-// soon.
+// usualPauses ends with a pause that is longer than the lag of a writable view. The shorter pauses serve rows that
+// agree soon.
 var usualPauses = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1500 * time.Millisecond,
 	4 * time.Second}
 
-// At is where a page begins, or the next one; the zero value is the beginning.
+// At is the beginning of a page. The zero value is the beginning of the table.
 type At struct {
-	// Back says that it is the way back that goes on, from the view to its table.
+	// Back reports the second pass, from the view to its table.
 	Back bool
-	// Key, of a logical partition, and Clustering are those of the row read last; there is none if Key is nil.
+	// Token, Key and Clustering identify the last row that was read. Key is nil if no row has been read.
 	Token           token.Token
 	Key, Clustering []byte
 }
 
-// Page is what came of a page.
+// Page is the result of a page.
 type Page struct {
-	// Rows are those that were looked at, Differences those that differ, and Repaired those of them that do not any
-	// more. Busy are rows that agreed at no time, and were changed in the last pause: nothing is said of them.
+	// Rows counts the compared rows, and Repaired the differences that have been repaired. Busy counts rows that never
+	// agreed and changed during the last pause; their state is unknown.
 	Rows, Busy, Repaired int
 	Differences          []Difference
-	// Next is where the next page begins, nil after the last one.
+	// Next is the beginning of the next page, or nil after the last page.
 	Next *At
 }
 
-// Difference is a row of a view, or of an index, that is not what its table says.
+// Difference is a row of a view or index that does not match its table.
 type Difference struct {
-	// Row is the primary key of the row in the table, as CQL has it; What says what differs, in words.
+	// Row is the primary key of the row in the table in CQL notation. What describes the difference.
 	Row, What string
 	Repaired  bool
 }
 
-// suspect is a row of the base that does not seem to be followed.
+// suspect is a base row that its view or index does not seem to match.
 type suspect struct {
 	token           token.Token
 	key, clustering []byte
-	// extra is the value by which the view has a row that the base does not say, at is where; at is nil for a row that
-	// the view should have.
+	// extra is the key value under which the view has an unexpected row, and at is the position of that row. at is nil
+	// if the view lacks a row.
 	extra []byte
 	at    *Place
-	// what says what differed last, and image what the base had then.
+	// what describes the most recent difference. image is the image of the base row at that time.
 	what  string
 	image []byte
 	busy  bool
 }
 
-// judge looks at suspects again until they agree, or the pauses are over; and has those repaired that differ.
+// judge compares suspects repeatedly until they agree or the pauses have passed. Then it repairs the differences.
 func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspects []*suspect,
 	agrees func(context.Context, *suspect) (bool, error), repair func(*suspect) (command.Mutation, error)) error {
 	suspects, err := f.again(ctx, suspects, agrees)
@@ -110,7 +111,7 @@ func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspec
 		if len(ms) > 0 {
 			done := make(ended, 1)
 			f.Rows.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, done)
-			if err := <-done; err != nil { // the coordinator's own deadline bounds it
+			if err := <-done; err != nil { // the coordinator's deadline limits the wait
 				return err
 			}
 		}
@@ -132,11 +133,11 @@ func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspec
 	return nil
 }
 
-// looks is how many rows of a page are compared at a time: each takes a few requests one after the other, and what they
-// wait for is the network.
+// looks is the number of rows that are compared concurrently. Each comparison waits for several sequential requests
+// over the network.
 const looks = 32
 
-// compare looks at several rows at a time, and returns those that do not agree, in their order.
+// compare compares several rows concurrently and returns the rows that do not agree, in order.
 func (f *Verifier) compare(ctx context.Context, rows []*suspect, agrees func(context.Context, *suspect) (bool, error)) (
 	differ []*suspect, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -151,7 +152,7 @@ func (f *Verifier) compare(ctx context.Context, rows []*suspect, agrees func(con
 				ok, failed := agrees(ctx, rows[i])
 				if failed != nil {
 					first.Do(func() { err = failed })
-					cancel() // stops the others
+					cancel() // stops the other comparisons
 					return
 				}
 				good[i] = ok
@@ -167,7 +168,7 @@ func (f *Verifier) compare(ctx context.Context, rows []*suspect, agrees func(con
 	return differ, err
 }
 
-// again looks at suspects again after each pause and returns those that never agreed.
+// again compares suspects again after each pause and returns those that never agree.
 func (f *Verifier) again(ctx context.Context, suspects []*suspect,
 	agrees func(context.Context, *suspect) (bool, error)) ([]*suspect, error) {
 	pauses := f.Pauses
@@ -195,7 +196,7 @@ func (f *Verifier) again(ctx context.Context, suspects []*suspect,
 	return suspects, nil
 }
 
-// rowText is a primary key as CQL has it.
+// rowText returns a primary key in CQL notation.
 func rowText(t *schema.Table, key, clustering []byte) string {
 	var b strings.Builder
 	add := func(c *schema.Column, value []byte) {
@@ -225,13 +226,13 @@ func rowText(t *schema.Table, key, clustering []byte) string {
 	return b.String()
 }
 
-// foundRow is where a row stands.
+// foundRow is the position of a row.
 type foundRow struct {
 	token           token.Token
 	key, clustering []byte
 }
 
-// rows are those of a page of a table.
+// rows returns the rows of a page of a table.
 func (f *Verifier) rows(ctx context.Context, t *schema.Table, from At, v *rowsOf, now int64) ([]foundRow, *At, error) {
 	read := command.Read{Table: t.ID, Range: token.Full, Level: dberr.Quorum, Now: now, Dropped: t.Hidden(),
 		Statics: v.statics}
@@ -249,13 +250,13 @@ func (f *Verifier) rows(ctx context.Context, t *schema.Table, from At, v *rowsOf
 	return v.rows, &At{Back: from.Back, Token: last.token, Key: last.key, Clustering: last.clustering}, nil
 }
 
-// rowsOf collects where rows stand.
+// rowsOf collects positions of rows.
 type rowsOf struct {
 	limit int
 	tok   token.Token
 	key   []byte
 	rows  []foundRow
-	// statics has it collect static rows, which have no clustering key, and leave the others out.
+	// statics collects static rows, which have no clustering key, and omits other rows.
 	statics bool
 	each    func(clustering []byte, r *row.Row) error
 }

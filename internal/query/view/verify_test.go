@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Read has the world be what a Verifier reads and writes.
+// Read executes a read for a Verifier.
 func (w *world) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return w.coordinator.Read(ctx, c, v)
 }
@@ -32,7 +32,7 @@ type told chan error
 // Done implements command.Completion.
 func (c told) Done(err error) { c <- err }
 
-// damage writes to a view behind its back, at a place with number keys.
+// damage writes directly to a view at a row with numeric keys.
 func (w *world) damage(name string, key, clustering []int32, change func(b *row.Builder)) {
 	w.t.Helper()
 	t := w.catalog.Snapshot().Table("ks", name)
@@ -55,7 +55,7 @@ func (w *world) damage(name string, key, clustering []int32, change func(b *row.
 	}
 }
 
-// pages goes through all pages of what is verified, and returns the differences, sorted.
+// pages reads all pages of a verification and returns the sorted differences.
 func pages(t *testing.T, page func(from view.At) (*view.Page, error)) (found []string, rows int) {
 	t.Helper()
 	for from := (&view.At{}); from != nil; {
@@ -73,8 +73,8 @@ func pages(t *testing.T, page func(from view.At) (*view.Page, error)) (found []s
 	return found, rows
 }
 
-// TestVerifyView proves that every damage to a view is found, named and repaired, whatever the size of the pages, and
-// that nothing is said of a view that agrees.
+// TestVerifyView checks that every kind of damage to a view is found, described and repaired with any page size, and
+// that a correct view has no differences.
 func TestVerifyView(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"own": "v, k, c", "base": "c, k"} {
@@ -136,8 +136,8 @@ func TestVerifyView(t *testing.T) {
 	}
 }
 
-// TestVerifyIndex proves that rows which an index does not find are found, and entered by a repair, for indexes of each
-// kind, on each kind of column.
+// TestVerifyIndex checks that rows that are missing from an index are found and repaired, for each kind of index and
+// column.
 func TestVerifyIndex(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -195,7 +195,7 @@ func TestVerifyIndex(t *testing.T) {
 	}
 }
 
-// meeting is what a Verifier reads, of which point reads wait for each other.
+// meeting provides the reads of a Verifier, where point reads wait for each other.
 type meeting struct {
 	*world
 	want    int
@@ -220,8 +220,8 @@ func (m *meeting) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 	return m.world.Read(ctx, c, v)
 }
 
-// TestRowsAreComparedTogether proves that several rows of a page are compared at a time, with those of a view and with
-// an index, and that an error of one ends the page.
+// TestRowsAreComparedTogether checks that several rows of a page are compared concurrently, for views and for indexes,
+// and that an error of one row ends the page.
 func TestRowsAreComparedTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

@@ -15,11 +15,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// EntriesOf are the operands that enter a row into an index.
+// EntriesOf returns the operands that enter a row into an index.
 type EntriesOf func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
 
-// Index looks whether the rows of a page of a table are found by an index of it. Entries that lead nowhere do no harm,
-// and are not looked for: who follows one looks at the row.
+// Index checks that an index finds the rows of a page of its table. It does not search for false entries, which are
+// harmless because every lookup validates the row.
 func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, from At,
 	limit int) (*Page, error) {
 	c := t.Column(ix.Column)
@@ -69,7 +69,7 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 	})
 }
 
-// entriesOf are the entries that a row, as it is now, has to have.
+// entriesOf returns the entries that the current row requires.
 func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, s *suspect,
 	now int64) (ops []command.Op, err error) {
 	read := command.Read{Table: t.ID, Token: s.token, Key: s.key, Level: dberr.Quorum, Now: now,
@@ -77,7 +77,7 @@ func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.In
 	v := &rowsOf{limit: math.MaxInt, each: func(clustering []byte, r *row.Row) error {
 		list, err := entries(t, ix, s.key, bytes.Clone(clustering), r)
 		for i := range list {
-			list[i].Value = bytes.Clone(list[i].Value) // a view over the row
+			list[i].Value = bytes.Clone(list[i].Value) // the value refers to the row
 		}
 		ops = list
 		return err
@@ -90,10 +90,10 @@ func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.In
 	return ops, f.Rows.Read(ctx, &read, v)
 }
 
-// finds reports whether a row is found by an entry.
+// finds reports whether an entry finds a row.
 func (f *Verifier) finds(ctx context.Context, t *schema.Table, op *command.Op, s *suspect, now int64) (bool, error) {
 	look := &command.IndexLookup{Index: op.Index, Value: op.Value}
-	if op.Index&keys.OrderedIndex != 0 && len(op.Clustering) > 0 { // else the entry stands for a whole partition
+	if op.Index&keys.OrderedIndex != 0 && len(op.Clustering) > 0 { // otherwise the entry refers to a whole partition
 		look = &command.IndexLookup{Index: op.Index, Any: [][][]byte{{op.Value}}}
 	}
 	read := command.Read{Table: t.ID, Token: s.token, Key: s.key, Level: dberr.Quorum, Now: now,

@@ -16,17 +16,17 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// viewPage is View's page of one side.
+// viewPage is one page of View in one direction.
 type viewPage struct {
 	*Verifier
 	v *View
-	// now, in seconds, is one for all looks of a page: the times to live in an image count from it, so a later one
-	// would seem to be a change of the row.
+	// now, in seconds, is the same for all comparisons of a page. The times to live in an image are relative to it, so
+	// a different time would look like a change of the row.
 	now int64
 }
 
-// View compares a page of about limit rows of a view with its table: on the way out those of the table, then those of
-// the view.
+// View compares a page of about limit rows of a view with its table. The first pass reads the table, and the second
+// pass reads the view.
 func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, from At, limit int) (*Page, error) {
 	t := ks.Tables[name]
 	if t == nil || t.View == nil || ks.Tables[t.View.Base] == nil {
@@ -66,17 +66,17 @@ func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, f
 	return out, f.judge(ctx, base, out, suspects, p.agrees, func(s *suspect) (command.Mutation, error) {
 		value := s.extra
 		if s.at == nil && v.key != nil {
-			value = nil // the delivery enters the place where there is none
+			value = nil // the delivery enters the place if it is missing
 		}
 		return command.Mutation{Table: base.ID, Token: s.token, Key: s.key, SchemaVersion: base.Revision,
 			Ops: v.Row(nil, s.clustering, value, true)}, nil
 	})
 }
 
-// stamp is the one by which images are compared.
+// compareStamp is the stamp with which images are compared.
 const compareStamp = 1
 
-// agrees reports whether the view has of a row of the base what it should; else s says what differs.
+// agrees reports whether the view data of a base row is correct. Otherwise it sets s.what to a description.
 func (p *viewPage) agrees(ctx context.Context, s *suspect) (bool, error) {
 	values, err := p.v.valuesOf(s.key, s.clustering)
 	if err != nil {
@@ -93,7 +93,7 @@ func (p *viewPage) agrees(ctx context.Context, s *suspect) (bool, error) {
 	at := image.Place
 	if s.at != nil {
 		if image.Shown && bytes.Equal(at.Key, s.at.Key) && bytes.Equal(at.Clustering, s.at.Clustering) {
-			return true, nil // what it has there was compared on the way out
+			return true, nil // the expected row was compared in the first pass
 		}
 		image.Shown, at = false, *s.at
 	} else if !image.Shown {
@@ -121,7 +121,7 @@ func (p *viewPage) agrees(ctx context.Context, s *suspect) (bool, error) {
 	return s.what == "", err
 }
 
-// unlike says what differs between the row that a view should have and the one that it has, "" for nothing.
+// unlike describes the difference between the expected and the actual view row, or returns "".
 func unlike(t *schema.Table, want, have *row.Row) string {
 	for _, c := range t.Regulars {
 		a, b := want.Column(c.ID), have.Column(c.ID)
@@ -140,7 +140,7 @@ func unlike(t *schema.Table, want, have *row.Row) string {
 	return ""
 }
 
-// origin is the row of the base that a row of the view is of.
+// origin returns the base row of a view row.
 func (p *viewPage) origin(at *foundRow) (*suspect, error) {
 	v := p.v
 	of := map[*schema.Column][]byte{}
@@ -177,7 +177,7 @@ func (p *viewPage) origin(at *foundRow) (*suspect, error) {
 	return out, nil
 }
 
-// row passes on one row of a table, if it is there.
+// row calls fn with a row of a table if it exists.
 func (p *viewPage) row(ctx context.Context, t *schema.Table, tok token.Token, key, clustering []byte,
 	fn func(r *row.Row)) error {
 	read := command.Read{Table: t.ID, Token: tok, Key: key, Level: dberr.Quorum, Now: p.now, Dropped: t.Hidden()}

@@ -13,33 +13,33 @@ import (
 	"github.com/ilion-db/ilion/internal/query/expr"
 )
 
-// View is a materialized view of one revision of the schema, with its base table.
+// View is a materialized view in one revision of the schema, with its base table.
 type View struct {
 	Base, Table *schema.Table
-	// Index is the index of hints that the base table has for the view.
+	// Index is the hint index of the base table for the view.
 	Index uint32
-	// key is the column of the view's key that is no key column of the base; nil if there is none.
+	// key is the column of the view's key that is not a key column of the base, or nil.
 	key *schema.Column
-	// partition and clustering say where the key columns of the view come from.
+	// partition and clustering are the sources of the view's key columns.
 	partition, clustering []source
 	where                 []condition
-	// present are the columns of the base that must not be null.
+	// present holds the base columns that must not be null.
 	present []*schema.Column
 	columns []mapping
 }
 
-// source is where a key column of a view comes from: a key column of the base, or View.key.
+// source is the source of a view key column: a key column of the base, or View.key.
 type source struct {
 	from, to *schema.Column
 }
 
-// mapping is a column of the base, and the view's own of the same name.
+// mapping maps a base column to the view column of the same name.
 type mapping struct {
 	from *schema.Column
 	to   uint32
 }
 
-// Of are the views of a table, in the order of their names; nil for most.
+// Of returns the views of a table sorted by name, or nil for a table without views.
 func Of(ks *schema.Keyspace, base *schema.Table) ([]*View, error) {
 	var out []*View
 	for _, ix := range base.SortedIndexes() {
@@ -59,7 +59,7 @@ func Of(ks *schema.Keyspace, base *schema.Table) ([]*View, error) {
 	return out, nil
 }
 
-// bind makes the view of its descriptor.
+// bind returns the view of a table descriptor.
 func bind(ks *schema.Keyspace, base, t *schema.Table, index uint32) (*View, error) {
 	v := &View{Base: base, Table: t, Index: index, key: base.ViewKey(t)}
 	for c := range t.Columns() {
@@ -76,7 +76,7 @@ func bind(ks *schema.Keyspace, base, t *schema.Table, index uint32) (*View, erro
 			v.columns = append(v.columns, mapping{from, c.ID})
 		}
 	}
-	// In the order of ids, in which cells are stored.
+	// Cells are stored in ID order.
 	slices.SortFunc(v.columns, func(a, b mapping) int { return int(a.from.ID) - int(b.from.ID) })
 	if v.key != nil {
 		v.present = append(v.present, v.key)
@@ -91,7 +91,7 @@ func bind(ks *schema.Keyspace, base, t *schema.Table, index uint32) (*View, erro
 	return v, err
 }
 
-// affected reports whether a change of regular columns of a row, which may make the row, can concern the view.
+// affected reports whether a change of regular columns, which may create the row, can affect the view.
 func (v *View) affected(changes func(c *schema.Column) bool) bool {
 	if v.key == nil {
 		return true // any column keeps a row alive
@@ -104,7 +104,7 @@ func (v *View) affected(changes func(c *schema.Column) bool) bool {
 	return slices.ContainsFunc(v.present, changes)
 }
 
-// values are the key columns' values of a row of the base.
+// values holds the key column values of a base row.
 type values struct{ partition, clustering [][]byte }
 
 func (v *View) valuesOf(key, clustering []byte) (out values, err error) {
@@ -117,7 +117,7 @@ func (v *View) valuesOf(key, clustering []byte) (out values, err error) {
 	}
 	for _, c := range v.Base.Clustering {
 		if len(clustering) == 0 {
-			return out, fmt.Errorf("a clustering key of %s is too short", v.Base)
+			return out, fmt.Errorf("clustering key of %s is too short", v.Base)
 		}
 		value, rest, err := c.Type.ReadKey(nil, clustering, c.Desc)
 		if err != nil {
@@ -128,7 +128,7 @@ func (v *View) valuesOf(key, clustering []byte) (out values, err error) {
 	return out, nil
 }
 
-// of is the value of a key column of the base.
+// of returns the value of a base key column.
 func (w *values) of(c *schema.Column) []byte {
 	if c.Kind == schema.PartitionKey {
 		return w.partition[c.Position]
@@ -136,14 +136,15 @@ func (w *values) of(c *schema.Column) []byte {
 	return w.clustering[c.Position]
 }
 
-// Place is where a view has a row.
+// Place is the primary key of a view row.
 type Place struct {
 	Key, Clustering []byte
 	Token           token.Token
 }
 
-// place returns where the view has a row of the base if v.key has a value. ok is false if the partition key would be
-// too long. It may be empty, although clients cannot name an empty key: Cassandra shows such rows in scans.
+// place returns the place of a base row in the view if v.key has a value. ok is false if the partition key would be
+// too long. The partition key may be empty, although clients cannot specify an empty key: Cassandra shows such rows in
+// scans.
 func (v *View) place(w *values, value []byte) (p Place, ok bool) {
 	at := func(s source) []byte {
 		if s.from == v.key {
@@ -165,18 +166,20 @@ func (v *View) place(w *values, value []byte) (p Place, ok bool) {
 	return p, len(p.Key) <= keys.MaxLen
 }
 
-// Image is what a view has of a row of the base: nothing if it has no place.
+// Image is the view data of a base row. It is empty if the row has no place.
 type Image struct {
 	Place
 	Shown bool
-	// Value is that of the key column that is none of the base, nil for none. It may be there though nothing is shown.
+	// Value is the value of the view key column that is not a base key column, or nil. It may be set even if the view
+	// does not show the row.
 	Value []byte
-	// Operand is the whole row, timestamped; it replaces all that the view had there.
+	// Operand is the whole timestamped row, which replaces all earlier view data at the place.
 	Operand []byte
 }
 
-// image is what a row of the base makes of the view's, at a stamp. r is nil where there is no row. What has expired
-// in r is in the image, and has expired there: now, the second at which r was read, says only how long there is left.
+// image computes the view data of a base row at a stamp. r is nil if the row does not exist. Expired cells of r are
+// included and are also expired in the image. now is the second at which r was read; it determines only the remaining
+// times to live.
 func (v *View) image(b *row.Builder, w *values, r *row.Row, stamp, now int64) Image {
 	var out Image
 	if r == nil || !r.Exists() {
@@ -234,7 +237,7 @@ func (v *View) image(b *row.Builder, w *values, r *row.Row, stamp, now int64) Im
 	return out
 }
 
-// maxTTL is the longest time to live, 20 years in seconds.
+// maxTTL is the maximum time to live: 20 years in seconds.
 const maxTTL = 20 * 365 * 24 * 60 * 60
 
 func expiryOf(ttl int32, expiry int64) int64 {
@@ -244,7 +247,7 @@ func expiryOf(ttl int32, expiry int64) int64 {
 	return expiry
 }
 
-// ends is the second at which the last thing expires that keeps a row alive.
+// ends returns the second at which the last cell or marker that keeps a row alive expires.
 func (v *View) ends(r *row.Row) int64 {
 	last := int64(0)
 	if r.Live {
@@ -256,15 +259,15 @@ func (v *View) ends(r *row.Row) int64 {
 	return last
 }
 
-// gone is the operand that removes what the view has at a place.
+// gone returns the operand that deletes the view data at a place.
 func gone(b *row.Builder, stamp, now int64) []byte {
 	b.Reset(stamp)
 	b.DeleteRow(now)
 	return b.Append(nil)
 }
 
-// knows reports whether all cells of a row are of columns that the base has, or had: otherwise the row was written by a
-// newer schema than this one.
+// knows reports whether all cells of a row belong to current or dropped columns of the base. Otherwise the row was
+// written with a newer schema.
 func (v *View) knows(r *row.Row) bool {
 	for i := range r.Cells {
 		if c := r.Cells[i].Column; i == 0 || r.Cells[i-1].Column != c {

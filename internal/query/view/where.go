@@ -14,7 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/relation"
 )
 
-// condition is a relation of a view's WHERE clause on key columns of the base: one of some tuples, or an interval.
+// condition is a relation of a view's WHERE clause on base key columns: equality with one of several tuples, or an
+// interval.
 type condition struct {
 	columns   []*schema.Column
 	any       [][][]byte
@@ -27,7 +28,7 @@ type bound struct {
 	inclusive bool
 }
 
-// Check refuses relations that no view can have, or that the columns of its base do not.
+// Check rejects relations that views do not support or that refer to unknown columns of the base.
 func Check(rel *compat.Release, relations []parser.Relation, ks *schema.Keyspace, base *schema.Table) error {
 	env := expr.NewEnv(rel, ks, base, 0)
 	for i := range relations {
@@ -57,18 +58,18 @@ func Check(rel *compat.Release, relations []parser.Relation, ks *schema.Keyspace
 	return nil
 }
 
-// CheckText refuses a WHERE clause whose text does not mean what was written.
+// CheckText rejects a WHERE clause whose text does not represent the parsed relations.
 func CheckText(ks *schema.Keyspace, base *schema.Table, v *schema.View) error {
 	if _, err := conditionsOf(ks, base, v); err != nil {
-		return dberr.Invalidf("The WHERE clause of a materialized view cannot be kept as text: %s", err)
+		return dberr.Invalidf("The WHERE clause of a materialized view cannot be stored as text: %s", err)
 	}
 	return nil
 }
 
-// conditionsOf binds the relations of a view. Those that compare with null hold for no row.
+// conditionsOf binds the relations of a view. A comparison with null is false for every row.
 func conditionsOf(ks *schema.Keyspace, base *schema.Table, v *schema.View) ([]condition, error) {
 	if !slices.ContainsFunc(v.Where, func(r schema.ViewRelation) bool { return !r.NotNull }) {
-		return nil, nil // nearly all: nothing to parse, which statements as text would do each time
+		return nil, nil // most views; avoids parsing the text for every statement
 	}
 	stmt, _, err := parser.Parse("SELECT * FROM t WHERE " + v.WhereText())
 	if err != nil {
@@ -114,7 +115,7 @@ func conditionOf(r *relation.Restriction) condition {
 	return c
 }
 
-// holds reports whether a row of the base with these key columns satisfies the WHERE clause.
+// holds reports whether a base row with these key columns satisfies the WHERE clause.
 func (v *View) holds(w *values) bool {
 	for i := range v.where {
 		if !v.where[i].holds(w) {

@@ -39,7 +39,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a node in memory, without a server: statements, partitions, and a keeper of views.
+// world is a node in memory without a server: statements, partitions, and a view keeper.
 type world struct {
 	t           *testing.T
 	client      *session.Session
@@ -49,9 +49,9 @@ type world struct {
 	store       *storage.Store
 	installer   schemachange.Installer
 	keeper      *view.Keeper
-	// refuses has the views' mutations refused for which it reports true.
+	// refuses reports which mutations of views are rejected.
 	refuses atomic.Pointer[func(m *command.Mutation) bool]
-	// ahead is by how much the clock is ahead of the real one, in nanoseconds.
+	// ahead is the difference between the test clock and the real clock in nanoseconds.
 	ahead atomic.Int64
 
 	mu    sync.Mutex
@@ -60,7 +60,8 @@ type world struct {
 
 func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 
-// newWorld makes a world with a keyspace ks. Writes are followed from the beginning if follows; else by settle.
+// newWorld returns a world with a keyspace ks. If follows is set, writes are followed immediately; otherwise by
+// settle.
 func newWorld(t *testing.T, follows bool) *world {
 	t.Helper()
 	w := &world{t: t, state: meta.Empty()}
@@ -119,7 +120,7 @@ func newWorld(t *testing.T, follows bool) *world {
 	return w
 }
 
-// Apply makes the world a ddl.Store: there are two physical partitions of each table.
+// Apply implements ddl.Store with two physical partitions for each table.
 func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +146,7 @@ func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 	return s, events, nil
 }
 
-// Create implements the replicas of schemachange.Installer, as does Remove.
+// Create implements schemachange.Installer.
 func (w *world) Create(old, next *topology.Snapshot) error {
 	for p := range next.All() {
 		if old.Partition(p.ID) == nil {
@@ -157,10 +158,10 @@ func (w *world) Create(old, next *topology.Snapshot) error {
 	return nil
 }
 
-// Remove leaves what is dropped.
+// Remove keeps the replicas of dropped tables.
 func (w *world) Remove(_, _ *topology.Snapshot) error { return nil }
 
-// Write makes the world the keeper's coordinator: as with any batch that is not atomic, what is not refused is written.
+// Write implements Coordinator. As in any non-atomic batch, mutations that are not rejected are written.
 func (w *world) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions,
 	done command.Completion) {
 	refuses := w.refuses.Load()
@@ -179,7 +180,7 @@ func (w *world) Write(ctx context.Context, ms []command.Mutation, o coordinator.
 	}
 }
 
-// partly is the completion of a write of which a part was refused.
+// partly is the completion of a write that was partly rejected.
 type partly struct{ done command.Completion }
 
 // Done implements command.Completion.
@@ -190,7 +191,7 @@ type ended chan struct{}
 // Completed implements session.Completer.
 func (e ended) Completed() { close(e) }
 
-// query runs a statement.
+// query executes a statement.
 func (w *world) query(text string) *session.Result {
 	c := &session.Call{Request: session.Request{Text: []byte(text), Consistency: dberr.Quorum, Serial: dberr.Serial,
 		Version: 5}}
@@ -207,7 +208,7 @@ func (w *world) query(text string) *session.Result {
 	return &c.Result
 }
 
-// must runs a statement that is not refused.
+// must executes a statement that must succeed.
 func (w *world) must(text string) *session.Result {
 	w.t.Helper()
 	r := w.query(text)
@@ -217,7 +218,7 @@ func (w *world) must(text string) *session.Result {
 	return r
 }
 
-// rows are those of a result, a line each; cells of 4 bytes are numbers.
+// rows formats the rows of a result, one per line; cells of 4 bytes are numbers.
 func rows(r *session.Result, columns int) (out []string) {
 	cells := r.Cells
 	for range r.RowCount {
@@ -242,7 +243,7 @@ func rows(r *session.Result, columns int) (out []string) {
 	return out
 }
 
-// settle has the views follow until nothing is due.
+// settle updates the views until no hint is due.
 func (w *world) settle() {
 	w.t.Helper()
 	poll.UntilNone(w.t, "nothing is due", time.Minute, func() string {
@@ -254,7 +255,7 @@ func (w *world) settle() {
 	})
 }
 
-// due counts the hints that are left.
+// due returns the number of remaining hints.
 func (w *world) due() (n int) {
 	for _, l := range w.keeper.Lags() {
 		n += l.Due
@@ -262,7 +263,7 @@ func (w *world) due() (n int) {
 	return n
 }
 
-// places counts the places that are kept for a view.
+// places returns the number of places of a view.
 func (w *world) places(name string) (n int) {
 	w.t.Helper()
 	ks := w.catalog.Snapshot().Keyspaces["ks"]

@@ -8,13 +8,13 @@ import (
 	"net/http"
 )
 
-// location is a region as the account has it.
+// location is a region of the account.
 type location struct {
 	Name     string `json:"name"`
 	Endpoint string `json:"databaseAccountEndpoint"`
 }
 
-// readAccount answers where the account is reached: where the client has reached it.
+// readAccount returns the account with the endpoint by which the client has reached it.
 func (x *exchange) readAccount(context.Context) (*answer, error) {
 	scheme := "http://"
 	if x.server.opts.TLS != nil {
@@ -37,7 +37,7 @@ func (x *exchange) readAccount(context.Context) (*answer, error) {
 	return &answer{http.StatusOK, body}, nil
 }
 
-// queryBounds are the bounds of queries in the form of Cosmos DB, which its other SDKs read.
+// queryBounds holds the query limits in the format of Cosmos DB, which other SDKs of it read.
 const queryBounds = `{"maxSqlQueryInputLength":524288,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,` +
 	`"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,` +
 	`"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,` +

@@ -9,23 +9,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Audited is a request that is over, as Options.Audit is told of it. It is not to be kept.
+// Audited describes a completed request for Options.Audit. It must not be retained.
 type Audited struct {
-	// Key is the key that it was signed with, primary, secondary or read-only; empty if it had no valid signature.
+	// Key is the key that signed the request: primary, secondary or read-only. It is empty if the request had no valid
+	// signature.
 	Key           string
 	Local, Remote netip.AddrPort
-	// Operation is what docs/compatibility-cosmos.md calls it, empty where there is none; Reads says that it changes
-	// nothing, Items that it is about items and not about what holds them.
+	// Operation is the name in docs/compatibility-cosmos.md, or empty if the operation is unknown. Reads reports that
+	// it changes nothing. Items reports that it concerns items, as opposed to databases and containers.
 	Operation    string
 	Reads, Items bool
-	// Database and Container are what the path names, by id or resource id; empty where it does not.
+	// Database and Container are names or resource IDs from the path. They are empty if the path contains none.
 	Database, Container string
-	// Text is the method and the path, and the text of a query.
+	// Text consists of the method, the path, and the text of a query.
 	Text   string
 	Status int
 }
 
-// audit tells of the request.
+// audit reports the request to Options.Audit.
 func (x *exchange) audit(status int) {
 	a := Audited{Key: x.signer, Status: status, Text: x.request.Method + " " + x.request.Target,
 		Remote: x.conn.guest.remote}

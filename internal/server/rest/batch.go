@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// batchOperation is one operation of a batch as clients send it.
+// batchOperation is an operation of a batch in the client's format.
 type batchOperation struct {
 	Type         string          `json:"operationType"`
 	ID           string          `json:"id"`
@@ -31,15 +31,16 @@ var kindsOfBatch = map[string]container.Kind{
 	"Patch": container.Patch, "Read": container.Read,
 }
 
-// batchOperations reads the body of a batch. silent says that no bodies are wanted back: a batch that reads has all.
+// batchOperations parses the body of a batch. silent reports that the client needs no bodies. A batch with reads
+// returns all bodies.
 func (x *exchange) batchOperations() (keys []string, ops []container.Operation, silent bool, err error) {
 	var sent []batchOperation
 	if err := json.Unmarshal(x.body, &sent); err != nil {
-		return nil, nil, false, badRequest("The body of a batch is not a JSON array of operations: " + err.Error())
+		return nil, nil, false, badRequest("The body of a batch must be a JSON array of operations: " + err.Error())
 	}
 	switch {
 	case x.header.Get(hPreTriggers) != "" || x.header.Get(hPostTriggers) != "":
-		return nil, nil, false, badRequest("Triggers run with single operations, not with batches and bulk requests.")
+		return nil, nil, false, badRequest("Triggers are supported only for single operations, not for batches and bulk requests.")
 	case len(sent) == 0:
 		return nil, nil, false, badRequest("Batch request has no operations.")
 	case len(sent) > container.OperationsMax:
@@ -61,7 +62,7 @@ func (x *exchange) batchOperations() (keys []string, ops []container.Operation, 
 	return keys, ops, silent, nil
 }
 
-// batch carries out the operations of a batch, all or none.
+// batch executes the operations of a batch atomically.
 func (x *exchange) batch(ctx context.Context) (*answer, error) {
 	c, key, err := x.partition()
 	if err != nil {
@@ -85,12 +86,12 @@ func (x *exchange) batch(ctx context.Context) (*answer, error) {
 	return &answer{status, appendResults(nil, results.Of, silent)}, nil
 }
 
-// bulkMax is how many logical partitions of a bulk request are worked on at a time.
+// bulkMax is the maximum number of logical partitions that a bulk request processes concurrently.
 const bulkMax = 8
 
-// bulk carries out operations each on the logical partition that it names: those of one in their order, those of
-// several at the same time. If the client does not want to continue on an error, all are carried out in their order,
-// and none after the first that fails.
+// bulk executes operations on the logical partitions that they specify. Operations on one partition are executed in
+// order, and partitions are processed concurrently. If the client does not want to continue after an error, all
+// operations are executed in order until one fails.
 func (x *exchange) bulk(ctx context.Context) (*answer, error) {
 	c, err := x.container(true)
 	if err != nil {
@@ -137,8 +138,8 @@ func (x *exchange) bulk(ctx context.Context) (*answer, error) {
 	return &answer{status, appendResults(nil, results, silent)}, nil
 }
 
-// lanes returns the operations that have to be carried out one after the other, by their numbers: those of the same
-// partition key, or all. Operations whose key cannot be read are in one lane.
+// lanes returns lists of operations, by index, that must be executed in sequence: the operations of each partition
+// key, or all. Operations with an invalid key share a lane.
 func (x *exchange) lanes(c *container.Container, keys []string, ordered bool) (out [][]int) {
 	of := map[string]int{}
 	for i := range keys {
@@ -158,7 +159,7 @@ func (x *exchange) lanes(c *container.Container, keys []string, ordered bool) (o
 	return out
 }
 
-// doOfBulk carries out one operation of a bulk request.
+// doOfBulk executes one operation of a bulk request.
 func (x *exchange) doOfBulk(ctx context.Context, c *container.Container, keyText string, op container.Operation,
 	silent bool) (result container.Result, _ container.Where) {
 	defer func() {
@@ -185,7 +186,7 @@ func (x *exchange) doOfBulk(ctx context.Context, c *container.Container, keyText
 	return done.Of[0], done.Where
 }
 
-// appendResults appends the outcomes of operations as JSON.
+// appendResults appends the results of operations as JSON.
 func appendResults(dst []byte, results []container.Result, silent bool) []byte {
 	dst = append(dst, '[')
 	for i := range results {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// endless is a connection on which one request after the other has come, and whose answers nobody reads.
+// endless is a connection with an endless sequence of requests. Responses are discarded.
 type endless struct {
 	net.Conn
 	request, left []byte
@@ -39,7 +39,7 @@ func (e *endless) SetWriteDeadline(time.Time) error { return nil }
 func (e *endless) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 func (e *endless) RemoteAddr() net.Addr             { return e.LocalAddr() }
 
-// signedText is a request as it is sent.
+// signedText returns a request in its encoded form.
 func signedText(t testing.TB, key []byte, method, path, body string, header map[string]string) []byte {
 	r, err := http.NewRequest(method, "http://h"+path, strings.NewReader(body))
 	if err != nil {
@@ -56,8 +56,8 @@ func signedText(t testing.TB, key []byte, method, path, body string, header map[
 	return b.Bytes()
 }
 
-// BenchmarkExchange is what the surface takes of the processor for a request, but for the socket: its bytes, the
-// signature, headers and the item, over a store in memory.
+// BenchmarkExchange measures the processor time of a request excluding the socket: parsing, the signature, headers and
+// the item, on a store in memory.
 func BenchmarkExchange(b *testing.B) {
 	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}
 	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }})

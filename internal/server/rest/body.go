@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// discardSmall is how much of a body that nobody wants is read so that the connection can be used again.
+// discardSmall is the maximum size of an unread body that is discarded so that the connection can be reused.
 const discardSmall = 256 << 10
 
-// invite tells a client to send the body if it waits for that, and bounds how long it may take.
+// invite sends "100 Continue" if the client waits for it, and sets the deadline of the body.
 func (c *conn) invite() error {
 	if c.awaited {
 		c.awaited = false
@@ -24,8 +24,8 @@ func (c *conn) invite() error {
 	return c.readWithin(requestWait)
 }
 
-// body reads the body of the request, of which at most most bytes are taken, into memory of its own. The error is a
-// *httpwire.Malformed, or that of the connection.
+// body reads up to most bytes of the request's body into new memory. The error is a *httpwire.Malformed or an error of
+// the connection.
 func (c *conn) body(most int) ([]byte, error) {
 	if c.left == httpwire.Chunks {
 		return c.chunked(most)
@@ -51,7 +51,7 @@ func (c *conn) body(most int) ([]byte, error) {
 	return b, nil
 }
 
-// chunked is body for a body in chunks.
+// chunked works like body for a chunked body.
 func (c *conn) chunked(most int) (b []byte, err error) {
 	for invited := false; ; {
 		n, done := 0, false
@@ -76,7 +76,8 @@ func (c *conn) chunked(most int) (b []byte, err error) {
 	}
 }
 
-// discard reads up to most bytes of what is left of a body with a length, and reports whether that was all.
+// discard reads up to most bytes of the remaining body, whose length is known. It reports whether the body is
+// complete.
 func (c *conn) discard(most int64) bool {
 	most = min(most, c.left)
 	if n := min(most, int64(c.w-c.r)); n > 0 {
@@ -94,7 +95,7 @@ func (c *conn) discard(most int64) bool {
 	return c.left == 0
 }
 
-// settle comes to the end of the request that is being answered, or has the connection end with its answer.
+// settle reads the rest of the request, or marks the connection to be closed after the response.
 func (c *conn) settle() {
 	if c.last || c.left == 0 {
 		return
@@ -104,18 +105,18 @@ func (c *conn) settle() {
 	}
 }
 
-// refuseMalformed answers what is no request.
+// refuseMalformed responds to a malformed request.
 func (x *exchange) refuseMalformed(m *httpwire.Malformed) {
 	x.reset()
 	x.request.Method = ""
 	x.write(x.refuse(failureOf(m)))
 }
 
-// bodyFailure is why a body could not be read.
+// bodyFailure converts an error while reading a body.
 func bodyFailure(err error) *failure {
 	if m, ok := errors.AsType[*httpwire.Malformed](err); ok {
 		return failureOf(m)
 	}
-	return &failure{status: http.StatusRequestTimeout, message: "The body of the request did not arrive: " +
+	return &failure{status: http.StatusRequestTimeout, message: "The body of the request could not be read: " +
 		err.Error()}
 }

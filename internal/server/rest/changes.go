@@ -12,14 +12,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// The modes of a change feed, as clients name them.
+// Modes of a change feed, as named by clients.
 const (
 	latestVersions = "incremental feed"
 	allVersions    = "full-fidelity feed"
 )
 
-// changeFeed answers with a page of the change feed. Its etag goes on; where there are no more changes it is all there
-// is.
+// changeFeed returns a page of the change feed. The etag of the response is the continuation. If there are no more
+// changes, the response contains only the etag.
 func (x *exchange) changeFeed(ctx context.Context) (*answer, error) {
 	c, err := x.container(true)
 	if err != nil {
@@ -34,7 +34,7 @@ func (x *exchange) changeFeed(ctx context.Context) (*answer, error) {
 	case allVersions:
 		r.AllVersions = true
 	default:
-		return nil, badRequest("A-IM has to be Incremental Feed or Full-Fidelity Feed, not " + strconv.Quote(mode) + ".")
+		return nil, badRequest("A-IM must be Incremental Feed or Full-Fidelity Feed, not " + strconv.Quote(mode) + ".")
 	}
 	if refusal := x.feedFrom(r); refusal != nil {
 		return nil, refusal
@@ -53,7 +53,8 @@ func (x *exchange) changeFeed(ctx context.Context) (*answer, error) {
 	return a, nil
 }
 
-// feedFrom reads where a change feed is to begin. Some clients send a time along with a continuation, which counts.
+// feedFrom determines where a change feed begins. If a client sends both a continuation and a time, the continuation
+// takes precedence.
 func (x *exchange) feedFrom(r *container.ChangesRequest) *failure {
 	switch etag := x.header.Get(hIfNoneMatch); etag {
 	case "":
@@ -74,5 +75,5 @@ func (x *exchange) feedFrom(r *container.ChangesRequest) *failure {
 			return nil
 		}
 	}
-	return badRequest("If-Modified-Since " + strconv.Quote(text) + " is no time such as Mon, 02 Jan 2006 15:04:05 GMT.")
+	return badRequest("If-Modified-Since " + strconv.Quote(text) + " is not a valid time such as Mon, 02 Jan 2006 15:04:05 GMT.")
 }

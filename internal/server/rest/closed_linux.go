@@ -4,7 +4,7 @@ package rest
 
 import "golang.org/x/sys/unix"
 
-// peerClosed reports whether the peer of a socket has closed the connection or its sending half, also if there is
+// peerClosed reports whether the peer of a socket has closed the connection or its sending half, even if there is
 // unread input.
 func peerClosed(fd int) bool {
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}

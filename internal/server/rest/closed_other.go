@@ -4,5 +4,5 @@
 
 package rest
 
-// peerClosed reports whether the peer of a socket has closed the connection, which is not known here.
+// peerClosed always returns false, because the state of the peer is not available on this platform.
 func peerClosed(int) bool { return false }

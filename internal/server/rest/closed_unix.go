@@ -6,8 +6,8 @@ package rest
 
 import "golang.org/x/sys/unix"
 
-// peerClosed reports whether the peer of a socket has closed the connection or its sending half. Unread input hides
-// that.
+// peerClosed reports whether the peer of a socket has closed the connection or its sending half. It returns false if
+// there is unread input.
 func peerClosed(fd int) bool {
 	var b [1]byte
 	n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)

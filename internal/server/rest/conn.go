@@ -17,61 +17,63 @@ import (
 )
 
 const (
-	// inputBytes is the buffer that a connection has while it waits, and all that most requests need.
+	// inputBytes is the size of the buffer of an idle connection. It is sufficient for most requests.
 	inputBytes = 4 << 10
-	// keepBytes is the largest buffer that is used again, and how much of an answer is copied so that it leaves with
-	// its head in one piece.
+	// keepBytes is the maximum size of a reused buffer. Response bodies of up to this size are copied to the buffer of
+	// the head, so that the response is written at once.
 	keepBytes = 64 << 10
-	// lingerTime and lingerBytes bound what a client may still send that was told that the connection ends.
+	// lingerTime and lingerBytes limit the input that is read after the connection has been closed for writing.
 	lingerTime, lingerBytes = time.Second, 4 << 20
 )
 
-// conn is a connection. Its goroutine runs serve; fields without a remark belong to that goroutine.
+// conn is a connection. Its goroutine runs serve and owns all fields without a remark.
 type conn struct {
 	server *Server
-	guest  *guest   // the socket, and its place
-	nc     net.Conn // what is spoken through: guest, or TLS over it
-	// ctx is that of its requests: it ends with the connection, or earlier if the client leaves during a request.
+	guest  *guest   // the socket and its slot
+	nc     net.Conn // guest, or TLS over guest
+	// ctx is the context of its requests. It ends with the connection, or earlier if the client disconnects during a
+	// request.
 	ctx    context.Context
 	cancel context.CancelFunc
-	// number is its own among all of the node, those before a restart included; since is when it began.
+	// number is unique on the node, including restarts. since is the start of the connection.
 	number uint64
 	since  time.Time
 	doing  doing
-	// looked is what look has found the last time.
+	// looked is the request that look has seen last.
 	looked int64
 
-	// in holds what has arrived, from r to w. It is room but for what does not fit there.
+	// in holds the input from r to w. It is room unless the input does not fit there.
 	in   []byte
 	r, w int
 	room [inputBytes]byte
-	// left is how much of the body of the request has not been read, or httpwire.Chunks; chunks is how far it is
-	// then, and awaited says that the client sends it only when it is told to.
+	// left is the size of the unread body, or httpwire.Chunks, in which case chunks is the progress. awaited reports
+	// that the client waits for "100 Continue" before it sends the body.
 	left    int64
 	chunks  httpwire.Body
 	awaited bool
 
-	// x is the request at hand and what is to be written, nil while there is neither.
+	// x is the current exchange with its output, or nil if there is none.
 	x *exchange
-	// readBy and writeBy are the deadlines that are set.
+	// readBy and writeBy are the current deadlines.
 	readBy, writeBy time.Time
-	// known says that somebody with a key is at the other end; last that the connection ends with the answer at hand.
+	// known reports that the client has sent a valid signature. last reports that the connection ends with the current
+	// response.
 	known, last bool
 
 	mu sync.Mutex
-	// idle says that no request has begun, and turn counts requests. mu guards them.
+	// idle reports that no request has begun. turn counts requests. mu guards them.
 	idle bool
 	turn uint64
-	// key and agent are what the client has introduced itself with. mu guards them.
+	// key and agent identify the client by its first request. mu guards them.
 	key, agent string
-	// idleFrom is when interrupt first saw the connection idle, and idleTurn the request before that. They belong to
-	// Shutdown.
+	// idleFrom is the time at which interrupt first saw the connection idle. idleTurn is the value of turn at that
+	// time. They are used only by Shutdown.
 	idleFrom time.Time
 	idleTurn uint64
 }
 
 var errHeadSize = &httpwire.Malformed{Status: http.StatusRequestHeaderFieldsTooLarge,
-	Message: "The headers of the request are too large: they may have 65536 bytes."}
+	Message: "The headers of the request exceed 65536 bytes."}
 
 func newConn(s *Server, g *guest) *conn {
 	c := &conn{server: s, guest: g, nc: g, since: time.Now()}
@@ -83,10 +85,11 @@ func newConn(s *Server, g *guest) *conn {
 	return c
 }
 
-// serve answers requests until either side ends the connection.
+// serve serves requests until either side closes the connection.
 func (c *conn) serve() {
 	defer c.end()
-	// A stranger has as long for the handshake of TLS and the first request as others for the headers of a request.
+	// An unauthenticated client must complete the TLS handshake and send the first request within the time limit for
+	// headers.
 	c.readBy = time.Now().Add(headerWait)
 	c.writeBy = c.readBy
 	if c.nc.SetDeadline(c.readBy) != nil {
@@ -114,17 +117,17 @@ func (c *conn) serve() {
 	}
 }
 
-// end closes the connection and gives up its place, also where a defect has ended it.
+// end closes the connection and releases its slot, even after a panic.
 func (c *conn) end() {
 	if defect := recover(); defect != nil {
-		c.server.opts.Log.LogAttrs(c.server.ctx, slog.LevelError, "defect in a connection over HTTP",
-			slog.Any("defect", defect), slog.String("stack", string(debug.Stack())))
+		c.server.opts.Log.LogAttrs(c.server.ctx, slog.LevelError, "panic while serving an HTTP connection",
+			slog.Any("panic", defect), slog.String("stack", string(debug.Stack())))
 	}
 	c.cancel()
 	_ = c.guest.Close()
 }
 
-// await waits for the first byte of a request. A connection that waits has no buffers but its room.
+// await waits for the first byte of a request. An idle connection has no buffer except room.
 func (c *conn) await(first bool) error {
 	if c.r < c.w {
 		return nil
@@ -148,14 +151,14 @@ func (c *conn) await(first bool) error {
 	return err
 }
 
-// begin takes what the exchange of a request needs, which strangers who drip do not get.
+// begin acquires an exchange. It is called only when the head is complete, so slow clients do not occupy memory.
 func (c *conn) begin() {
 	if c.x == nil {
 		c.x = c.server.acquire(c)
 	}
 }
 
-// setIdle notes whether a request has begun.
+// setIdle records whether a request has begun.
 func (c *conn) setIdle(idle bool) {
 	c.mu.Lock()
 	if c.idle = idle; !idle {
@@ -164,8 +167,8 @@ func (c *conn) setIdle(idle bool) {
 	c.mu.Unlock()
 }
 
-// interrupt ends the connection if no request has begun for Server.idleGap. The answer to a request that comes before
-// that says that the connection ends: so a client hears of it in a way that loses nothing.
+// interrupt closes the connection if it has been idle for Server.idleGap. The response to an earlier request announces
+// the end of the connection, so that the client loses no request.
 func (c *conn) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +183,8 @@ func (c *conn) interrupt() {
 	}
 }
 
-// readWithin has reads fail after about a time, of which a quarter may be gone: timers cost more than they are worth.
+// readWithin sets a read deadline. It keeps the previous deadline if that is at most a quarter earlier, because
+// setting timers is expensive.
 func (c *conn) readWithin(d time.Duration) error {
 	now := time.Now()
 	if left := c.readBy.Sub(now); left <= d && left >= d-d/4 {
@@ -190,7 +194,7 @@ func (c *conn) readWithin(d time.Duration) error {
 	return c.nc.SetReadDeadline(c.readBy)
 }
 
-// fill reads once, when what was answered is written. There is room for it then.
+// fill performs one read after pending responses have been written. The buffer must have free space.
 func (c *conn) fill() error {
 	if err := c.flush(); err != nil {
 		return err
@@ -214,14 +218,14 @@ func (c *conn) fill() error {
 	return err
 }
 
-// head reads the head of a request. The error is a *httpwire.Malformed, or that of the connection.
+// head reads the head of a request. The error is a *httpwire.Malformed or an error of the connection.
 func (c *conn) head(first bool) error {
 	c.left, c.awaited = 0, false
 	looked, limited, blank := 0, first, false
 	for {
 		data := c.in[c.r:c.w]
 		if !blank && len(data) > 1 && data[0] == '\r' && data[1] == '\n' {
-			// Some clients end the body before with a line that is none of it.
+			// Some clients send an additional line break after the previous body.
 			c.r, looked, blank = c.r+2, 0, true
 			continue
 		}
@@ -255,7 +259,7 @@ func (c *conn) head(first bool) error {
 	}
 }
 
-// flush writes what is to be written. A client has about answerWait to read it.
+// flush writes the pending output. The client must read it within about answerWait.
 func (c *conn) flush() error {
 	if c.x == nil || len(c.x.out) == 0 {
 		return nil
@@ -277,8 +281,8 @@ func (c *conn) write(b []byte) error {
 	return err
 }
 
-// linger gives a client that sends what nobody will read the time to read its answer: closing a socket with unread
-// input resets it, and the answer would be lost.
+// linger discards input for a while, so that the client can read its response. Closing a socket with unread input
+// resets the connection, and the response would be lost.
 func (c *conn) linger() {
 	var half interface{ CloseWrite() error }
 	if t, ok := c.nc.(*tls.Conn); ok {
@@ -298,7 +302,7 @@ func (c *conn) linger() {
 	}
 }
 
-// refuseClear tells a client that speaks HTTP at an address for HTTPS what is wrong.
+// refuseClear responds to a client that uses HTTP on an HTTPS port.
 func (c *conn) refuseClear(err error) {
 	clear, ok := errors.AsType[tls.RecordHeaderError](err)
 	if !ok || clear.Conn == nil {

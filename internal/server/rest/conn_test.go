@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// line is a connection of a client that writes what it likes.
+// line is a client connection that sends arbitrary bytes.
 type line struct {
 	net.Conn
 	t  *testing.T
@@ -37,7 +37,7 @@ func (s *surface) dial() *line {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { c.Close() })
-	// No test waits so long, unless an answer is missing.
+	// Tests reach this deadline only if a response is missing.
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &line{c, s.t, bufio.NewReader(c)}
 }
@@ -49,7 +49,7 @@ func (l *line) send(text string) {
 	}
 }
 
-// answer reads the answer to a request of a method.
+// answer reads the response to a request with a method.
 func (l *line) answer(method string) (r *http.Response, body string) {
 	l.t.Helper()
 	r, err := http.ReadResponse(l.in, &http.Request{Method: method})
@@ -63,7 +63,7 @@ func (l *line) answer(method string) (r *http.Response, body string) {
 	return r, string(b)
 }
 
-// ended checks that the server says no more on the connection.
+// ended checks that the server closes the connection without further output.
 func (l *line) ended(about string) {
 	l.t.Helper()
 	if b, err := io.ReadAll(l.in); len(b) > 0 || err != nil {
@@ -71,8 +71,8 @@ func (l *line) ended(about string) {
 	}
 }
 
-// text is a signed request with headers in front of those that it has; body is sent with its length if there is none
-// that says another.
+// text returns a signed request with additional headers at the beginning. The body has a Content-Length unless more
+// defines another framing.
 func (s *surface) text(method, path, version, body, more string) string {
 	r := httptest.NewRequest(method, path, nil)
 	sign(r, s.keys.Primary, time.Now())
@@ -89,25 +89,25 @@ const (
 	chunked        = "Transfer-Encoding: chunked\r\n"
 )
 
-// item is the JSON of an item of some size.
+// itemOf returns the JSON of an item of a given size.
 func itemOf(id string, size int) string {
 	return `{"id":"` + id + `","pk":"a","x":"` + strings.Repeat("x", size) + `"}`
 }
 
-// TestPipelining proves that requests are answered in their order however their bytes arrive: all at once, byte by
-// byte, with bodies and without, small and larger than any buffer.
+// TestPipelining checks that requests are answered in order for any fragmentation of their bytes: all together, byte
+// by byte, with and without bodies, smaller and larger than the buffers.
 func TestPipelining(t *testing.T) {
 	for _, step := range []int{1 << 20, 1000, 1} {
 		pipeline(t, step)
 	}
 }
 
-// pipeline sends requests in steps of so many bytes.
+// pipeline sends requests in steps of a given number of bytes.
 func pipeline(t *testing.T, step int) {
 	s := newSurface(t, Options{})
 	large := itemOf("large", 260_000)
 	all := s.text(post, docs, http11, itemOf("1", 10), "") +
-		"\r\n" + // which some clients send after a body
+		"\r\n" + // some clients send this after a body
 		s.text(get, docs+"/1", http11, "", "") + s.text(get, docs+"/none", http11, "", "") +
 		s.text(post, docs, http11, large, "") + s.text(get, docs+"/large", http11, "", "") +
 		s.text(post, docs, http11, "5\r\n{\"id\"\r\n11;x\r\n:\"2\",\"pk\":\"a\"   }\r\n0\r\nT: x\r\n\r\n",
@@ -117,7 +117,7 @@ func pipeline(t *testing.T, step int) {
 		for rest := all; rest != ""; {
 			n := min(step, len(rest))
 			if step == 1 && len(rest) > 250_000 && strings.HasPrefix(rest, "xxx") {
-				n = 200_000 // of the large item
+				n = 200_000 // size of the large item
 			}
 			if _, err := io.WriteString(l, rest[:n]); err != nil {
 				return
@@ -138,7 +138,8 @@ func pipeline(t *testing.T, step int) {
 	}
 }
 
-// TestVersions proves how long connections last that the client wants to keep or to end, and that HEAD has no body.
+// TestVersions checks which connections stay open for each HTTP version and Connection header, and that HEAD has no
+// body.
 func TestVersions(t *testing.T) {
 	s := newSurface(t, Options{})
 	for _, c := range []struct{ version, header, connection string }{
@@ -150,7 +151,7 @@ func TestVersions(t *testing.T) {
 		r, body := l.answer(get)
 		got := r.Header.Get("Connection")
 		if r.Close && got == "" {
-			got = "close" // the standard library takes it out
+			got = "close" // the standard library removes it
 		}
 		if r.StatusCode != 200 || !strings.Contains(body, "writableLocations") || got != c.connection {
 			t.Errorf("%s %s: %d %q", c.version, c.header, r.StatusCode, got)
@@ -171,8 +172,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestExpectations proves that a client that waits before it sends a body hears that it may, once it is known that
-// somebody reads it; and that who is refused before is not asked for it.
+// TestExpectations checks that a client that waits before sending a body receives "100 Continue" when the body will be
+// read. A client whose request is rejected earlier must not receive it.
 func TestExpectations(t *testing.T) {
 	s := newSurface(t, Options{})
 	const expect = "Expect: 100-continue\r\n"
@@ -188,7 +189,7 @@ func TestExpectations(t *testing.T) {
 	if r, body := l.answer(post); r.StatusCode != 201 || r.Close {
 		t.Errorf("%d %s", r.StatusCode, body)
 	}
-	l.send(head + body) // it did not wait
+	l.send(head + body) // the client did not wait
 	if r, body := l.answer(post); r.StatusCode != 409 || r.Close {
 		t.Errorf("%d %s", r.StatusCode, body)
 	}
@@ -212,8 +213,8 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// TestSmuggling proves that of requests whose end two servers might see at different places none is carried out, nor
-// what is behind them, and that the connection ends.
+// TestSmuggling checks that a request whose end is ambiguous is rejected. The following bytes must not be executed,
+// and the connection must end.
 func TestSmuggling(t *testing.T) {
 	s := newSurface(t, Options{})
 	smuggled := s.text("DELETE", "/dbs/d", http11, "", "")
@@ -234,7 +235,7 @@ func TestSmuggling(t *testing.T) {
 		"a head too large": s.text(get, "/", http11, smuggled, "X: "+strings.Repeat("x", headerBytesMax)+"\r\n"),
 	} {
 		l := s.dial()
-		// A server that has refused the head need not read the rest.
+		// A server that has rejected the head need not read the rest.
 		go func() { _, _ = io.WriteString(l, text) }()
 		if r, body := l.answer(post); r.StatusCode/100 != 4 && r.StatusCode != 501 || !r.Close ||
 			!strings.Contains(body, `"message"`) {
@@ -245,8 +246,8 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// TestUnreadBodies proves that a connection goes on after a refused request with a small body, that it ends after one
-// whose end is far or unknown, and that the client comes to read its answer.
+// TestUnreadBodies checks that a connection stays open after a rejected request with a small body. It must end after a
+// body that is long or of unknown length, and the client must be able to read the response.
 func TestUnreadBodies(t *testing.T) {
 	s := newSurface(t, Options{})
 	for name, c := range map[string]struct {
@@ -273,7 +274,7 @@ func TestUnreadBodies(t *testing.T) {
 	}
 }
 
-// TestSlowClients proves how long a client may say nothing, take over its headers, its body, and reading its answer.
+// TestSlowClients checks the time limits of an idle client, of headers, of bodies and of reading responses.
 func TestSlowClients(t *testing.T) {
 	s := newSurface(t, Options{IdleTimeout: 5 * time.Minute})
 	s.want("POST "+docs, itemOf("1", 200_000), pk, 201)
@@ -308,7 +309,7 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				// The clock of the bubble is another one than that of the signatures.
+				// The clock of the bubble differs from the clock of the signatures.
 				s.server.opts.Now = func() time.Time { return testedAt }
 				near, far := net.Pipe()
 				g, _ := s.server.guests.admit(near)
@@ -329,10 +330,10 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// testedAt is when the requests of TestSlowClients are signed.
+// testedAt is the time of the signatures in TestSlowClients.
 var testedAt = time.Now()
 
-// get1 asks and reads the whole answer.
+// get1 sends a request and reads the whole response.
 func get1(c net.Conn, request string) {
 	if _, err := io.WriteString(c, request); err != nil {
 		return
@@ -342,8 +343,9 @@ func get1(c net.Conn, request string) {
 	}
 }
 
-// TestGracefulStop proves that a server that is to end answers requests that have come, also one on a connection that
-// was idle, says with the last of them that the connection ends, and ends idle connections.
+// TestGracefulStop checks that a server in shutdown answers requests that have arrived, including a request on a
+// previously idle connection. The last response must announce the end of the connection, and idle connections must
+// end.
 func TestGracefulStop(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	s := newSurface(t, Options{})
@@ -377,7 +379,7 @@ func TestGracefulStop(t *testing.T) {
 	}
 	busy.ended("busy")
 	_ = idle.Close()
-	http.DefaultClient.CloseIdleConnections() // that of newSurface
+	http.DefaultClient.CloseIdleConnections() // the connection of newSurface
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
@@ -390,8 +392,8 @@ func TestGracefulStop(t *testing.T) {
 	}
 }
 
-// TestClearAtHTTPS proves that a client that speaks HTTP at an address for HTTPS is told so, and that other noise ends
-// the connection.
+// TestClearAtHTTPS checks that a client that uses HTTP on an HTTPS port receives an explanation, and that other input
+// ends the connection.
 func TestClearAtHTTPS(t *testing.T) {
 	h := httptest.NewTLSServer(http.NotFoundHandler())
 	defer h.Close()
@@ -412,7 +414,7 @@ func TestClearAtHTTPS(t *testing.T) {
 	}
 }
 
-// scribbled is an endless connection that keeps what is written to it.
+// scribbled is an endless connection that records its output.
 type scribbled struct {
 	endless
 	written strings.Builder
@@ -420,7 +422,8 @@ type scribbled struct {
 
 func (s *scribbled) Write(b []byte) (int, error) { return s.written.Write(b) }
 
-// FuzzConnection proves that whatever strangers send comes to an end, breaks nothing, and lets nobody in.
+// FuzzConnection checks that any input of an unauthenticated client is processed in finite time, causes no failure and
+// grants no access.
 func FuzzConnection(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
 	f.Add([]byte("POST /dbs HTTP/1.1\r\nHost: h\r\nAuthorization: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"))
@@ -445,7 +448,7 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// slowly has queries of items last until their context ends, and tells when one has begun and how it ended.
+// slowly makes item queries run until their context ends. The channels report their beginning and their error.
 func (s *surface) slowly() (begun chan struct{}, ended chan error) {
 	begun, ended = make(chan struct{}, 1), make(chan error, 1)
 	s.fake.mu.Lock()
@@ -459,14 +462,14 @@ func (s *surface) slowly() (begun chan struct{}, ended chan error) {
 	return begun, ended
 }
 
-// queryText is a query of items.
+// queryText returns a query request.
 func (s *surface) queryText() string {
 	return s.text(post, docs, http11, `{"query":"SELECT * FROM c"}`,
 		"x-ms-documentdb-isquery: True\r\nUser-Agent: tool/1\r\n")
 }
 
-// TestClientLeaves proves that a request ends when its client goes away, however it does so, and also if it has sent
-// more than one request.
+// TestClientLeaves checks that a request ends when its client disconnects in any way, even if the client has sent
+// further requests.
 func TestClientLeaves(t *testing.T) {
 	s := newSurface(t, Options{})
 	begun, ended := s.slowly()
@@ -503,8 +506,8 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// TestListedSessions proves that connections are listed with the request under way, which says nothing of items, and
-// that cancelling ends the request and the connection.
+// TestListedSessions checks that connections are listed with their current request without item data, and that
+// canceling ends the request and the connection.
 func TestListedSessions(t *testing.T) {
 	s := newSurface(t, Options{})
 	begun, ended := s.slowly()
@@ -545,7 +548,7 @@ func TestListedSessions(t *testing.T) {
 	}
 }
 
-// TestShutdownEndsRequests proves that a request which outlasts the time of a shutdown ends with it.
+// TestShutdownEndsRequests checks that a request that exceeds the time of a shutdown is canceled.
 func TestShutdownEndsRequests(t *testing.T) {
 	s := newSurface(t, Options{})
 	begun, ended := s.slowly()

@@ -13,22 +13,22 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// Engine is what the server serves: *container.Engine is one. Its errors that are *container.Error are told to clients
-// as they are.
+// Engine is the engine behind the server. *container.Engine implements it. Clients receive *container.Error errors
+// unchanged.
 type Engine interface {
 	resources
 	records
 	throughputs
 	scripts
-	// Compiling reserves the memory of a query with a text until release is called. Evaluation returns the meter of an
-	// evaluation, which the caller closes.
+	// Compiling reserves memory for a query text until release is called. Evaluation returns the meter of an
+	// evaluation; the caller must close it.
 	Compiling(text string) (release func(), err error)
 	Evaluation(ctx context.Context, who fairshare.Principal) *meter.Meter
 }
 
 // resources are databases and containers.
 type resources interface {
-	// Renewed waits until all databases and containers are known here, false if none can be new.
+	// Renewed waits until this node knows all databases and containers. It returns false if none can be new.
 	Renewed(ctx context.Context) bool
 	Databases() []*container.Database
 	Database(id string) (*container.Database, error)
@@ -84,7 +84,7 @@ type scripts interface {
 	DeleteScript(ctx context.Context, c *container.Container, s *container.Script, ifMatch string) error
 }
 
-// Scripts runs the scripts of containers: *script.Service does.
+// Scripts executes the scripts of containers. *script.Service implements it.
 type Scripts interface {
 	Execute(ctx context.Context, c *container.Container, key epk.Key, id string, args []byte, log bool,
 		o container.RequestOptions) (*script.Executed, container.Where, error)

@@ -15,34 +15,35 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// exchange is one request and its answer. Its memory is used again for others.
+// exchange is a request with its response. Its memory is reused.
 type exchange struct {
 	server  *Server
 	conn    *conn
 	request httpwire.Request
 	header  httpwire.Fields // of the request
 	target  *target
-	// signer is the key that it was signed with, operation what it asks for; empty as long as they are not known.
+	// signer is the key that signed the request, and operation is the requested operation. They are empty until they
+	// are known.
 	signer    string
 	operation *operation
-	// body is what was sent, held the memory that is counted for it.
+	// body is the request body. held is the memory counted for it.
 	body []byte
 	held int64
 
 	output
-	// byRID says that the path is made of resource ids.
+	// byRID reports that the path consists of resource IDs.
 	byRID bool
-	// charge is what the request has cost.
+	// charge is the charge of the request.
 	charge ru.Units
 }
 
-// answer is what an operation answers: a status and JSON.
+// answer is the response of an operation: a status and JSON.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// acquire takes an exchange for the requests of a connection, release gives it back.
+// acquire returns an exchange for the requests of a connection. release returns it to the pool.
 func (s *Server) acquire(c *conn) *exchange {
 	x, ok := s.exchanges.Get().(*exchange)
 	if !ok {
@@ -61,21 +62,22 @@ func (s *Server) release(x *exchange) {
 	s.exchanges.Put(x)
 }
 
-// reset forgets the request of before, but for what is to be written.
+// reset discards the previous request, but keeps the pending output.
 func (x *exchange) reset() {
 	x.header, x.target, x.signer, x.operation, x.body, x.held = nil, nil, "", nil, nil, 0
 	x.byRID, x.charge = false, 0
 	x.output.reset()
 }
 
-// exchange answers the request whose head was read. Who reads the answer finds the request counted and audited.
+// exchange serves the request whose head has been read. The request is counted and audited before its response is
+// sent.
 func (c *conn) exchange() {
 	c.x.reset()
 	c.x.header = c.x.request.Fields
 	c.x.write(c.x.carryOut())
 }
 
-// carryOut does what is asked for, and comes to the end of the request.
+// carryOut executes the operation and reads the rest of the request.
 func (x *exchange) carryOut() *answer {
 	s, c := x.server, x.conn
 	s.stats.InFlight.Add(1)
@@ -97,7 +99,7 @@ func (x *exchange) carryOut() *answer {
 	return a
 }
 
-// serve finds out what is asked for, by whom, and does it.
+// serve authenticates the request, determines its operation and executes it.
 func (x *exchange) serve() (a *answer, err error) {
 	defer func() {
 		if defect := recover(); defect != nil {
@@ -110,7 +112,7 @@ func (x *exchange) serve() (a *answer, err error) {
 		return nil, &failure{status: http.StatusServiceUnavailable, message: c.guest.refusal}
 	}
 	path := x.request.Path()
-	// Who has no key is told the same of every path, also of those that lead nowhere.
+	// A client without a key receives the same response for every path, including invalid paths.
 	target := parseTarget(path)
 	known := target != nil
 	if !known {
@@ -119,7 +121,7 @@ func (x *exchange) serve() (a *answer, err error) {
 	x.target = target
 	signer, refusal := s.opts.Keys().authenticate(method, x.header, target, s.opts.Now(), x.values)
 	if refusal != nil {
-		c.last = true // strangers do not keep a connection
+		c.last = true // close the connection of an unauthenticated client
 		return nil, refusal
 	}
 	x.signer = signer
@@ -129,7 +131,7 @@ func (x *exchange) serve() (a *answer, err error) {
 		c.introduced(signer, x.header.Get("User-Agent"))
 	}
 	if !known {
-		return nil, badRequest("The path " + strconv.Quote(path) + " is none of this interface.")
+		return nil, badRequest("The path " + strconv.Quote(path) + " does not exist in this API.")
 	}
 	op, refusal := operationOf(method, target, x.header)
 	if refusal != nil {
@@ -140,7 +142,7 @@ func (x *exchange) serve() (a *answer, err error) {
 	c.doing.operation.Store(op)
 	if signer == readOnlyKey && !op.reads {
 		return nil, &failure{status: http.StatusForbidden, message: "The read-only key does not allow " + op.name +
-			": sign the request with the primary or the secondary key."}
+			". Sign the request with the primary or the secondary key."}
 	}
 	done, refusal := x.admit()
 	if refusal != nil {
@@ -153,18 +155,18 @@ func (x *exchange) serve() (a *answer, err error) {
 	return op.do(x, c.ctx)
 }
 
-// defect logs what a request has panicked with, and returns what its client is told.
+// defect logs a panic in a request and returns the client's error.
 func (x *exchange) defect(defect any) *failure {
-	x.server.opts.Log.LogAttrs(x.server.ctx, slog.LevelError, "defect in a request over HTTP",
-		slog.String("method", x.request.Method), slog.Any("defect", defect),
+	x.server.opts.Log.LogAttrs(x.server.ctx, slog.LevelError, "panic while serving an HTTP request",
+		slog.String("method", x.request.Method), slog.Any("panic", defect),
 		slog.String("stack", string(debug.Stack())))
-	return &failure{status: http.StatusInternalServerError, message: "An internal error: see the log of the node."}
+	return &failure{status: http.StatusInternalServerError, message: "Internal error. See the log of the node."}
 }
 
-// targetNone stands for a path that leads nowhere: nobody signs it.
+// targetNone represents an invalid path. No client can sign it.
 var targetNone = target{kind: "none"}
 
-// admit refuses a request that a bound, or the machine, does not let in.
+// admit rejects a request if a limit or the admission control of the node does not allow it.
 func (x *exchange) admit() (done func(), refusal *failure) {
 	s := x.server
 	if s.stats.InFlight.Load() > int64(s.opts.RequestsMax) {
@@ -182,7 +184,7 @@ func (x *exchange) admit() (done func(), refusal *failure) {
 	return done, nil
 }
 
-// claimant is who asks.
+// claimant returns the claimant of the request.
 func (x *exchange) claimant() fairshare.Principal {
 	return fairshare.Principal{User: user, Connection: x.conn.guest.number,
 		Low: httpwire.EqualFold(x.header.Get(hPriority), "low")}
@@ -193,7 +195,7 @@ func busy(message string) *failure {
 		retryAfter: overloadWait}
 }
 
-// read takes the body in.
+// read reads the request body.
 func (x *exchange) read() error {
 	size := x.conn.left
 	if size == 0 {
@@ -209,28 +211,28 @@ func (x *exchange) read() error {
 	x.held = size
 	if s.stats.InFlightBytes.Add(size) > s.opts.RequestBytesMax {
 		s.stats.Refused.Add(1)
-		return busy("The bodies of the requests in flight on this node take too much memory.")
+		return busy("The bodies of concurrent requests on this node take too much memory.")
 	}
 	body, err := x.conn.body(BodyBytesMax)
 	if err != nil {
-		x.conn.last = true // where the next request begins is not known
+		x.conn.last = true // the beginning of the next request is unknown
 		return bodyFailure(err)
 	}
 	x.body = body
 	return nil
 }
 
-// tooLarge reads what a client that sends too much sends, up to a bound, so that it comes to read its answer; but not
-// where it asked before.
+// tooLarge rejects a body that exceeds the limit. It discards the body up to a limit, so that the client can read the
+// response, unless the client waits for "100 Continue".
 func (x *exchange) tooLarge() error {
 	if c := x.conn; !c.awaited {
 		c.discard(discardMax)
 	}
 	return &failure{status: http.StatusRequestEntityTooLarge,
-		message: "Request size is too large: the body of a request may have " + strconv.Itoa(BodyBytesMax) + " bytes."}
+		message: "Request size is too large: the limit of the body is " + strconv.Itoa(BodyBytesMax) + " bytes."}
 }
 
-// refuse makes the answer of a failure.
+// refuse returns the response for a failure.
 func (x *exchange) refuse(f *failure) *answer {
 	x.server.stats.Errors.Add(1)
 	x.charge = max(x.charge, f.charge)

@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// surface is a server over a fake, and how it is asked.
+// surface is a test server on a fake engine with helpers for requests.
 type surface struct {
 	t      *testing.T
 	fake   *fake
@@ -31,7 +31,7 @@ type surface struct {
 	keys   *Keys
 }
 
-// newSurface starts a server with the database d and in it the container c, of the path /pk.
+// newSurface starts a server with the database d and its container c, whose partition key path is /pk.
 func newSurface(t *testing.T, o Options) *surface {
 	s := &surface{t: t, fake: newFake(), keys: &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}}
 	o.Keys = func() *Keys { return s.keys }
@@ -42,7 +42,7 @@ func newSurface(t *testing.T, o Options) *surface {
 	return s
 }
 
-// sign signs a request as clients do: with the parent's link for whatever is made, listed or asked.
+// sign signs a request as clients do. For creating, listing and querying resources, it signs the link of the parent.
 func sign(r *http.Request, key []byte, now time.Time) {
 	t := parseTarget(r.URL.EscapedPath())
 	signed := []byte("\n")
@@ -59,7 +59,7 @@ func sign(r *http.Request, key []byte, now time.Time) {
 	r.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+sig))
 }
 
-// reply is an answer.
+// reply is a response.
 type reply struct {
 	status int
 	header http.Header
@@ -90,7 +90,7 @@ func (s *surface) ask(what, body string, header map[string]string, key []byte) r
 	return reply{resp.StatusCode, resp.Header, string(b)}
 }
 
-// want asks with the primary key and checks the status.
+// want sends a request with the primary key and checks the status.
 func (s *surface) want(what, body string, header map[string]string, status int) reply {
 	s.t.Helper()
 	r := s.ask(what, body, header, s.keys.Primary)
@@ -100,12 +100,12 @@ func (s *surface) want(what, body string, header map[string]string, status int) 
 	return r
 }
 
-// m are headers.
+// m holds headers.
 type m = map[string]string
 
 var pk = m{"x-ms-documentdb-partitionkey": `["a"]`}
 
-// with is pk and more headers.
+// with returns pk and additional headers.
 func with(pairs ...string) map[string]string {
 	h := m{"x-ms-documentdb-partitionkey": `["a"]`}
 	for i := 0; i < len(pairs); i += 2 {
@@ -116,8 +116,8 @@ func with(pairs ...string) map[string]string {
 
 const docs = "/dbs/d/colls/c/docs"
 
-// TestExchanges proves what requests are answered: status, body and headers, one after the other against one server.
-// Bodies and headers are patterns.
+// TestExchanges checks the responses to a sequence of requests: status, body and headers. Bodies and headers are
+// patterns.
 func TestExchanges(t *testing.T) {
 	s := newSurface(t, Options{})
 	query := with("Content-Type", "application/query+json", "x-ms-documentdb-isquery", "true")
@@ -149,7 +149,7 @@ func TestExchanges(t *testing.T) {
 			m{"x-ms-substatus": `^$`, "x-ms-request-charge": `^1$`}},
 		{"POST /dbs", `{"id":"d"}`, nil, 409, `"code":"Conflict"`, nil},
 		{"POST /dbs", `{}`, nil, 400, `"code":"BadRequest".*required property`, nil},
-		{"POST /dbs", `{`, nil, 400, `not a JSON object`, nil},
+		{"POST /dbs", `{`, nil, 400, `must be a JSON object`, nil},
 		{"POST /dbs", `{"id":"e"}`, m{"x-ms-offer-throughput": "many"}, 400, "x-ms-offer-throughput", nil},
 		{"POST /dbs", `{"id":"e"}`, m{"x-ms-cosmos-offer-autopilot-settings": "{}"}, 400, "maxThroughput", nil},
 		{"POST /dbs", `{"id":"e"}`, m{"x-ms-cosmos-offer-autopilot-settings": `{"maxThroughput":4000}`}, 201,
@@ -183,7 +183,7 @@ func TestExchanges(t *testing.T) {
 		{"POST " + docs, `{"id":"4","pk":"a"}`, with("x-ms-cosmos-intended-collection-rid", "AAAAAQAAAAM="), 201,
 			"", nil},
 		{"POST " + docs, `{"id":"5","pk":"a"}`, with("x-ms-cosmos-intended-collection-rid", "AAAAAQAAAAk="), 400,
-			"made again", m{"x-ms-substatus": "^1024$"}},
+			"re-created", m{"x-ms-substatus": "^1024$"}},
 		{"POST /dbs/d/colls/nosuch/docs", `{"id":"5","pk":"a"}`, pk, 404, "", m{"x-ms-substatus": "^1003$"}},
 		{"GET " + docs + "/1", "", pk, 200, `"n":1.50`, m{"x-ms-request-charge": "^1$"}},
 		{"GET " + docs + "/1", "", nil, 400, "PartitionKey value must be supplied", nil},
@@ -216,7 +216,7 @@ func TestExchanges(t *testing.T) {
 			400, "Batch request has more operations than what is supported.", nil},
 		{"POST " + docs, `[{"operationType":"Read","id":"1"}]`, with("x-ms-cosmos-is-batch-request", "True",
 			"x-ms-cosmos-batch-atomic", "True", "x-ms-documentdb-pre-trigger-include", "t"), 400,
-			"not with batches", nil},
+			"not for batches", nil},
 		{"POST " + docs, `[{"operationType":"Dance"}]`, batch, 400, `unknown type \\"Dance\\"`, nil},
 		{"POST " + docs, `[{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"1","pk":"p"}},` +
 			`{"operationType":"Read","partitionKey":"[\"q\"]","id":"1"},{"operationType":"Read","partitionKey":"x","id":"1"}]`,
@@ -248,12 +248,12 @@ func TestExchanges(t *testing.T) {
 		{"GET " + docs, "", with("x-ms-max-item-count", "2"), 200, `"_count":2`,
 			m{"x-ms-continuation": "."}},
 		{"GET " + docs, "", with("x-ms-max-item-count", "0"), 400, "x-ms-max-item-count", nil},
-		{"GET " + docs, "", with("A-IM", "Other Feed"), 400, "A-IM has to be Incremental Feed", nil},
+		{"GET " + docs, "", with("A-IM", "Other Feed"), 400, "A-IM must be Incremental Feed", nil},
 		{"GET " + docs, "", with("A-IM", "Incremental Feed"), 200, `"Documents":\[`, m{"etag": `^"end"$`}},
 		{"GET " + docs, "", with("A-IM", "Incremental feed", "If-None-Match", `"end"`), 304, "^$",
 			m{"etag": `^"end"$`}},
 		{"GET " + docs, "", with("A-IM", "Incremental Feed", "If-None-Match", "*"), 304, "^$", m{"etag": `^"end"$`}},
-		{"GET " + docs, "", with("A-IM", "Incremental Feed", "If-Modified-Since", "soon"), 400, "is no time", nil},
+		{"GET " + docs, "", with("A-IM", "Incremental Feed", "If-Modified-Since", "soon"), 400, "a valid time", nil},
 		{"POST /dbs/d/colls/c/operations/partitionkeydelete", "", pk, 200, "", nil},
 		{"GET " + docs, "", pk, 200, `"_count":0`, nil},
 
@@ -295,7 +295,7 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// TestReadOnlyKey proves that the read-only key reads and queries, and changes nothing.
+// TestReadOnlyKey checks that the read-only key allows reads and queries, but no changes.
 func TestReadOnlyKey(t *testing.T) {
 	s := newSurface(t, Options{})
 	s.want("POST "+docs, `{"id":"1","pk":"a"}`, pk, 201)
@@ -317,7 +317,7 @@ func TestReadOnlyKey(t *testing.T) {
 	}
 }
 
-// TestETags proves that what the client has already is not sent again.
+// TestETags checks that resources are not sent if the client has the current version.
 func TestETags(t *testing.T) {
 	s := newSurface(t, Options{})
 	s.want("POST "+docs, `{"id":"1","pk":"a"}`, pk, 201)
@@ -330,7 +330,7 @@ func TestETags(t *testing.T) {
 	}
 }
 
-// TestSessions proves that the tokens of a request are told the engine, and that those of all forms are understood.
+// TestSessions checks that the engine receives the session tokens of a request in all formats.
 func TestSessions(t *testing.T) {
 	s := newSurface(t, Options{})
 	for _, c := range []struct {
@@ -346,9 +346,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestRangesAfterSplits proves that a physical partition that lives on with a part of its keys is not named as a
-// parent:
-// clients would forget it.
+// TestRangesAfterSplits checks that a physical partition that still exists with a part of its keys is not reported as
+// a parent. Otherwise clients would forget it.
 func TestRangesAfterSplits(t *testing.T) {
 	s := newSurface(t, Options{})
 	s.fake.ranges = []container.Range{{ID: "0", Max: "1F", Parents: []string{"9"}}, {ID: "1", Min: "1F", Max: "FF",
@@ -359,7 +358,7 @@ func TestRangesAfterSplits(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheDatabase proves which status errors have that come from below, and when to come again.
+// TestErrorsOfTheDatabase checks the status and the retry delay of errors from lower layers.
 func TestErrorsOfTheDatabase(t *testing.T) {
 	s := newSurface(t, Options{})
 	for _, c := range []struct {
@@ -392,8 +391,8 @@ func TestErrorsOfTheDatabase(t *testing.T) {
 	}
 }
 
-// TestBounds proves that bodies, requests under way and their bytes are bounded, and that the machine's admission
-// control is asked: what is too much is refused and leaves nothing counted.
+// TestBounds checks that the limits of bodies, concurrent requests and their bytes are enforced, and that admission
+// control is used. Rejected requests must not remain counted.
 func TestBounds(t *testing.T) {
 	s := newSurface(t, Options{})
 	big := `{"id":"1","pk":"a","x":"` + strings.Repeat("x", BodyBytesMax) + `"}`
@@ -418,12 +417,11 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestHTTPS proves that the account is reached by https where the client has come by it, and under the name that it
-// used;
-// and that who has no key does not keep the connection.
+// TestHTTPS checks that the account's endpoint uses HTTPS and the host name of the request. A client without a key
+// must not keep its connection.
 func TestHTTPS(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	// A server that is started for its certificate, which its client trusts.
+	// This server is started for its certificate, which its client trusts.
 	h := httptest.NewTLSServer(http.NotFoundHandler())
 	defer h.Close()
 	addr := listen(t, New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }, TLS: h.TLS}))
@@ -447,7 +445,7 @@ func TestHTTPS(t *testing.T) {
 	}
 }
 
-// TestServe proves that a server answers on a listener, and ends with Shutdown.
+// TestServe checks that a server serves a listener and ends with Shutdown.
 func TestServe(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
 	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }})

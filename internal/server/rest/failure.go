@@ -15,21 +15,21 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// failure is an answer that says what went wrong.
+// failure is an error response.
 type failure struct {
 	status int
-	// sub is the sub-status; 0: none.
+	// sub is the sub-status, or 0.
 	sub     int
 	message string
-	// retryAfter is for how long the client is to wait; 0: it is not told.
+	// retryAfter is the retry delay, or 0 if the response contains none.
 	retryAfter time.Duration
-	// charge is what finding it out has cost.
+	// charge is the charge of the failed request.
 	charge ru.Units
 }
 
 func (f *failure) Error() string { return f.message }
 
-// codes are the codes of error bodies by status.
+// codes maps a status to the code in an error body.
 var codes = map[int]string{
 	http.StatusBadRequest:            "BadRequest",
 	http.StatusUnauthorized:          "Unauthorized",
@@ -65,19 +65,19 @@ func notFound(message string) *failure {
 	return &failure{status: http.StatusNotFound, message: message}
 }
 
-// body is the failure as JSON.
+// body returns the JSON of the failure.
 func (f *failure) body() []byte {
 	b, err := json.Marshal(struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}{codes[f.status], f.message})
 	if err != nil {
-		return []byte("{}") // two strings always encode
+		return []byte("{}") // two strings can always be encoded
 	}
 	return b
 }
 
-// failureOf is an error of the database as an answer.
+// failureOf converts an error of the database to a response.
 func failureOf(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
@@ -113,7 +113,7 @@ func failureOf(err error) *failure {
 	return &failure{status: status, message: err.Error()}
 }
 
-// overloadWait is how long a client is told to wait that was refused for the sake of the machine.
+// overloadWait is the retry delay after a rejection by admission control.
 const overloadWait = 100 * time.Millisecond
 
 func is[E error](err error) bool {

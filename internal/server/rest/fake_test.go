@@ -27,27 +27,27 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// fake is an engine in memory, with as much of one as the surface shows: resources, items with their conditions,
-// transactions, and queries that return everything.
+// fake is an engine in memory with the features that the server uses: resources, items with conditions, transactions,
+// and queries that return everything.
 type fake struct {
 	mu         sync.Mutex
 	databases  map[string]*container.Database
-	containers map[string]*container.Container // by resource id
+	containers map[string]*container.Container // by resource ID
 	items      map[string]map[string]*container.Item
 	offers     map[string]*container.Offer
 	ranges     []container.Range
 	rangesETag string
 	made       uint64
 	lsn        int64
-	// refusal is what every operation on items is answered, if it is not nil.
+	// refusal, if not nil, is the error of every item operation.
 	refusal error
 	// asked is the last query.
 	asked container.QueryRequest
-	// query, if it is not nil, is called by every query.
+	// query, if not nil, is called by every query.
 	query func(ctx context.Context) error
 }
 
-// fakeTime is when everything happens.
+// fakeTime is the fixed current time.
 const fakeTime = 1_700_000_000
 
 func newFake() *fake {
@@ -56,7 +56,7 @@ func newFake() *fake {
 		ranges: []container.Range{{ID: "0", Max: "FF"}}, rangesETag: `"r1"`, lsn: 1}
 }
 
-// rid makes a resource id below another one.
+// rid returns a new resource ID below another one.
 func (f *fake) rid(parent string, size int) string {
 	id, _ := base64.StdEncoding.DecodeString(parent)
 	f.made++
@@ -256,7 +256,7 @@ func (f *fake) Do(_ context.Context, c *container.Container, key epk.Key, ops []
 	return out, nil
 }
 
-// keyIn takes the partition key from an item.
+// keyIn extracts the partition key from an item.
 func keyIn(c *container.Container, body []byte) (key epk.Key, err error) {
 	v, err := document.Parse(body, document.Limits{})
 	if err != nil {
@@ -280,7 +280,7 @@ func keyIn(c *container.Container, body []byte) (key epk.Key, err error) {
 	return key, nil
 }
 
-// one carries out an operation.
+// one executes an operation.
 func (f *fake) one(c *container.Container, key epk.Key, op *container.Operation) container.Result {
 	fail := func(status, sub int, text string) container.Result {
 		return container.Result{Status: status, Err: container.Errorf(status, sub, "%s", text), Charge: ru.Unit}
@@ -324,7 +324,7 @@ func (f *fake) one(c *container.Container, key epk.Key, op *container.Operation)
 			return fail(400, 0, err.Error())
 		}
 		if condition != "" {
-			return fail(412, 0, "The condition does not hold.") // no condition of the tests does
+			return fail(412, 0, "The condition does not hold.") // conditions in tests are never satisfied
 		}
 		next, err := document.Patch(document.View(was.Body), ops)
 		if err != nil {
@@ -452,7 +452,7 @@ func (f *fake) Feed(_ context.Context, c *container.Container, s container.Scope
 	return page, nil
 }
 
-// Changes gives all items, and none to who goes on.
+// Changes returns all items, or none if the request has a continuation.
 func (f *fake) Changes(ctx context.Context, c *container.Container, r *container.ChangesRequest) (
 	*container.ChangesPage, error) {
 	if r.Continuation != "" || r.Now {
@@ -515,7 +515,7 @@ func (f *fake) DeleteScript(context.Context, *container.Container, *container.Sc
 	return container.Errorf(503, 0, "The fake keeps no scripts.")
 }
 
-// noScripts runs procedures and triggers by saying what it was asked for.
+// noScripts returns a description of the call instead of executing procedures and triggers.
 type noScripts struct{}
 
 func (noScripts) Execute(_ context.Context, _ *container.Container, key epk.Key, id string, args []byte, log bool,
@@ -532,7 +532,7 @@ func (noScripts) Do(_ context.Context, _ *container.Container, key epk.Key, op *
 
 func (noScripts) Functions(*container.Container) sql.Functions { return nil }
 
-// precondition refuses an etag that is not that of a condition.
+// precondition rejects an etag that does not match a condition.
 func precondition(ifMatch, etag string) error {
 	if ifMatch != "" && ifMatch != "*" && ifMatch != etag {
 		return container.Errorf(412, 0, "One of the specified pre-condition is not met.")

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// Names of headers, as package http writes them.
+// Names of request headers in the canonical form of package http.
 const (
 	hDate           = "X-Ms-Date"
 	hPartitionKey   = "X-Ms-Documentdb-Partitionkey"
@@ -43,12 +43,12 @@ const (
 	hPriority       = "X-Ms-Cosmos-Priority-Level"
 	hIfMatch        = "If-Match"
 	hIfNoneMatch    = "If-None-Match"
-	// hIfModifiedSince is where a change feed is to begin.
+	// hIfModifiedSince is the start time of a change feed.
 	hIfModifiedSince = "If-Modified-Since"
 	hContentType     = "Content-Type"
 )
 
-// Names of headers of answers, as they are sent.
+// Names of response headers, as sent.
 const (
 	aCharge       = "x-ms-request-charge"
 	aActivity     = "x-ms-activity-id"
@@ -74,20 +74,20 @@ const (
 	aScriptLog    = "x-ms-documentdb-script-log-results"
 )
 
-// flag reports whether a header says true, in any case of letters.
+// flag reports whether a header is true, ignoring case.
 func flag(h httpwire.Fields, name string) bool { return strings.EqualFold(h.Get(name), "true") }
 
-// minimal reports whether the client wants no body of what it wrote.
+// minimal reports whether the client does not need the body of a written item.
 func minimal(h httpwire.Fields) bool { return strings.EqualFold(h.Get(hPrefer), "return=minimal") }
 
 const (
-	// pageDefault is how many items a page has of a client that does not say, pageFull of one that says -1.
+	// pageDefault is the default number of items in a page. pageFull is the number for the value -1.
 	pageDefault, pageFull = 100, 1000
-	// pageMax bounds what a client may ask for.
+	// pageMax is the maximum number of items in a page.
 	pageMax = 10_000
 )
 
-// pageSize is how many items a page may have.
+// pageSize returns the maximum number of items in a page.
 func pageSize(h httpwire.Fields) (int, *failure) {
 	text := h.Get(hMaxItems)
 	if text == "" {
@@ -95,7 +95,7 @@ func pageSize(h httpwire.Fields) (int, *failure) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n == 0 || n < -1 {
-		return 0, badRequest("x-ms-max-item-count " + strconv.Quote(text) + " is not a number from 1 on, or -1.")
+		return 0, badRequest("x-ms-max-item-count " + strconv.Quote(text) + " is not a positive number or -1.")
 	}
 	if n == -1 {
 		return pageFull, nil

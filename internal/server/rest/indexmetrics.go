@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// singleIndex is an index of one path, as clients decode it.
+// singleIndex is an index of one path in the client's format.
 type singleIndex struct {
 	FilterExpression string `json:",omitempty"`
 	IndexSpec        string
@@ -27,7 +27,7 @@ func singleIndexes(paths []string) []singleIndex {
 	return out
 }
 
-// compositeIndex is an index of several paths, /a ASC.
+// compositeIndex is an index of several paths, such as /a ASC.
 type compositeIndex struct {
 	IndexSpecs       []string
 	IndexImpactScore string
@@ -41,8 +41,8 @@ func compositeIndexes(specs [][]string) []compositeIndex {
 	return out
 }
 
-// indexMetrics sets the header that says which indexes a query has used, and which it could use, if it is asked for:
-// JSON in base64, or in its second form with the escapes of URLs.
+// indexMetrics sets the index utilization header if the client requests it. It lists the used and the potential
+// indexes as JSON in base64, or in the second format as JSON with URL encoding.
 func (x *exchange) indexMetrics(u *container.IndexUtilization) {
 	used, missed := singleIndexes(u.UtilizedSingle), singleIndexes(u.PotentialSingle)
 	combined, lacking := compositeIndexes(u.UtilizedComposite), compositeIndexes(u.PotentialComposite)

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// doing is the request that a connection carries out, for goroutines that look at the connection.
+// doing describes the current request of a connection for other goroutines.
 type doing struct {
-	// began is when the request began, in Unix nanoseconds, or 0 if there is no request.
+	// began is the start of the request in Unix nanoseconds, or 0 if there is no request.
 	began     atomic.Int64
 	requests  atomic.Int64
 	operation atomic.Pointer[operation]
@@ -32,27 +32,27 @@ func (d *doing) end() {
 	d.target.Store(nil)
 }
 
-// SessionInfo describes a connection to operators.
+// SessionInfo describes a connection for operators.
 type SessionInfo struct {
-	// Number identifies the connection among all of the node, also across restarts; Since is when it began.
+	// Number identifies the connection on the node, including restarts. Since is the start of the connection.
 	Number uint64
 	Since  time.Time
 	Remote netip.AddrPort
-	// Encrypted reports whether the connection speaks TLS.
+	// Encrypted reports whether the connection uses TLS.
 	Encrypted bool
-	// Key is the name of the key that the first request was signed with, empty as long as there is none. Agent is the
-	// User-Agent header of that request.
+	// Key is the name of the key that signed the first request, or empty before that. Agent is the User-Agent header
+	// of that request.
 	Key, Agent string
-	// Requests is the number of requests so far.
+	// Requests is the number of requests.
 	Requests int64
-	// Request is the operation of the request under way and the database and container it is about, without ids of
-	// items and texts of queries, and Began when it began; empty and zero if there is no request.
+	// Request is the operation of the current request with its database and container, without item IDs and query
+	// texts. Began is its start. They are empty and zero if there is no request.
 	Request string
 	Began   time.Time
 }
 
-// Sessions returns the connections that have most to do, at most so many, and how many connections there are. The
-// connection with the oldest request comes first; connections without a request follow by the number of their requests.
+// Sessions returns up to most connections and the total number of connections. The connection with the oldest request
+// comes first. Connections without a request follow in descending order of their request counts.
 func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	s.mu.Lock()
 	conns := make([]*conn, 0, len(s.conns))
@@ -103,15 +103,15 @@ func (c *conn) inspect() SessionInfo {
 	return i
 }
 
-// introduced notes the key of the first request, and the name that the client gives itself.
+// introduced records the key and the user agent of the first request.
 func (c *conn) introduced(key, agent string) {
 	c.mu.Lock()
-	c.key, c.agent = key, strings.Clone(agent) // the header is a part of the whole head
+	c.key, c.agent = key, strings.Clone(agent) // the header refers to the whole head
 	c.mu.Unlock()
 }
 
-// Cancel ends the connection of a number and the request under way; false if there is no such connection. A write that
-// is in a log already takes effect.
+// Cancel closes the connection with a number and cancels its request. It returns false if the connection does not
+// exist. A write that has reached a log still takes effect.
 func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	s.mu.Lock()
 	var found *conn
@@ -126,6 +126,6 @@ func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	}
 	i := found.inspect()
 	found.cancel()
-	_ = found.guest.Conn.Close() // its goroutine gives the place up
+	_ = found.guest.Conn.Close() // its goroutine releases the slot
 	return i, true
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// key reads the partition key of the headers: nil if there is none.
+// key parses the partition key header. It returns nil if the header is missing.
 func (x *exchange) key(c *container.Container) (epk.Key, error) {
 	text := x.header.Get(hPartitionKey)
 	if text == "" || text == "[]" {
@@ -19,7 +19,7 @@ func (x *exchange) key(c *container.Container) (epk.Key, error) {
 	return c.ParseKey(text)
 }
 
-// wholeKey is the partition key of a request that cannot do without.
+// wholeKey returns the partition key of a request that requires one.
 func (x *exchange) wholeKey(c *container.Container) (epk.Key, error) {
 	key, err := x.key(c)
 	switch {
@@ -28,13 +28,13 @@ func (x *exchange) wholeKey(c *container.Container) (epk.Key, error) {
 	case key == nil:
 		return nil, badRequest("PartitionKey value must be supplied for this operation.")
 	case len(key) < len(c.Definition.Paths):
-		return nil, badRequest("The partition key has fewer values than the container has paths: an operation on items " +
-			"needs all of them.")
+		return nil, badRequest("The partition key is incomplete: an item operation requires a value for each path of the " +
+			"container.")
 	}
 	return key, nil
 }
 
-// partition finds the container of the path and reads the whole partition key of the headers.
+// partition returns the container of the path and the complete partition key of the headers.
 func (x *exchange) partition() (*container.Container, epk.Key, error) {
 	c, err := x.container(true)
 	if err != nil {
@@ -44,7 +44,7 @@ func (x *exchange) partition() (*container.Container, epk.Key, error) {
 	return c, key, err
 }
 
-// itemID is the id of the item that the path names: by its own id, or by its resource id.
+// itemID returns the ID of the item in the path, which contains the ID or the resource ID.
 func (x *exchange) itemID(ctx context.Context, c *container.Container, key epk.Key) (string, error) {
 	if x.byRID {
 		return x.server.engine.IDOf(ctx, c, key, x.target.id())
@@ -70,12 +70,12 @@ func (x *exchange) readItem(ctx context.Context) (*answer, error) {
 	return x.result(result, false)
 }
 
-// asked are the options of a request on items.
+// asked returns the options of an item request.
 func (x *exchange) asked() container.RequestOptions {
 	return container.RequestOptions{NoBodies: minimal(x.header), Claimant: x.claimant()}
 }
 
-// result is the answer of one operation on an item.
+// result returns the response for an item operation.
 func (x *exchange) result(r *container.Result, silent bool) (*answer, error) {
 	if r.Err != nil {
 		return nil, r.Err
@@ -92,7 +92,7 @@ func (x *exchange) result(r *container.Result, silent bool) (*answer, error) {
 	return a, nil
 }
 
-// doOne carries out one operation on an item, and answers with what came of it.
+// doOne executes an item operation and returns the response.
 func (x *exchange) doOne(ctx context.Context, op container.Operation) (*answer, error) {
 	c, err := x.container(true)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// feed is a page of resources of a kind as JSON, and the number of them in the headers.
+// feed returns a page of resources of a kind as JSON. It sets the header with their number.
 func (x *exchange) feed(rid, kind string, page [][]byte) *answer {
 	size := len(rid) + len(kind) + 64
 	for _, r := range page {
@@ -35,20 +35,20 @@ func (x *exchange) feed(rid, kind string, page [][]byte) *answer {
 	return &answer{http.StatusOK, body}
 }
 
-// listed is a resource of a list. Its key is unique among those of the list and stays the same.
+// listed is a resource of a list. Its key is unique in the list and stable.
 type listed struct {
 	key  string
 	body []byte
 }
 
-// sorted sorts a list by its keys, by which clients page.
+// sorted sorts a list by its keys, which continuations contain.
 func sorted(all []listed) []listed {
 	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(a.key, b.key) })
 	return all
 }
 
-// page cuts a page out of a list: its continuation is the key of the last resource of the page, which may be gone when
-// the next page is asked for.
+// page returns a page of a list. Its continuation is the key of the page's last resource, which may have been deleted
+// when the next page is requested.
 func (x *exchange) page(all []listed) ([][]byte, error) {
 	size, refusal := pageSize(x.header)
 	if refusal != nil {
@@ -79,15 +79,15 @@ func (x *exchange) page(all []listed) ([][]byte, error) {
 	return out, nil
 }
 
-// listMark begins the continuations of lists. Earlier builds gave numbers of resources, with which a page would miss
-// some when others have been deleted.
+// listMark begins the continuations of lists. Continuations of earlier builds were numbers of resources, which skip
+// resources after deletions.
 const listMark = "."
 
 func badContinuation() error {
-	return badRequest("x-ms-continuation is none that this list has given.")
+	return badRequest("x-ms-continuation is not a valid continuation of this list.")
 }
 
-// list answers with a page of a list.
+// list returns a page of a list.
 func (x *exchange) list(rid, kind string, all []listed) (*answer, error) {
 	page, err := x.page(all)
 	if err != nil {
@@ -96,7 +96,7 @@ func (x *exchange) list(rid, kind string, all []listed) (*answer, error) {
 	return x.feed(rid, kind, page), nil
 }
 
-// queryList answers with a page of what a query says of a list.
+// queryList returns a page of a query over a list.
 func (x *exchange) queryList(ctx context.Context, rid, kind string, all []listed) (*answer, error) {
 	q, err := x.query()
 	if err != nil {
@@ -157,7 +157,7 @@ func (x *exchange) queryContainers(ctx context.Context) (*answer, error) {
 	return x.queryList(ctx, d.RID, "DocumentCollections", x.containers(d))
 }
 
-// listConflicts answers that there are none: writes are decided by one leader.
+// listConflicts returns an empty list, because one leader decides all writes.
 func (x *exchange) listConflicts(context.Context) (*answer, error) {
 	c, err := x.container(true)
 	if err != nil {

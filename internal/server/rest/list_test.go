@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// pages reads a list by pages of two, and calls seen with the ids of each before it asks for the next one.
+// pages reads a list in pages of two. It calls seen with the IDs of each page before it requests the next page.
 func (s *surface) pages(what, body string, seen func(ids []string)) (all []string) {
 	s.t.Helper()
 	h := m{"x-ms-max-item-count": "2"}
@@ -36,8 +36,8 @@ func (s *surface) pages(what, body string, seen func(ids []string)) (all []strin
 	return nil
 }
 
-// TestListsWhileDeleting proves that paging through a list, or through what a query says of it, misses nothing when
-// what was listed is deleted before the next page.
+// TestListsWhileDeleting checks that paging through a list or a query over it skips nothing if listed resources are
+// deleted before the next page.
 func TestListsWhileDeleting(t *testing.T) {
 	const order = `{"query":"SELECT r.id FROM r ORDER BY r.id DESC"}`
 	for _, c := range []struct{ what, body string }{
@@ -74,7 +74,7 @@ func TestListsWhileDeleting(t *testing.T) {
 	}
 }
 
-// TestListContinuations proves that what no list has given is refused, also a number as earlier builds gave.
+// TestListContinuations checks that invalid continuations are rejected, including the numbers of earlier builds.
 func TestListContinuations(t *testing.T) {
 	s := newSurface(t, Options{})
 	for _, text := range []string{"2", ".", "x", ".!"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// offerResource is a throughput as clients see it.
+// offerResource is a throughput in the client's format.
 type offerResource struct {
 	ID       string       `json:"id"`
 	RID      string       `json:"_rid"`
@@ -25,14 +25,14 @@ type offerResource struct {
 	Content  offerContent `json:"content"`
 }
 
-// offerContent is how much an offer is of.
+// offerContent is the content of an offer.
 type offerContent struct {
 	Throughput int64      `json:"offerThroughput,omitempty"`
 	Autopilot  *autopilot `json:"offerAutopilotSettings,omitempty"`
 	PerMinute  bool       `json:"offerIsRUPerMinuteThroughputEnabled"`
 }
 
-// autopilot is a throughput that follows the load, in offers and in the header that asks for one.
+// autopilot is an autoscale throughput in offers and in the request header.
 type autopilot struct {
 	Max     int64          `json:"maxThroughput"`
 	Upgrade *upgradePolicy `json:"autoUpgradePolicy,omitempty"`
@@ -61,7 +61,7 @@ func (a *autopilot) throughput() container.Throughput {
 	return t
 }
 
-// autoscaleFloor is what part of its most a throughput that follows the load is never below.
+// autoscaleFloor divides an autoscale maximum to give its minimum.
 const autoscaleFloor = 10
 
 func offerJSON(o *container.Offer) ([]byte, error) {
@@ -86,10 +86,10 @@ func (x *exchange) offers() (out []listed, err error) {
 	return out, nil
 }
 
-// throughputMin is the least throughput that a container or a database can be given, in request units a second.
+// throughputMin is the minimum throughput of a container or database in request units per second.
 const throughputMin = 400
 
-// setOffer sets what answers about offers have in their headers.
+// setOffer sets the headers of offer responses.
 func (x *exchange) setOffer() {
 	x.set(aMinOffer, strconv.Itoa(throughputMin))
 	x.set(aOfferPending, "false")
@@ -139,7 +139,7 @@ func (x *exchange) replaceOffer(ctx context.Context) (*answer, error) {
 		Content offerContent `json:"content"`
 	}
 	if err := json.Unmarshal(x.body, &sent); err != nil {
-		return nil, badRequest("The body of the request is not an offer: " + err.Error())
+		return nil, badRequest("The body of the request is not a valid offer: " + err.Error())
 	}
 	t := container.Throughput{Manual: sent.Content.Throughput}
 	if sent.Content.Autopilot != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// operation is something that clients ask for.
+// operation is an operation of the API.
 type operation struct {
-	// name is what docs/compatibility-cosmos.md calls it.
+	// name is the name in docs/compatibility-cosmos.md.
 	name   string
 	method string
 	kind   kind
 	feed   bool
-	// when tells operations of the same method and path apart by their headers; nil: there is no other one before.
+	// when distinguishes operations with the same method and path by their headers. It is nil for the last of them.
 	when func(httpwire.Fields) bool
-	// reads says that the read-only key allows it.
+	// reads reports that the read-only key allows the operation.
 	reads bool
 	do    func(*exchange, context.Context) (*answer, error)
 }
@@ -28,7 +28,8 @@ const (
 	get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 )
 
-// operations is the table of the router. Of operations of one method and path the first counts whose headers fit.
+// operations is the routing table. If several operations have the same method and path, the first one whose headers
+// match is used.
 var operations = []operation{
 	{"read account", get, account, false, nil, true, (*exchange).readAccount},
 
@@ -80,11 +81,11 @@ var operations = []operation{
 	{"execute stored procedure", post, procedures, false, nil, false, (*exchange).executeProcedure},
 }
 
-// operationOf finds what a request asks for.
+// operationOf returns the operation of a request.
 func operationOf(method string, t *target, h httpwire.Fields) (*operation, *failure) {
 	switch t.kind {
 	case users, permits:
-		return nil, badRequest("Users and permissions are not supported: sign requests with the read-only key of the " +
+		return nil, badRequest("Users and permissions are not supported. Sign requests with the read-only key of the " +
 			"account where a client is to read alone.")
 	case clientKeys:
 		return nil, badRequest("Client encryption keys are not supported.")
@@ -97,12 +98,13 @@ func operationOf(method string, t *target, h httpwire.Fields) (*operation, *fail
 		op := &operations[i]
 		if op.method == method && op.kind == kind && op.feed == t.feed && (op.when == nil || op.when(h)) {
 			if op.kind == procedures && op.method == post && !op.feed && t.kind != procedures {
-				break // triggers and functions are not executed by themselves
+				break // triggers and functions cannot be executed directly
 			}
 			return op, nil
 		}
 	}
-	return nil, &failure{status: http.StatusMethodNotAllowed, message: "There is no " + method + " of this path."}
+	return nil, &failure{status: http.StatusMethodNotAllowed,
+		message: "The method " + method + " is not supported for this path."}
 }
 
 func isQuery(h httpwire.Fields) bool {

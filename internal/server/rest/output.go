@@ -12,24 +12,24 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// output is the headers of an answer, and the bytes of a connection that are to be written.
+// output holds the headers of a response and the pending output of a connection.
 type output struct {
-	// out is what has not been written.
+	// out is the pending output.
 	out []byte
-	// fields are the headers so far; their values are in values.
+	// fields holds the headers; their values are in values.
 	fields []outputField
 	values []byte
-	// text is where the body of an item is made.
+	// text is a buffer for the body of an item.
 	text []byte
 }
 
-// outputField is a header: its value is from begin to end in output.values.
+// outputField is a header. Its value is output.values[begin:end].
 type outputField struct {
 	name       string
 	begin, end int
 }
 
-// reset forgets the answer of before. Memory that has grown large is not kept.
+// reset discards the previous response. It releases large buffers.
 func (o *output) reset() {
 	o.fields, o.values = o.fields[:0], o.values[:0]
 	if cap(o.values) > keepBytes {
@@ -43,20 +43,20 @@ func (o *output) reset() {
 	}
 }
 
-// set sets a header of the answer: its name is sent as it is.
+// set sets a header of the response. Its name is sent unchanged.
 func (o *output) set(name, value string) {
 	o.values = append(o.values, value...)
 	o.end(name, len(o.values)-len(value))
 }
 
-// setNumber sets a header that is a number.
+// setNumber sets a header with a numeric value.
 func (o *output) setNumber(name string, value int64) {
 	begin := len(o.values)
 	o.values = strconv.AppendInt(o.values, value, 10)
 	o.end(name, begin)
 }
 
-// end ends the value of a header, which was appended to values from begin on. It takes the place of one of before.
+// end completes a header whose value was appended to values from begin onward. It replaces an earlier value.
 func (o *output) end(name string, begin int) {
 	f := outputField{name, begin, len(o.values)}
 	for i := range o.fields {
@@ -68,7 +68,7 @@ func (o *output) end(name string, begin int) {
 	o.fields = append(o.fields, f)
 }
 
-// write makes the answer and has the connection write it.
+// write encodes the response and adds it to the pending output.
 func (x *exchange) write(a *answer) {
 	s, c := x.server, x.conn
 	s.stats.Requests.Add(1)
@@ -82,7 +82,7 @@ func (x *exchange) write(a *answer) {
 		out = httpwire.AppendField(out, f.name, x.values[f.begin:f.end])
 	}
 	out = append(out, alike...)
-	if s.draining.Load() && c.r == c.w { // what has arrived already is answered, too
+	if s.draining.Load() && c.r == c.w { // requests that have already arrived are also answered
 		c.last = true
 	}
 	switch {
@@ -112,13 +112,13 @@ func (x *exchange) write(a *answer) {
 	if err == nil && body != nil {
 		err = c.write(body)
 	}
-	c.last = c.last || err != nil // a client that went away in the middle of its answer is nobody to report to
+	c.last = c.last || err != nil // a client that disconnects during its response is not an error to report
 }
 
-// alike are the headers that all answers have.
+// alike are the headers of every response.
 const alike = aVersion + ": 2\r\ncache-control: no-store, no-cache\r\n"
 
-// setActivity draws the id of the request.
+// setActivity generates the ID of the request.
 func (x *exchange) setActivity() {
 	const digits = "0123456789abcdef"
 	begin := len(x.values)
@@ -135,10 +135,10 @@ func (x *exchange) setActivity() {
 	x.end(aActivity, begin)
 }
 
-// chargeMin is what any request is said to cost: clients want a number above zero.
+// chargeMin is the minimum reported charge, because clients expect a positive number.
 const chargeMin = ru.Unit
 
-// appendCharge appends a charge as clients read it.
+// appendCharge appends a charge in the client's format.
 func appendCharge(dst []byte, u ru.Units) []byte {
 	return strconv.AppendFloat(dst, max(u, chargeMin).Float(), 'f', -1, 64)
 }

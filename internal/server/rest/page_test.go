@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCompatibilityPage proves that docs/compatibility-cosmos.md has a row for each operation of the router, says
-// whether it works, differs or is absent, and names no other.
+// TestCompatibilityPage checks that docs/compatibility-cosmos.md has a row for each operation of the router with its
+// support, and no other rows.
 func TestCompatibilityPage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/compatibility-cosmos.md")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// query reads the body of a query.
+// query parses the body of a query.
 func (x *exchange) query() (*container.QueryRequest, error) {
 	var sent struct {
 		Query      string `json:"query"`
@@ -25,7 +25,7 @@ func (x *exchange) query() (*container.QueryRequest, error) {
 		} `json:"parameters"`
 	}
 	if err := json.Unmarshal(x.body, &sent); err != nil {
-		return nil, badRequest(`The body of a query is not of the form {"query": "..", "parameters": [..]}: ` + err.Error())
+		return nil, badRequest(`The body of a query must have the form {"query": "..", "parameters": [..]}: ` + err.Error())
 	}
 	if sent.Query == "" {
 		return nil, badRequest("The query is empty.")
@@ -38,21 +38,20 @@ func (x *exchange) query() (*container.QueryRequest, error) {
 	return q, nil
 }
 
-// scope says by the headers where a query or a feed looks.
+// scope returns the scope of a query or feed from the headers.
 func (x *exchange) scope(c *container.Container) (s container.Scope, err error) {
 	if s.Key, err = x.key(c); err != nil {
 		return s, err
 	}
 	s.Range = x.header.Get(hRangeID)
 	if i := strings.LastIndexByte(s.Range, ','); i >= 0 {
-		s.Range = s.Range[i+1:] // after the resource id of the container
+		s.Range = s.Range[i+1:] // after the resource ID of the container
 	}
 	s.MinEPK, s.MaxEPK = x.header.Get(hStartEPK), x.header.Get(hEndEPK)
 	return s, nil
 }
 
-// look reads from the headers where a query or a feed looks and how many items a page may have, and follows the
-// session.
+// look returns the scope and the page size of a query or feed from the headers, and processes the session token.
 func (x *exchange) look(c *container.Container) (s container.Scope, size int, err error) {
 	if s, err = x.scope(c); err != nil {
 		return s, 0, err
@@ -104,7 +103,7 @@ func (x *exchange) listItems(ctx context.Context) (*answer, error) {
 	return x.pageOf(c, page), nil
 }
 
-// pageOf is the answer of a query or feed.
+// pageOf returns the response of a query or feed.
 func (x *exchange) pageOf(c *container.Container, page *container.Page) *answer {
 	x.where(page.Where)
 	if page.Range == "" {
@@ -120,7 +119,7 @@ func (x *exchange) pageOf(c *container.Container, page *container.Page) *answer 
 	return x.feed(c.RID, "Documents", page.Documents)
 }
 
-// metricsText is what a query took, as clients parse it. Times that are not measured are none.
+// metricsText returns the query metrics in the client's format. Times that are not measured are 0.
 func metricsText(m *container.QueryMetrics) string {
 	const times = "totalExecutionTimeInMs=0.00;queryCompileTimeInMs=0.00;queryLogicalPlanBuildTimeInMs=0.00;" +
 		"queryPhysicalPlanBuildTimeInMs=0.00;queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs=0.00;" +
@@ -135,7 +134,7 @@ func metricsText(m *container.QueryMetrics) string {
 		m.OutputCount, m.OutputBytes, strconv.FormatFloat(hit, 'f', 2, 64))
 }
 
-// planQuery answers how a client that merges results itself is to carry out a query, and where.
+// planQuery returns the query plan for a client that merges results itself.
 func (x *exchange) planQuery(context.Context) (*answer, error) {
 	c, err := x.container(true)
 	if err != nil {
@@ -163,7 +162,7 @@ func (x *exchange) planQuery(context.Context) (*answer, error) {
 		at := c.Definition.Hash.Hex(key)
 		r := sql.PlanRange{Min: at, Max: at, IsMinInclusive: true, IsMaxInclusive: true}
 		if len(key) < len(c.Definition.Paths) {
-			r.Max, r.IsMaxInclusive = at+epk.End, false // all that begins with it
+			r.Max, r.IsMaxInclusive = at+epk.End, false // all keys with this prefix
 		}
 		ranges = append(ranges, r)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// rangeResource is a physical partition as clients see it.
+// rangeResource is a physical partition in the client's format.
 type rangeResource struct {
 	RID      string   `json:"_rid"`
 	ID       string   `json:"id"`
@@ -26,8 +26,8 @@ type rangeResource struct {
 	TS       int64    `json:"_ts"`
 }
 
-// listRanges lists the physical partitions of a container. Clients ask again with the etag until they are told that
-// nothing is new.
+// listRanges lists the physical partitions of a container. Clients repeat the request with the etag until the response
+// is 304.
 func (x *exchange) listRanges(context.Context) (*answer, error) {
 	c, err := x.container(true)
 	if err != nil {
@@ -45,8 +45,8 @@ func (x *exchange) listRanges(context.Context) (*answer, error) {
 	all := make([][]byte, len(ranges))
 	for i := range ranges {
 		r := &ranges[i]
-		// Clients forget a range that another one names as its parent: one that lives on, with a part of its keys, is
-		// not named.
+		// Clients forget a range that is a parent of another range. A range that still exists with a part of its keys
+		// must not be reported as a parent.
 		parents := []string{}
 		for _, p := range r.Parents {
 			if !live[p] {
@@ -63,7 +63,7 @@ func (x *exchange) listRanges(context.Context) (*answer, error) {
 	return x.feed(c.RID, "PartitionKeyRanges", all), nil
 }
 
-// session takes the tokens of a request's session in, so that what it has seen is not told to be older.
+// session processes the session tokens of a request, so that responses do not report older progress.
 func (x *exchange) session() {
 	for token := range strings.SplitSeq(x.header.Get(hSession), ",") {
 		if id, lsn, ok := parseSession(token); ok {
@@ -72,7 +72,7 @@ func (x *exchange) session() {
 	}
 }
 
-// sessionOf tells how far all of a container is.
+// sessionOf sets the session token of a whole container.
 func (x *exchange) sessionOf(c *container.Container) {
 	ranges, _ := x.server.engine.Ranges(c)
 	var text []byte

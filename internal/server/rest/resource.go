@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// database finds the database of the path. That there is none is said only by a node that knows all there are.
+// database returns the database of the path. It reports 404 only after it has waited for the newest schema.
 func (x *exchange) database() (*container.Database, error) {
 	d, err := x.knownDatabase()
 	if err != nil && container.StatusOf(err) == http.StatusNotFound && x.server.engine.Renewed(x.server.ctx) {
@@ -22,7 +22,7 @@ func (x *exchange) database() (*container.Database, error) {
 	return d, err
 }
 
-// knownDatabase finds the database of the path, by its name, or by its resource id where there is none of that name.
+// knownDatabase finds the database of the path by its name, or by its resource ID if no database has the name.
 func (x *exchange) knownDatabase() (*container.Database, error) {
 	name := x.target.database()
 	d, err := x.server.engine.Database(name)
@@ -35,8 +35,8 @@ func (x *exchange) knownDatabase() (*container.Database, error) {
 	return d, err
 }
 
-// container finds the container of the path, and says in the answer which it is. owner says that it is for something in
-// it: then what is missing is the owner.
+// container returns the container of the path and sets its headers. owner reports that the request concerns a resource
+// in the container, so a missing container is a missing owner.
 func (x *exchange) container(owner bool) (*container.Container, error) {
 	d, err := x.database()
 	if err != nil {
@@ -53,7 +53,7 @@ func (x *exchange) container(owner bool) (*container.Container, error) {
 	}
 	if rid := x.header.Get(hIntendedRID); owner && rid != "" && rid != c.RID {
 		return nil, &failure{status: http.StatusBadRequest, sub: container.SubOtherRID,
-			message: "The container was dropped and made again: read it again."}
+			message: "The container was dropped and re-created. Read it again."}
 	}
 	if !owner {
 		x.setOwner(d, nil)
@@ -63,8 +63,8 @@ func (x *exchange) container(owner bool) (*container.Container, error) {
 	return c, nil
 }
 
-// setOwner sets the headers that name the owner of the resources in the response: a database, or one of its containers.
-// SDKs put the owner's path and the ID of a resource together to the path of the resource.
+// setOwner sets the headers that identify the owner of the resources in the response: a database or one of its
+// containers. SDKs combine the owner's path and the ID of a resource to the path of the resource.
 func (x *exchange) setOwner(d *container.Database, c *container.Container) {
 	begin, rid := len(x.values), d.RID
 	x.values = append(append(x.values, "dbs/"...), headerText(d.ID)...)
@@ -86,7 +86,7 @@ func (x *exchange) knownContainer(d *container.Database) (*container.Container, 
 	return c, err
 }
 
-// missing says of something that is not there whether it is the owner of what was asked for.
+// missing marks a 404 error as a missing owner if owner is set.
 func missing(err error, owner bool) error {
 	if owner && container.StatusOf(err) == http.StatusNotFound {
 		return &failure{status: http.StatusNotFound, sub: container.SubOwnerMissing, message: err.Error()}
@@ -94,7 +94,7 @@ func missing(err error, owner bool) error {
 	return err
 }
 
-// headerText is a name as a header may have it: what is not ASCII is percent-encoded.
+// headerText returns a name for use in a header. Non-ASCII characters are percent-encoded.
 func headerText(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] < ' ' || s[i] > '~' {
@@ -117,7 +117,7 @@ func escapeHeader(s string) string {
 	return string(out)
 }
 
-// found answers with a resource, or with 304 where the client has it, by its etag, already.
+// found returns a response with a resource, or 304 if the client has the version with this etag.
 func (x *exchange) found(status int, etag string, body []byte) *answer {
 	x.set(aETag, etag)
 	if status == http.StatusOK && x.request.Method == get && matchesETag(x.header.Get(hIfNoneMatch), etag) {
@@ -130,37 +130,37 @@ func matchesETag(condition, etag string) bool {
 	return condition != "" && (condition == "*" || condition == etag)
 }
 
-// throughput reads the headers that say how much something new may take.
+// throughput parses the throughput headers of a new resource.
 func throughput(h httpwire.Fields) (container.Throughput, error) {
 	var t container.Throughput
 	manual, automatic := h.Get(hThroughput), h.Get(hAutopilot)
 	switch {
 	case manual != "" && automatic != "":
-		return t, badRequest("x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings were given: give one of them.")
+		return t, badRequest("Both x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings are set. Set only one of them.")
 	case manual != "":
 		n, err := strconv.ParseInt(manual, 10, 64)
 		if err != nil || n <= 0 {
 			return t, badRequest("x-ms-offer-throughput " + strconv.Quote(manual) +
-				" is not a number of request units a second.")
+				" is not a number of request units per second.")
 		}
 		t.Manual = n
 	case automatic != "":
 		var settings autopilot
 		if err := json.Unmarshal([]byte(automatic), &settings); err != nil || settings.Max <= 0 {
-			return t, badRequest(`x-ms-cosmos-offer-autopilot-settings is not of the form {"maxThroughput": 1000}.`)
+			return t, badRequest(`x-ms-cosmos-offer-autopilot-settings must have the form {"maxThroughput": 1000}.`)
 		}
 		return settings.throughput(), nil
 	}
 	return t, nil
 }
 
-// idOf reads the id in the body of a resource that is to be made.
+// idOf returns the ID in the body of a new resource.
 func idOf(body []byte) (string, error) {
 	var named struct {
 		ID *string `json:"id"`
 	}
 	if err := json.Unmarshal(body, &named); err != nil {
-		return "", badRequest("The body of the request is not a JSON object: " + err.Error())
+		return "", badRequest("The body of the request must be a JSON object: " + err.Error())
 	}
 	if named.ID == nil {
 		return "", badRequest(`The input content is invalid because the required property "id" is missing.`)
@@ -227,7 +227,7 @@ func (x *exchange) readContainer(ctx context.Context) (*answer, error) {
 	return x.found(http.StatusOK, c.Etag, x.withStatistics(ctx, c, c.Resource())), nil
 }
 
-// setContainer sets what answers about a container itself have in their headers.
+// setContainer sets the headers of responses about a container.
 func (x *exchange) setContainer(c *container.Container) {
 	x.set(aIndexing, strconv.Itoa(x.server.engine.IndexProgress(c)))
 	x.set(aQuota, quotaText)
@@ -235,8 +235,8 @@ func (x *exchange) setContainer(c *container.Container) {
 	x.sessionOf(c)
 }
 
-// withStatistics adds figures of the physical partitions to a container, and of all to the headers, if they are asked
-// for.
+// withStatistics adds statistics of the physical partitions to a container and of all partitions to the headers if the
+// client requests them.
 func (x *exchange) withStatistics(ctx context.Context, c *container.Container, resource []byte) []byte {
 	each := flag(x.header, hStatistics)
 	if !each && !flag(x.header, hQuota) || len(resource) == 0 || resource[len(resource)-1] != '}' {

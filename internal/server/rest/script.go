@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/script"
 )
 
-// scriptKinds are the kinds of scripts by the paths, and by the names of their lists.
+// scriptKinds maps path segments to kinds of scripts and the names of their lists.
 var scriptKinds = map[kind]struct {
 	kind container.ScriptKind
 	list string
@@ -24,7 +24,7 @@ var scriptKinds = map[kind]struct {
 	functions:  {container.UserFunction, "UserDefinedFunctions"},
 }
 
-// resourceOf is a script as clients see it.
+// resourceOf returns a script in the client's format.
 func (x *exchange) resourceOf(c *container.Container, s *container.Script) []byte {
 	v := document.View(s.JSON)
 	v = document.With(v, "_rid", document.StringValue(s.RID))
@@ -131,7 +131,7 @@ func (x *exchange) executeProcedure(ctx context.Context) (*answer, error) {
 	return x.executed(where, done), nil
 }
 
-// doTriggered carries out one operation on an item with the triggers that the request names.
+// doTriggered executes an item operation with the triggers in the headers.
 func (x *exchange) doTriggered(ctx context.Context, c *container.Container, key epk.Key,
 	op *container.Operation) (*answer, error) {
 	if key == nil {
@@ -156,7 +156,7 @@ func (x *exchange) doTriggered(ctx context.Context, c *container.Container, key 
 	return a, nil
 }
 
-// executed is the answer of what a script has done.
+// executed returns the response for the result of a script.
 func (x *exchange) executed(where container.Where, done *script.Executed) *answer {
 	x.where(where)
 	if done.Log != "" {
@@ -165,11 +165,12 @@ func (x *exchange) executed(where container.Where, done *script.Executed) *answe
 	return &answer{status: http.StatusOK, body: done.Body}
 }
 
-// logHeaderMax bounds the log in a header: some clients refuse responses with more than 16 KiB of headers.
+// logHeaderMax is the maximum size of the log header, because some clients reject responses with more than 16 KiB of
+// headers.
 const logHeaderMax = 12 << 10
 
-// logHeader is the log of a script as clients expect it: line feeds between its entries, encoded as encodeURIComponent
-// of JavaScript does. It is cut off behind a character if it is too long.
+// logHeader returns the log of a script in the client's format: entries separated by line feeds, encoded like
+// JavaScript's encodeURIComponent. A log that is too long is truncated after a character.
 func logHeader(log string) string {
 	const digits = "0123456789ABCDEF"
 	var out []byte
@@ -192,7 +193,7 @@ func logHeader(log string) string {
 	return string(out)
 }
 
-// names are those that a header lists.
+// names returns the names in a header.
 func names(list string) (out []string) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name != "" {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestLogHeader proves that the log of a script is encoded as encodeURIComponent does, as the tests of the SDKs for
-// Python, JavaScript, Java and .NET expect it of one entry, that line feeds are between entries, and that a log that is
-// too long for a header is cut off behind a character.
+// TestLogHeader checks that the log of a script is encoded like encodeURIComponent, which the SDK tests for Python,
+// JavaScript, Java and .NET expect. Entries must be separated by line feeds, and a log that is too long must be
+// truncated after a character.
 func TestLogHeader(t *testing.T) {
 	for log, want := range map[string]string{
 		"The value of x is 1.\n":    "The%20value%20of%20x%20is%201.",

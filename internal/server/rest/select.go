@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 )
 
-// compile makes a query ready to be run.
+// compile compiles a query.
 func compile(q *container.QueryRequest) (*sql.Query, error) {
 	parameters := make([]sql.Parameter, len(q.Parameters))
 	for i := range q.Parameters {
@@ -25,7 +25,7 @@ func compile(q *container.QueryRequest) (*sql.Query, error) {
 	return compiled, ofQuery(err)
 }
 
-// ofQuery is an error of a query as clients are told.
+// ofQuery converts the error of a query to a client error.
 func ofQuery(err error) error {
 	if e, ok := errors.AsType[*sql.Error](err); ok {
 		return badRequest(e.JSON())
@@ -36,8 +36,8 @@ func ofQuery(err error) error {
 	return err
 }
 
-// selectFrom returns a page of what a query says of a list of resources, in the order of their keys, and the
-// continuation of the next page, "" if there is none.
+// selectFrom returns a page of a query over a list of resources, in key order, and the continuation of the next page,
+// or "" after the last page.
 func (x *exchange) selectFrom(ctx context.Context, q *container.QueryRequest, all []listed) (out [][]byte, next string,
 	err error) {
 	release, err := x.server.engine.Compiling(q.Text)

@@ -19,47 +19,48 @@ import (
 )
 
 const (
-	// headerBytesMax bounds the headers of a request: the longest are continuations and session tokens.
+	// headerBytesMax is the maximum size of a request's headers. Continuations and session tokens are the longest
+	// headers.
 	headerBytesMax = 64 << 10
-	// BodyBytesMax bounds the body of a request, as sent.
+	// BodyBytesMax is the maximum size of an encoded request body.
 	BodyBytesMax = 2 << 20
-	// discardMax is how much of a body that is too large is read, so that the client sees its answer.
+	// discardMax is the maximum size of an oversized body that is discarded so that the client can read the response.
 	discardMax = 32 << 20
-	// headerWait is how long a client may take to send a request's headers, requestWait for its body, and answerWait to
-	// read its answer.
+	// headerWait is the time limit for sending the headers of a request, requestWait for sending its body, and
+	// answerWait for reading its response.
 	headerWait, requestWait, answerWait = 10 * time.Second, 30 * time.Second, 2 * time.Minute
-	// stopGap is Server.idleGap.
+	// stopGap is the value of Server.idleGap.
 	stopGap = 250 * time.Millisecond
 )
 
-// Options bound and configure a Server. Zero values mean the defaults named with the fields.
+// Options configures a Server. Zero values select the documented defaults.
 type Options struct {
-	// Keys are what requests have to be signed with now.
+	// Keys returns the current keys of the account.
 	Keys func() *Keys
-	// Now is the clock of the cluster, by which signatures expire; default time.Now.
+	// Now is the clock that determines the expiry of signatures. It defaults to time.Now.
 	Now func() time.Time
-	// TLS encrypts connections; nil leaves them in the clear.
+	// TLS is the TLS configuration. If it is nil, connections are not encrypted.
 	TLS *tls.Config
-	// Region is the region that clients are told, default "South Central US".
+	// Region is the region that clients receive. It defaults to "South Central US".
 	Region string
-	// ConnectionsMax is the number of connections, default 2000. For a further one the oldest goes that has not asked
-	// anything with a valid signature; if there is none it is answered 503. AddressConnectionsMax is how many may come
-	// from one address, default ConnectionsMax.
+	// ConnectionsMax is the maximum number of connections and defaults to 2000. Beyond the limit, the oldest
+	// connection without a valid signature is closed. If there is none, the new connection receives 503.
+	// AddressConnectionsMax is the maximum number of connections per client address and defaults to ConnectionsMax.
 	ConnectionsMax, AddressConnectionsMax int
-	// RequestsMax is how many requests may be under way, default 256 per processor. Beyond it requests are answered
-	// 429.
+	// RequestsMax is the maximum number of concurrent requests. It defaults to 256 per processor. Further requests
+	// receive 429.
 	RequestsMax int
-	// RequestBytesMax bounds the bodies of requests under way, all together, default 256 MiB. Beyond it requests are
-	// answered 429.
+	// RequestBytesMax is the maximum total size of the bodies of concurrent requests. It defaults to 256 MiB. Further
+	// requests receive 429.
 	RequestBytesMax int64
-	// IdleTimeout is the time after which a connection without requests is closed, default 5 min.
+	// IdleTimeout is the time after which an idle connection is closed. It defaults to 5 min.
 	IdleTimeout time.Duration
-	// Admit says whether the machine's admission control lets a request in, and is told by the function that it returns
-	// that the request is answered. nil: all are let in.
+	// Admit reports whether the admission control of the node admits a request. The server calls done after the
+	// response. If Admit is nil, all requests are admitted.
 	Admit func(who fairshare.Principal) (done func(), ok bool)
-	// Audit is told of every request that is over; nil: nobody is.
+	// Audit, if not nil, is called for every completed request.
 	Audit func(*Audited)
-	// Log hears of defects; nil: nobody does.
+	// Log, if not nil, receives panics.
 	Log *slog.Logger
 }
 
@@ -91,15 +92,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Stats are the counters of a Server. They may be read at any time.
+// Stats holds the counters of a Server. They may be read at any time.
 type Stats struct {
-	// Requests counts those that were answered, Errors those among them with a status of 400 or more, Refused those
-	// that a bound of this package, or the admission control, refused.
+	// Requests counts completed requests. Errors counts responses with a status of 400 or more. Refused counts
+	// requests rejected by a limit of this package or by admission control.
 	Requests, Errors, Refused atomic.Int64
-	// InFlight is the number of requests under way, InFlightBytes what their bodies take.
+	// InFlight is the number of current requests, and InFlightBytes is the size of their bodies.
 	InFlight, InFlightBytes atomic.Int64
-	// Connections is the number of open connections, Crowded counts those that had to go, or were refused, because
-	// there were too many.
+	// Connections is the number of open connections. Crowded counts connections that were closed or rejected because
+	// of a connection limit.
 	Connections, Crowded atomic.Int64
 }
 
@@ -113,9 +114,9 @@ type Server struct {
 	dates     httpwire.Dates
 	exchanges sync.Pool // of *exchange
 
-	// idleGap is how long a connection has to be idle to be closed by Shutdown.
+	// idleGap is the time after which Shutdown closes an idle connection.
 	idleGap time.Duration
-	// draining tells connections to end with the answer to their next request.
+	// draining ends each connection with the response to its next request.
 	draining atomic.Bool
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -125,31 +126,31 @@ type Server struct {
 	closed    bool
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
-	// number is that of the newest connection, and watching says that watch runs.
+	// number is the number of the newest connection. watching reports that watch is running.
 	number   uint64
 	watching bool
 }
 
-// user is who all clients are that sign with a key of the account, among those who share what is scarce.
+// user is the claimant of all clients that sign with an account key.
 const user = 1 << 31
 
-// New makes a server that has no listener yet.
+// New returns a server without a listener.
 func New(engine Engine, scripts Scripts, o Options) *Server {
 	s := &Server{engine: engine, scripts: scripts, opts: o.withDefaults(), listeners: map[net.Listener]struct{}{},
 		conns: map[*conn]struct{}{}, idleGap: stopGap}
 	s.guests.max, s.guests.perAddress, s.guests.stats = s.opts.ConnectionsMax, s.opts.AddressConnectionsMax, &s.stats
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.number = uint64(time.Now().UnixMilli()) // above all numbers before a restart: there were fewer connections
+	s.number = uint64(time.Now().UnixMilli()) // greater than all numbers before a restart
 	return s
 }
 
-// Stats returns the counters, which live as long as the server.
+// Stats returns the counters, which exist as long as the server.
 func (s *Server) Stats() *Stats { return &s.stats }
 
-// acceptPause is how long nobody is let in when the process has no descriptors left.
+// acceptPause is the pause in accepting connections when the process has no free file descriptors.
 const acceptPause = 50 * time.Millisecond
 
-// Serve answers clients of l until Shutdown, and closes l. It returns nil after Shutdown.
+// Serve serves clients of l until Shutdown, and closes l. It returns nil after Shutdown.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	s.mu.Lock()
@@ -182,7 +183,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// accept takes a connection in, if there is room for it.
+// accept registers a connection if the limits allow it.
 func (s *Server) accept(nc net.Conn) {
 	g, out := s.guests.admit(nc)
 	if out != nil {
@@ -215,8 +216,8 @@ func (s *Server) accept(nc net.Conn) {
 	s.mu.Unlock()
 }
 
-// Shutdown takes no more connections, and ends the others with the answer to the request under way or the next one, or
-// when they are idle; all that are left when ctx ends. It returns when they have ended.
+// Shutdown stops accepting connections. It ends each connection with the response to its current or next request, or
+// when it is idle. When ctx ends, it closes the remaining connections. It returns after all connections have ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -239,7 +240,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// each does something to all connections; false if there are none.
+// each calls do for all connections. It returns false if there are none.
 func (s *Server) each(do func(*conn)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

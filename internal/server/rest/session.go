@@ -9,13 +9,13 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// sessionMax bounds the session token of a whole container, in bytes: one with very many physical partitions has none,
-// and clients are told those of the partitions that they ask.
+// sessionMax is the maximum size in bytes of the session token of a whole container. If a container has too many
+// physical partitions, clients receive only the tokens of the partitions that they use.
 const sessionMax = 16 << 10
 
-// A session token is RANGE:VERSION#LSN, and may have #REGION=LSN after it.
+// A session token is RANGE:VERSION#LSN, optionally followed by #REGION=LSN.
 
-// parseSession reads a token of one physical partition.
+// parseSession parses the token of one physical partition.
 func parseSession(token string) (rangeID string, lsn int64, ok bool) {
 	rangeID, rest, ok := strings.Cut(strings.TrimSpace(token), ":")
 	if !ok || rangeID == "" {
@@ -28,19 +28,19 @@ func parseSession(token string) (rangeID string, lsn int64, ok bool) {
 	return rangeID, lsn, err == nil && lsn >= 0
 }
 
-// appendSession appends a token of one physical partition.
+// appendSession appends the token of one physical partition.
 func appendSession(dst []byte, rangeID string, lsn int64) []byte {
 	dst = append(append(dst, rangeID...), ":-1#"...)
 	return strconv.AppendInt(dst, lsn, 10)
 }
 
-// The bounds of a container as clients are told them, in KB, and what it has of them.
+// The quota of a container that clients receive, in KB, and its usage.
 const (
 	quotaText = "documentSize=2048;documentsSize=-1;documentsCount=-1;collectionSize=10485760;"
 	usageText = "documentSize=0;documentsSize=0;documentsCount=0;collectionSize=0;"
 )
 
-// where says where an answer comes from and what it has cost.
+// where sets the headers for the origin and the charge of a response.
 func (x *exchange) where(w container.Where) {
 	x.charge = w.Charge
 	if w.Range == "" {

@@ -20,14 +20,14 @@ import (
 // KeyBytes is the length of a key.
 const KeyBytes = 64
 
-// Keys are what clients sign their requests with. A key that is empty admits nobody.
+// Keys are the account keys, with which clients sign requests. An empty key grants no access.
 type Keys struct {
-	// Primary and Secondary allow everything: there are two so that one can be replaced while clients use the other.
+	// Primary and Secondary allow all operations. One of them can be replaced while clients use the other.
 	Primary, Secondary []byte
 	// ReadOnly allows reads and queries.
 	ReadOnly []byte
 
-	// Hashes that are ready for a key: making one takes as long as signing a request.
+	// Pools of keyed hashes. Creating a hash takes as long as signing a request.
 	primary, secondary, readOnly sync.Pool
 }
 
@@ -38,14 +38,14 @@ const (
 	readOnlyKey  = access.ReadOnlyKey
 )
 
-// skewMax is how far the time of a request may be from the clock of the cluster, into the past or the future.
+// skewMax is the maximum difference between the time of a request and the clock of the cluster.
 const skewMax = 15 * time.Minute
 
-// signatureMax bounds the text of a signature, in bytes.
+// signatureMax is the maximum size of a signature's text in bytes.
 const signatureMax = 1024
 
-// authenticate refuses a request without a valid signature. It returns the name of the key. What is signed is put
-// together in room, if that is large enough.
+// authenticate rejects a request without a valid signature. It returns the name of the key. It assembles the signed
+// text in room if that is large enough.
 func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now time.Time, room []byte) (signer string,
 	refusal *failure) {
 	text := h.Get("Authorization")
@@ -63,11 +63,11 @@ func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now tim
 	}
 	when, err := http.ParseTime(date)
 	if err != nil {
-		return "", unauthorized("The input authorization token is not valid: x-ms-date is missing, or no date in the " +
-			"form of RFC 1123.")
+		return "", unauthorized("The input authorization token is not valid: x-ms-date is missing or not an RFC 1123 " +
+			"date.")
 	}
 	if other != "" {
-		date = "" // the fifth line has it then
+		date = "" // the date is then in the fifth line
 	}
 	payload := func(i int) []byte {
 		text := append(appendLower(room[:0], method), '\n')
@@ -126,15 +126,15 @@ func appendLower(dst []byte, s string) []byte {
 	return dst
 }
 
-// parseSignature reads the signature in an Authorization header, which may be URL-encoded.
+// parseSignature parses the signature in an Authorization header, which may be URL-encoded.
 func parseSignature(given *[sha256.Size]byte, text string) *failure {
 	if len(text) > signatureMax {
 		return unauthorized("The input authorization token is too long.")
 	}
-	// A plus sign is one of base64: in an encoded text it is %2B.
+	// A literal plus sign belongs to the base64 text; an encoded text contains %2B.
 	text, err := url.PathUnescape(text)
 	if sig, ok := strings.CutPrefix(text, "type=master&ver=1.0&sig="); ok && err == nil {
-		// Lines of base64 may be broken, so the text may be longer than it has to be.
+		// The base64 text may contain line breaks, so it may be longer than the signature requires.
 		room := make([]byte, 0, 64)
 		if sig, err := base64.StdEncoding.AppendDecode(room, []byte(sig)); err == nil && len(sig) == sha256.Size {
 			copy(given[:], sig)
@@ -143,16 +143,16 @@ func parseSignature(given *[sha256.Size]byte, text string) *failure {
 	}
 	switch {
 	case strings.HasPrefix(text, "type=resource"):
-		return unauthorized("Resource tokens are not supported: sign the request with a key of the account.")
+		return unauthorized("Resource tokens are not supported. Sign the request with an account key.")
 	case strings.HasPrefix(text, "type=aad"):
-		return unauthorized("Tokens of Microsoft Entra ID are not supported: sign the request with a key of the account.")
+		return unauthorized("Microsoft Entra ID tokens are not supported. Sign the request with an account key.")
 	}
 	return unauthorized("The input authorization token is not valid: it has the form " +
 		"type=master&ver=1.0&sig=SIGNATURE, URL-encoded.")
 }
 
-// matches reports whether a signature is that of a text. The time that takes does not depend on where they differ.
-// Ready has hashes for the key.
+// matches reports whether a signature is valid for a text. It runs in constant time. ready is a pool of hashes with
+// the key.
 func matches(ready *sync.Pool, key, text, given []byte) bool {
 	if len(key) == 0 {
 		return false

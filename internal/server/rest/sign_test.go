@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// keyOf is a key for tests: bytes that count from n.
+// keyOf returns a test key: consecutive bytes from n.
 func keyOf(n byte) []byte {
 	key := make([]byte, KeyBytes)
 	for i := range key {
@@ -23,13 +23,13 @@ func keyOf(n byte) []byte {
 
 var signedAt = time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 
-// signed are headers with a signature that @azure/cosmos 4.9.3 or azure-cosmos 4.17.1 has made with keyOf(0).
+// signed returns headers with a signature that @azure/cosmos 4.9.3 or azure-cosmos 4.17.1 computed with keyOf(0).
 func signed(sig string) httpwire.Fields {
 	return httpwire.Fields{{Name: "Authorization", Value: url.QueryEscape("type=master&ver=1.0&sig=" + sig)},
 		{Name: "X-Ms-Date", Value: signedAt.Format(http.TimeFormat)}}
 }
 
-// goldenSignatures are made by the clients' own code.
+// goldenSignatures were computed by the code of the SDKs.
 var goldenSignatures = []struct{ method, path, sig string }{
 	{get, "/", "1mV+q75lYxjx9l+wQfwBXxfOvBiSurY5R07EtJmn2Xs="},
 	{post, "/dbs", "zQrg0DnQmcc5Vm/vg8qeYHA7S6Lc5VKukunTzqFl6UM="},
@@ -43,8 +43,8 @@ var goldenSignatures = []struct{ method, path, sig string }{
 	{del, "/dbs/d/colls/c/docs/x/", "qT403ktPonXX6k3odmpmrp5fj7twHL+kUnHPIID2d0g="},
 }
 
-// TestGoldenSignatures proves that what clients sign is understood: links by names and by resource ids, escaped,
-// with slashes at the end; and that with any of the keys, and no other, a request comes in.
+// TestGoldenSignatures checks that the signatures of SDKs are accepted for links by name and by resource ID, with
+// escapes and trailing slashes. Each of the keys, and no other key, must grant access.
 func TestGoldenSignatures(t *testing.T) {
 	for _, c := range goldenSignatures {
 		for _, k := range []struct {
@@ -69,8 +69,8 @@ func TestGoldenSignatures(t *testing.T) {
 	}
 }
 
-// TestSignaturesAreRefused proves what a request is told whose signature is missing, malformed, of another request, of
-// a kind that there is none of, or too old or too young.
+// TestSignaturesAreRefused checks the errors for signatures that are missing, malformed, expired, of the future, of an
+// unsupported type, or of another request.
 func TestSignaturesAreRefused(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
 	good := "aBeUktPBxzFW4tH59mAp548vKYVomD2yhVKTcy01RPw=" // GET dbs/d
@@ -101,7 +101,7 @@ func TestSignaturesAreRefused(t *testing.T) {
 		{"a resource token", get, "/dbs/d", with("Authorization", "type%3Dresource%26ver%3D1%26sig%3Dx"), signedAt, 401,
 			"Resource tokens are not supported"},
 		{"Entra ID", get, "/dbs/d", with("Authorization", "type=aad&ver=1.0&sig=x"), signedAt, 401,
-			"Entra ID are not supported"},
+			"Entra ID tokens are not supported"},
 		{"no base64", get, "/dbs/d", with("Authorization", "type=master&ver=1.0&sig=!"), signedAt, 401,
 			"it has the form"},
 		{"too short", get, "/dbs/d", with("Authorization", "type=master&ver=1.0&sig=AAAA"), signedAt, 401,

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// BenchmarkSockets is what requests over a socket take of the processor in all: the kernel, the surface
-// and a client that sends bytes which were made before. 16 connections have one request each under way.
+// BenchmarkSockets measures the total processor time of requests over a socket: the kernel, the server, and a client
+// that sends prepared bytes. 16 connections have one request each in flight.
 func BenchmarkSockets(b *testing.B) {
 	f := newFake()
 	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kind is what a path is about, by its segment in paths.
+// kind is the resource kind of a path, as named in its segment.
 type kind string
 
 const (
@@ -26,11 +26,11 @@ const (
 	users      kind = "users"
 	permits    kind = "permissions"
 	clientKeys kind = "clientencryptionkeys"
-	// byKey is what is done to all items of a partition key value.
+	// byKey is an operation on all items of a partition key value.
 	byKey kind = "partitionkeydelete"
 )
 
-// children are the kinds that live in another.
+// children maps a kind to its child kinds.
 var children = map[kind][]kind{
 	account:    {databases, offers},
 	databases:  {containers, users, clientKeys},
@@ -38,24 +38,25 @@ var children = map[kind][]kind{
 	users:      {permits},
 }
 
-// pathMax bounds a path, in bytes as sent: the longest item id, percent-encoded, and room for the names above it.
+// pathMax is the maximum size of an encoded path in bytes. It is sufficient for the longest percent-encoded item ID
+// and the names above it.
 const pathMax = 8 << 10
 
-// target is what a request's path names.
+// target is the resource of a request's path.
 type target struct {
 	kind kind
-	// feed says that the path ends with the kind, so it is about all that its parent has.
+	// feed reports that the path ends with a kind and refers to all resources of the parent.
 	feed bool
-	// ids are the names, or resource ids, of what is above, and of the thing itself unless it is a feed.
+	// ids are the names or resource IDs of the ancestors and, unless the target is a feed, of the resource itself.
 	ids []string
-	// kinds go with ids.
+	// kinds are the kinds of ids.
 	kinds []kind
 
 	idRoom   [3]string
 	kindRoom [3]kind
 }
 
-// database, container and id are parts of the path, empty where it has none.
+// database, container and id return parts of the path, or "".
 func (t *target) database() string  { return t.of(databases) }
 func (t *target) container() string { return t.of(containers) }
 
@@ -75,7 +76,7 @@ func (t *target) id() string {
 	return t.ids[len(t.ids)-1]
 }
 
-// parseTarget reads a path as it was sent. It is nil if there is nothing of that form.
+// parseTarget parses an encoded path. It returns nil if the path is invalid.
 func parseTarget(path string) *target {
 	if len(path) > pathMax {
 		return nil
@@ -101,7 +102,7 @@ func parseTarget(path string) *target {
 		if len(children[next]) > 0 {
 			segment, rest, _ = strings.Cut(rest, "/")
 		} else {
-			segment, rest = rest, "" // clients that do not encode a slash in an id mean it
+			segment, rest = rest, "" // clients may send an unencoded slash in an ID
 		}
 		id, err := url.PathUnescape(segment)
 		if err != nil || id == "" {
@@ -113,8 +114,8 @@ func parseTarget(path string) *target {
 	return t
 }
 
-// appendLink appends the path by names or resource ids, unescaped, without slashes at its ends: of the thing, or of the
-// parent for a feed.
+// appendLink appends the unescaped path of names or resource IDs without leading and trailing slashes. For a feed, it
+// appends the path of the parent.
 func (t *target) appendLink(dst []byte) []byte {
 	for i, id := range t.ids {
 		if i > 0 {
@@ -125,11 +126,11 @@ func (t *target) appendLink(dst []byte) []byte {
 	return dst
 }
 
-// signedMax is in how many ways a target may be signed.
+// signedMax is the number of possible signed forms of a target.
 const signedMax = 4
 
-// appendSigned appends what a signature says of the target: its kind and its link, or, where that is made of resource
-// ids, the last of them in lower case. Which of the ways it is says i, from 0 to signedMax; nil if there is none.
+// appendSigned appends the signed form i of the target, from 0 to signedMax: its kind and its link or, if the link
+// consists of resource IDs, the last ID in lower case. It returns nil if the form does not exist.
 func (t *target) appendSigned(dst []byte, i int) []byte {
 	k := t.kind
 	switch {
@@ -153,7 +154,7 @@ func (t *target) appendSigned(dst []byte, i int) []byte {
 	return append(dst, strings.ToLower(t.ids[len(t.ids)-1])...)
 }
 
-// isRID reports whether a name of a database may be a resource id: clients tell them apart by this form.
+// isRID reports whether the name of a database may be a resource ID. Clients use the same rule.
 func isRID(s string) bool {
 	if len(s) != 8 {
 		return false

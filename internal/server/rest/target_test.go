@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// TestTargets proves what paths mean: names percent-encoded or not, slashes at the end, ids with slashes in them, and
-// that what is of no form is nothing.
+// TestTargets checks the parsing of paths: encoded and unencoded names, trailing slashes, IDs with slashes, and
+// invalid paths.
 func TestTargets(t *testing.T) {
 	for _, c := range []struct{ path, kind, link, id string }{
 		{"/", "", "", ""},
@@ -53,8 +53,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestOperations proves which operation a request asks for, by its method, its path and its headers, and which of them
-// the read-only key allows.
+// TestOperations checks the operation for a method, a path and headers, and whether the read-only key allows it.
 func TestOperations(t *testing.T) {
 	const docs, one = "/dbs/d/colls/c/docs", "/dbs/d/colls/c/docs/x"
 	is := func(names ...string) (h httpwire.Fields) {
@@ -84,9 +83,9 @@ func TestOperations(t *testing.T) {
 		{get, docs, httpwire.Fields{{Name: hIncremental, Value: "Incremental Feed"}}, "change feed", true},
 		{patch, one, is(), "patch item", false},
 		{post, "/dbs/d/colls/c/sprocs/p", is(), "execute stored procedure", false},
-		{post, "/dbs/d/colls/c/triggers/p", is(), "There is no POST of this path", false},
-		{put, "/dbs/d", is(), "There is no PUT of this path", false},
-		{"BREW", "/", is(), "There is no BREW of this path", false},
+		{post, "/dbs/d/colls/c/triggers/p", is(), "The method POST is not supported for this path", false},
+		{put, "/dbs/d", is(), "The method PUT is not supported for this path", false},
+		{"BREW", "/", is(), "The method BREW is not supported for this path", false},
 		{get, "/dbs/d/users", is(), "Users and permissions are not supported", false},
 		{post, "/dbs/d/clientencryptionkeys", is(), "Client encryption keys are not supported", false},
 	} {
@@ -100,8 +99,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// FuzzTarget proves that no path and no Authorization header is taken for a valid one by accident, or breaks anything:
-// without the key nobody comes in.
+// FuzzTarget checks that no path or Authorization header is accepted by accident or causes a failure. Without the key,
+// access must be denied.
 func FuzzTarget(f *testing.F) {
 	for _, c := range goldenSignatures {
 		f.Add(c.path, signed(c.sig).Get("Authorization"))

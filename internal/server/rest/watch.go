@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// The goroutine of a connection carries out its requests, so it does not read meanwhile, and does not hear that the
-// client has gone. Server.watch looks for such clients and cancels the contexts of their connections. A client that has
-// closed its half of the connection counts as gone, as for net/http.
+// The goroutine of a connection executes its requests. In the meantime it does not read, so it does not notice that
+// the client has disconnected. Server.watch detects such clients and cancels the contexts of their connections. As in
+// net/http, a client that has closed its sending half counts as disconnected.
 
-// watchEvery is how often clients are looked for that have gone. A request that is answered earlier is never looked at.
+// watchEvery is the interval of checks for disconnected clients. Shorter requests are never checked.
 const watchEvery = 100 * time.Millisecond
 
-// watch cancels requests whose clients have gone, until the server ends.
+// watch cancels requests of disconnected clients until the server ends.
 func (s *Server) watch() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -31,7 +31,7 @@ func (s *Server) watch() {
 	}
 }
 
-// look cancels the request under way if it has been under way since the last look, and its client has gone. Only
+// look cancels the current request if it has not changed since the previous call and its client has disconnected. Only
 // Server.watch calls it.
 func (c *conn) look() {
 	began := c.doing.began.Load()
@@ -41,7 +41,7 @@ func (c *conn) look() {
 	c.looked = began
 }
 
-// hasLeft reports whether the peer of a socket has closed the connection, or at least its sending half.
+// hasLeft reports whether the peer of a socket has closed the connection or its sending half.
 func hasLeft(nc net.Conn) (left bool) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

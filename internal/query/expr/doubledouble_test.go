@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestDoubleFunctionsAreNearest compares exp, log and log10 of doubles with what 256 bits give, rounded once.
+// TestDoubleFunctionsAreNearest compares exp, log and log10 of doubles with 256-bit results that are rounded once.
 func TestDoubleFunctionsAreNearest(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	xs := []float64{1, 0.1, 1e-310, 5e-324, 1.5, 10, 1000, 1 + 0x1p-52, 1 - 0x1p-53, math.MaxFloat64, 0x1p-1022}
@@ -32,7 +32,7 @@ func TestDoubleFunctionsAreNearest(t *testing.T) {
 			}
 			whole, scale := new(big.Int), int32(0)
 			exact, _ := new(big.Float).SetFloat64(x).SetPrec(2000).Rat(nil)
-			for bits := exact.Denom().BitLen() - 1; scale < int32(bits); { // over a power of two: as many places
+			for bits := exact.Denom().BitLen() - 1; scale < int32(bits); { // over a power of two
 				scale = int32(bits)
 				whole.Mul(exact.Num(), new(big.Int).Exp(big.NewInt(5), big.NewInt(int64(bits)), nil))
 			}

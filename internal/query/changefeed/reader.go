@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package feed
+package changefeed
 
 import (
 	"bytes"
@@ -14,40 +14,41 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// ErrUnknown says that no physical partition of the scope answered: the table was dropped, or its map is not here yet.
-var ErrUnknown = errors.New("the physical partitions of the table are not known here")
+// ErrUnknown reports that no physical partition of the scope answered: the table was dropped, or this node does not
+// know its partitions yet.
+var ErrUnknown = errors.New("the physical partitions of the table are not known to this node")
 
-// Entry is a change: of what is kept, the images of the row (see command.ChangeBefore); otherwise the row as it is.
+// Entry is a change. In a feed of retained changes, Row contains the images of the row (see command.ChangeBefore).
+// Otherwise it contains the current row.
 type Entry struct {
 	Token token.Token
 	Key   []byte
-	// Stamp is that of the commit, in microseconds; those of a logical partition ascend.
+	// Stamp is the commit stamp in microseconds. Stamps of a logical partition ascend.
 	Stamp      int64
 	Clustering []byte
 	Row        row.Row
-	// Static are the static cells of the logical partition as they are, if the query asks for them; nil if there are
-	// none. It is shared.
+	// Static holds the current static cells of the logical partition if the query requests them, or nil. It is shared.
 	Static *row.Row
 }
 
-// Reader reads pages of a feed. Its fields are set before Page, which moves At on.
+// Reader reads pages of a feed. Its fields must be set before Page is called, which advances At.
 type Reader struct {
-	// Read sends a command, and again as long as what it has found could not be confirmed; visitor makes what hears of
-	// it, each time.
+	// Read sends a command and repeats it while its result could not be confirmed. It calls visitor for each attempt.
 	Read func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error
-	// Query has the table, the key or the range of the scope, level, time and claimant.
+	// Query contains the table, the key or range of the scope, the level, the time and the claimant.
 	Query command.Read
-	// Holds narrows the scope to some logical partitions of it; nil is all.
+	// Holds restricts the scope to some of its logical partitions; nil includes all.
 	Holds func(tok token.Token, key []byte) bool
 	At    Token
-	// Max and BytesMax bound a page, the latter about. Late tells that it is to end soon, whatever it has.
+	// Max is the maximum number of entries in a page, and BytesMax their approximate maximum size. Late reports that
+	// the page must end soon.
 	Max, BytesMax int
 	Late          func() bool
 
 	entries []Entry
 	size    int
-	// of the chunk that is read: where its entries begin, what the last place was, whether there is more behind it, and
-	// which part of the ring it is of.
+	// State of the current chunk: its size, its last place, the current static cells, whether more changes follow, and
+	// its part of the ring.
 	chunk  int
 	last   place
 	static *row.Row
@@ -55,15 +56,17 @@ type Reader struct {
 	within keys.Span
 }
 
-// chunkMax bounds the entries that are read at once, chunkBytesMax their bytes.
+// chunkMax is the maximum number of entries per read, and chunkBytesMax their maximum size.
 const (
 	chunkMax      = 500
 	chunkBytesMax = 1 << 20
 )
 
-// Page reads the next page, and moves At on. ended says that there were no more changes when it was read; a page may be
-// empty though it has not ended. After an error At is as it was, or further by pages that were not returned: then the
-// feed has to go on from the token of the page before. ErrScope refuses a token of another part of the table.
+// Page reads the next page and advances At. ended reports that there were no further changes at the time of the read.
+// A page may be empty before the end.
+//
+// After an error, At may have advanced past pages that were not returned, and the feed must resume from the token of
+// the previous page. Page returns ErrScope for a token of a different part of the table.
 func (f *Reader) Page(ctx context.Context) (page []Entry, ended bool, err error) {
 	f.entries, f.size = nil, 0
 	scope := f.scope()
@@ -73,7 +76,7 @@ func (f *Reader) Page(ctx context.Context) (page []Entry, ended bool, err error)
 	f.At.scope = scope
 	goesOn := f.At.until != nil
 	if page, ended, err = f.round(ctx); ended && goesOn && err == nil {
-		// The round had begun before: there may be more by now.
+		// The round began in an earlier page, so there may be new changes.
 		if ended = false; len(page) == 0 {
 			return f.round(ctx)
 		}
@@ -81,7 +84,7 @@ func (f *Reader) Page(ctx context.Context) (page []Entry, ended bool, err error)
 	return page, ended, err
 }
 
-// round reads on in the round under way, or begins one; ended is true at its end.
+// round continues the current round or begins one. ended reports the end of the round.
 func (f *Reader) round(ctx context.Context) (page []Entry, ended bool, err error) {
 	if f.At.until == nil {
 		fresh := f.At.fresh()
@@ -100,7 +103,7 @@ func (f *Reader) round(ctx context.Context) (page []Entry, ended bool, err error
 		if from := (keys.Position{Ring: p.ring, Key: p.key}); from.Compare(at) >= 0 {
 			at = from
 		} else {
-			f.At.place = nil // it is before this scope, which is a part of the one of the page before
+			f.At.place = nil // the place precedes this scope, which is a part of the previous scope
 		}
 	}
 	for start := at; ; {
@@ -127,18 +130,18 @@ func (f *Reader) round(ctx context.Context) (page []Entry, ended bool, err error
 	return f.entries, true, nil
 }
 
-// interval is a part of the ring. A zero limit is its end.
+// interval is a part of the ring. A zero limit is the end of the ring.
 type interval struct{ begin, limit keys.Position }
 
-// whole reports whether it is the whole ring.
+// whole reports whether the interval is the whole ring.
 func (i *interval) whole() bool { return i.begin.IsZero() && i.limit.IsZero() }
 
-// holds reports whether another interval is a part of it.
+// holds reports whether the interval contains another interval.
 func (i *interval) holds(o interval) bool {
 	return i.begin.Compare(o.begin) <= 0 && (i.limit.IsZero() || !o.limit.IsZero() && o.limit.Compare(i.limit) <= 0)
 }
 
-// scope is the part of the ring that is read.
+// scope returns the part of the ring that the query reads.
 func (f *Reader) scope() interval {
 	q := &f.Query
 	if q.Key != nil {
@@ -148,7 +151,7 @@ func (f *Reader) scope() interval {
 	return interval{keys.Position{Ring: q.Range.Begin}, keys.Position{Ring: q.Range.Limit}}
 }
 
-// horizons asks for those of the scope.
+// horizons reads the horizons of the scope.
 func (f *Reader) horizons(ctx context.Context) (marks, error) {
 	q := f.Query
 	q.Changes = &command.ChangesRead{Horizon: true}
@@ -166,7 +169,7 @@ func (f *Reader) horizons(ctx context.Context) (marks, error) {
 	return out.compact(), nil
 }
 
-// part reads the changes of a part of the ring; full says that the page has to end before the part does.
+// part reads the changes of a part of the ring. full reports that the page must end before the end of the part.
 func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full bool, err error) {
 	q := f.Query
 	q.Changes = &command.ChangesRead{After: after, Upto: upto, Kept: f.At.Kept}
@@ -187,7 +190,7 @@ func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full
 			return f
 		})
 		if err != nil {
-			// What was read before counts: somebody has paid for it.
+			// Return the entries of earlier chunks, because they have been charged.
 			if f.entries = f.entries[:begin]; begin == 0 {
 				return false, err
 			}
@@ -209,7 +212,7 @@ func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full
 	}
 }
 
-// full reports whether the page is to end.
+// full reports whether the page must end.
 func (f *Reader) full() bool { return len(f.entries) >= f.Max || f.size >= f.BytesMax || f.Late() }
 
 // Partition implements command.Visitor.
@@ -253,7 +256,7 @@ func (f *Reader) Passed(tok token.Token, key []byte, _ int) (command.Step, error
 	return command.Stop, nil
 }
 
-// clone copies a row with what it points to.
+// clone returns a deep copy of a row.
 func clone(r *row.Row) row.Row {
 	out := row.Row{Live: r.Live, Liveness: r.Liveness, Cells: slices.Clone(r.Cells)}
 	n := 0

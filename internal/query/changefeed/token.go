@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package feed
+package changefeed
 
 import (
 	"errors"
@@ -13,73 +13,74 @@ import (
 )
 
 // ErrToken is returned for bytes that Token.Append did not write.
-var ErrToken = errors.New("not a token of a change feed")
+var ErrToken = errors.New("invalid change feed token")
 
-// ErrScope is returned for a token of which a part of the scope that it is used for knows nothing: what was changed
-// there would be left out.
-var ErrScope = errors.New("a token of another part of the table")
+// ErrScope is returned for a token whose scope does not include the whole requested scope. Changes in the rest would
+// be skipped.
+var ErrScope = errors.New("the change feed token belongs to another part of the table")
 
-// errMalformed is for answers that cannot be.
-var errMalformed = errors.New("malformed entry of a change log")
+// errMalformed reports an invalid response.
+var errMalformed = errors.New("malformed change log entry")
 
-// Token says which changes of a table were read: all up to since, at each position of the ring, and of the round under
-// way those up to place.
+// Token is the position of a feed. All changes up to since have been read at each ring position. In the current round,
+// the changes up to place have also been read.
 type Token struct {
-	// Table is the table's id. Kept says that it is a feed of what is kept of every change, and not one of latest
+	// Table is the ID of the table. Kept reports a feed of all retained changes, as opposed to a feed of latest
 	// versions.
 	Table uint32
 	Kept  bool
-	// AsOf is the second from which on all changes are still to be read; what was changed before has been.
+	// AsOf is the second from which changes may be unread. All earlier changes have been read.
 	AsOf int64
-	// Generation is that of the feed: a token of another generation would go on behind changes that were not logged.
+	// Generation is the generation of the feed. A token of another generation would skip changes that were not logged.
 	// Tokens of builds without generations have 0.
 	Generation uint64
 
 	since marks
-	// scope is the part of the ring that the marks know of: that of the last page. The zero interval is all of it.
+	// scope is the part of the ring that the marks describe: the scope of the last page. The zero interval is the
+	// whole ring.
 	scope interval
-	// until is where the round under way ends and roundAt when it began; nil if none is. place is the last change of
-	// the round that was read, nil if none was.
+	// until is the end of the current round, and roundAt its start time; until is nil between rounds. place is the
+	// last change that the round has read, or nil.
 	until   marks
 	roundAt int64
 	place   *place
 }
 
-// place is where an entry of the change log stands. With an empty clustering key it is the beginning of its partition,
-// without one the end.
+// place is the position of a change log entry. An empty clustering key is the beginning of its partition, and a nil
+// clustering key the end.
 type place struct {
 	ring       uint64
 	key        []byte
-	clustering []byte // with the stamp before it
+	clustering []byte // prefixed with its stamp
 }
 
-// placeAt is the beginning of a part of the ring.
+// placeAt returns the beginning of a part of the ring.
 func placeAt(p keys.Position) *place {
 	return &place{ring: p.Ring, key: append([]byte{}, p.Key...), clustering: []byte{}}
 }
 
-// Beginning is the token of a feed of all changes.
+// Beginning returns the token of a feed of all changes.
 func Beginning(table uint32, kept bool) Token { return Since(table, kept, time.UnixMicro(0)) }
 
-// Since is the token of a feed of the changes from a time on.
+// Since returns the token of a feed of the changes from a time onward.
 func Since(table uint32, kept bool, at time.Time) Token {
 	return Token{Table: table, Kept: kept, AsOf: at.Unix(), since: marks{{stamp: max(at.UnixMicro()-1, 0)}}}
 }
 
-// Now is the token of a feed of the changes that come after its first page, which is empty. now is the second at
-// present.
+// Now returns the token of a feed of the changes after its first page, which is empty. now is the current time in
+// seconds.
 func Now(table uint32, kept bool, now int64) Token {
 	return Token{Table: table, Kept: kept, AsOf: now, since: marks{{stamp: math.MaxInt64}}}
 }
 
-// Above leaves out the changes up to a stamp.
+// Above excludes the changes up to a stamp.
 func (t *Token) Above(stamp int64) { t.since = t.since.raised(marks{{stamp: stamp}}) }
 
-// fresh reports whether the token is Now's.
+// fresh reports whether the token was returned by Now.
 func (t *Token) fresh() bool { return len(t.since) == 1 && t.since[0].stamp == math.MaxInt64 }
 
-// part is the part of a scope from a position on in which the same stamps bound what is to be read; ok is false at the
-// end of the scope.
+// part returns the part of a scope from a position onward in which the bounds of the stamps are constant. ok is false
+// at the end of the scope.
 func (t *Token) part(at keys.Position, scope interval) (in interval, after, upto int64, ok bool) {
 	if !scope.limit.IsZero() && at.Compare(scope.limit) >= 0 {
 		return in, 0, 0, false
@@ -101,7 +102,7 @@ func (t *Token) end() {
 	t.until, t.place, t.roundAt = nil, nil, 0
 }
 
-// tokenFormat is the version of a token, its first byte.
+// tokenFormat is the format version of a token, its first byte.
 const tokenFormat = 0xc1
 
 // The flags of a token.
@@ -109,8 +110,8 @@ const (
 	tokenKept = 1 << iota
 	tokenRound
 	tokenPlace
-	tokenScope // was unknown to builds before feature level 5, whose tokens are taken for those of the whole ring
-	// tokenGeneration was unknown to builds before feature level 8.
+	tokenScope // builds before feature level 5 do not set it; their tokens have the scope of the whole ring
+	// tokenGeneration is not set by builds before feature level 8.
 	tokenGeneration
 	tokenFlagsEnd
 )
@@ -144,7 +145,7 @@ func (t *Token) Append(dst []byte) []byte {
 	return w
 }
 
-// DecodeToken reads what Append wrote. Every error is ErrToken.
+// DecodeToken decodes the output of Append. Every error is ErrToken.
 func DecodeToken(b []byte) (Token, error) {
 	r := codec.NewReader(b, ErrToken)
 	format, flags := r.Byte(), r.Byte()

@@ -4,14 +4,15 @@ package expr
 
 import "math"
 
-// twofold is the exact sum of two doubles, of which low is at most half of the last place of high: some 105 bits. The
-// functions of doubles are computed with it and rounded once at the end, because Java's give the nearest double (in all
-// samples that were compared), and math.Exp and its like one of the two next to the result.
+// twofold is a double-double number: the exact sum of two doubles, where low is at most half a unit in the last place
+// of high. It has about 105 bits. The functions of doubles use it and round once at the end, because Java's functions
+// returned the nearest double in all compared samples. math.Exp and similar functions return one of the two nearest
+// doubles.
 type twofold struct{ high, low float64 }
 
 func (a twofold) value() float64 { return a.high + a.low }
 
-// exactSum is the sum of two doubles, exactSumFast that of two of which the first is not the smaller one.
+// exactSum returns the sum of two doubles. exactSumFast does the same if |a| >= |b|.
 func exactSum(a, b float64) twofold {
 	s := a + b
 	t := s - a
@@ -50,14 +51,14 @@ var (
 	perLn10Twofold = twofold{0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57} // 1 / ln 10
 )
 
-// expTwofold is e^x for |x| below 746, times 2^-power.
+// expTwofold returns e^x * 2^-power for |x| < 746.
 func expTwofold(x float64) (result twofold, power int) {
 	power = int(math.Round(x / math.Ln2))
 	k := float64(power)
 	r := exactSum(x, 0).plus(ln2Twofold.times(twofold{-k, 0}))
 	const halvings, terms = 6, 14
 	r = twofold{math.Ldexp(r.high, -halvings), math.Ldexp(r.low, -halvings)}
-	// e^r - 1, so that squaring keeps the low digits: (1 + s)^2 - 1 = 2s + s^2
+	// Compute e^r - 1, so that squaring keeps the low digits: (1 + s)^2 - 1 = 2s + s^2.
 	s := r
 	power1 := r
 	for n := 2; n <= terms; n++ {
@@ -70,7 +71,7 @@ func expTwofold(x float64) (result twofold, power int) {
 	return s.plus(twofold{1, 0}), power
 }
 
-// doubleExp is the double that is nearest to e^x.
+// doubleExp returns the double nearest to e^x.
 func doubleExp(x float64) float64 {
 	const finite = 746 // e^x is 0 or infinite beyond
 	if x != x || math.Abs(x) >= finite {
@@ -80,14 +81,15 @@ func doubleExp(x float64) float64 {
 	return scale(y, power)
 }
 
-// scale is y * 2^power, rounded once also where the result is subnormal.
+// scale returns y * 2^power. It rounds once, even if the result is subnormal.
 func scale(y twofold, power int) float64 {
 	v := y.value()
 	const least = -1022
 	if power >= least+2 {
 		return math.Ldexp(v, power)
 	}
-	// Ldexp rounds v, which is rounded already: what v has lost decides where v lies in the middle of two results.
+	// v is already rounded, and Ldexp rounds it again. If v is halfway between two results, the remainder of y
+	// decides.
 	r := math.Ldexp(v, power)
 	rest := (y.high - v) + y.low
 	if back := math.Ldexp(r, -power); math.Abs(v-back) == math.Ldexp(1, -1075-power) && rest != 0 {
@@ -98,10 +100,10 @@ func scale(y twofold, power int) float64 {
 	return r
 }
 
-// logTwofold is the natural logarithm of a finite number above 0.
+// logTwofold returns the natural logarithm of a finite positive number.
 func logTwofold(x float64) twofold {
 	const near = 0x1p-6
-	if f := x - 1; math.Abs(f) < near { // 2 artanh(f / (2 + f)), as the difference below would have few digits
+	if f := x - 1; math.Abs(f) < near { // 2 artanh(f / (2 + f)), because the difference below would lose precision
 		z := quotientOf(twofold{f, 0}, exactSum(2, f))
 		square, power, sum := z.times(z), z, z
 		for n := 3; n <= 17; n += 2 {
@@ -118,7 +120,7 @@ func logTwofold(x float64) twofold {
 	if m != 1 {
 		if math.Abs(m-1) < near {
 			y = logTwofold(m)
-		} else { // a step of Newton's from the logarithm that has half of the digits
+		} else { // one Newton step from a logarithm with half of the digits
 			first := math.Log(m)
 			back, power := expTwofold(first)
 			back = twofold{math.Ldexp(back.high, power), math.Ldexp(back.low, power)}
@@ -135,7 +137,7 @@ func quotientOf(a, b twofold) twofold {
 	return exactSumFast(q, rest.value()/b.high)
 }
 
-// doubleLog and doubleLog10 are the doubles that are nearest to the logarithms.
+// doubleLog and doubleLog10 return the doubles nearest to the logarithms.
 func doubleLog(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return math.Log(x)

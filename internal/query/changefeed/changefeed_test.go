@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package feed
+package changefeed
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// world is a table in physical partitions that split and merge: each has a clock of its own, as leaders have.
+// world is a table whose physical partitions split and merge. Each has its own clock, as leaders do.
 type world struct {
-	// begins are where physical partitions begin, clocks the stamps of their last commits.
+	// begins are the beginnings of the physical partitions. clocks are the stamps of their last commits.
 	begins []uint64
 	clocks []int64
 	log    []Entry
@@ -34,7 +34,7 @@ func (w *world) at(ring uint64) int {
 	return i
 }
 
-// commit writes to a key, which is its own place on the ring.
+// commit writes to a key, whose ring position is ring.
 func (w *world) commit(ring uint64, key string, step int64) {
 	p := w.at(ring)
 	w.clocks[p] += step
@@ -54,7 +54,7 @@ func (w *world) merge(i int) {
 	w.begins, w.clocks = slices.Delete(w.begins, i+1, i+2), slices.Delete(w.clocks, i+1, i+2)
 }
 
-// read answers as the coordinator does.
+// read executes a read like the coordinator.
 func (w *world) read(q *command.Read, v command.Visitor) {
 	in := func(ring uint64) bool {
 		return q.Key == nil && q.Range.Contains(token.AtPosition(ring)) || q.Key != nil && ring == q.Token.Position()
@@ -104,7 +104,7 @@ func (w *world) read(q *command.Read, v command.Visitor) {
 			last = place
 			step, _ := v.Partition(e.Token, e.Key, nil)
 			if step == command.NextPartition {
-				last = "" // others of it are passed over one by one
+				last = "" // later entries of the partition are skipped one by one
 				continue
 			}
 		}
@@ -114,9 +114,9 @@ func (w *world) read(q *command.Read, v command.Visitor) {
 	}
 }
 
-// TestRounds proves CF1 and CF2: while partitions with clocks of their own are written to, split and merge, a feed of
-// the whole ring, and one that is handed to the two halves of its scope in the middle, give every commit once, those of
-// a key in order, whatever the sizes of pages.
+// TestRounds checks CF1 and CF2 while partitions with separate clocks are written to, split and merged. A feed of the
+// whole ring, and a feed that is handed over to the two halves of its scope, must return every commit once. Changes of
+// a key must be in order for any page size.
 func TestRounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -179,8 +179,8 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// TestTokens proves that what is no token is refused, that times become stamps, and that a feed from now begins with an
-// empty page.
+// TestTokens checks that malformed tokens are rejected, that times become stamps, and that a feed from now begins with
+// an empty page.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	at := Since(7, true, time.Unix(100, 0))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package feed
+package changefeed
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Changed is what a kept change has done to the row.
+// Changed returns the effect of a retained change on the row.
 func (e *Entry) Changed() command.Changed {
 	if cell := e.Row.Cell(command.ChangeKind); cell != nil && len(cell.Value) == 1 {
 		return command.Changed(cell.Value[0])
@@ -18,7 +18,7 @@ func (e *Entry) Changed() command.Changed {
 	return command.Replaced
 }
 
-// Before is the item as it was before a kept change of a container, without cells if there was none.
+// Before returns the item before a retained change of a container, without cells if it did not exist.
 func (e *Entry) Before() (before row.Row) {
 	for _, cell := range e.Row.Cells {
 		if cell.Column&command.ChangeBefore != 0 && cell.Column != command.ChangeKind {
@@ -29,8 +29,8 @@ func (e *Entry) Before() (before row.Row) {
 	return before
 }
 
-// RowKey is the clustering key of the row of a kept change of a CQL table; it is empty for the static row, and for
-// deletions of ranges.
+// RowKey returns the clustering key of the row in a retained change of a CQL table. It is empty for the static row and
+// for range deletions.
 func (e *Entry) RowKey() ([]byte, error) {
 	if len(e.Clustering) == 0 || e.Clustering[0] > keys.ChangedRow {
 		return nil, errMalformed
@@ -38,8 +38,8 @@ func (e *Entry) RowKey() ([]byte, error) {
 	return e.Clustering[1:], nil
 }
 
-// Images are the row of a CQL table as it is after a kept change and as it was before. One that does not exist has no
-// cells. Times to live are those with which cells were written.
+// Images returns the row of a CQL table after and before a retained change. A row without cells does not exist. Times
+// to live are the original values of the cells.
 func (e *Entry) Images() (after, before row.Row, err error) {
 	for column, r := range map[uint32]*row.Row{command.ChangeRowAfter: &after, command.ChangeRowBefore: &before} {
 		if cell := e.Row.Cell(column); cell != nil && err == nil {
@@ -49,7 +49,7 @@ func (e *Entry) Images() (after, before row.Row, err error) {
 	return after, before, err
 }
 
-// Deletions are those of a kept change that is a deletion of ranges, or of the whole logical partition.
+// Deletions returns the range deletions, or the deletion of the whole logical partition, in a retained change.
 func (e *Entry) Deletions() (h row.Header, err error) {
 	h.Clear()
 	if cell := e.Row.Cell(command.ChangeDeletions); cell != nil {

@@ -4,7 +4,6 @@ package container
 
 import (
 	"context"
-	"sync"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/document"
@@ -15,43 +14,6 @@ import (
 	"github.com/ilion-db/ilion/internal/query/sql"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
-
-// queries caches compiled queries by text and parameters, because one page takes several folds.
-type queries struct {
-	mu sync.Mutex
-	of map[string]*sql.Query
-}
-
-// queriesMax is the maximum number of cached queries with texts of up to queryTextMax bytes. When it is reached, the
-// cache is cleared.
-const (
-	queriesMax   = 200
-	queryTextMax = 8 << 10
-)
-
-// find returns the compiled query of a fold.
-func (s *queries) find(r *foldRequest) (*sql.Query, error) {
-	s.mu.Lock()
-	q := s.of[r.query]
-	s.mu.Unlock()
-	if q != nil {
-		return q, nil
-	}
-	q, bad := (&QueryRequest{Text: r.text, Parameters: r.parameters}).compile()
-	if bad != nil {
-		return nil, bad
-	}
-	if len(r.query) > queryTextMax {
-		return q, nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of == nil || len(s.of) >= queriesMax {
-		s.of = map[string]*sql.Query{}
-	}
-	s.of[r.query] = q
-	return q, nil
-}
 
 // fold evaluates a part of a query over the rows of a read. It implements partition.Fold.
 type fold struct {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package feed
+package changefeed
 
 import (
 	"encoding/binary"
@@ -13,20 +13,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// mark is a stamp that holds from a position of the ring on, up to that of the next mark. What stands before the first
-// mark of a list has the stamp of the first.
+// mark is a stamp that applies from a ring position up to the next mark. The stamp of the first mark in a list also
+// applies before it.
 type mark struct {
 	at    keys.Position
 	stamp int64
 }
 
-// marks are in order of their positions, and never none.
+// marks is a non-empty list of marks in position order.
 type marks []mark
 
-// marksMax bounds the marks of a continuation: there are not that many physical partitions.
+// marksMax is the maximum number of marks in a token. It exceeds the number of physical partitions.
 const marksMax = 1 << 14
 
-// compact leaves marks out that say what the one before them says.
+// compact removes marks that have the same stamp as their predecessor.
 func (m marks) compact() marks {
 	out := m[:0]
 	for _, k := range m {
@@ -37,7 +37,7 @@ func (m marks) compact() marks {
 	return out
 }
 
-// find is the stamp at a position, and where it ends: nil at the end of the ring.
+// find returns the stamp at a position and the position at which it ends, or nil for the end of the ring.
 func (m marks) find(at keys.Position) (stamp int64, end *keys.Position) {
 	i, _ := slices.BinarySearchFunc(m, at, func(k mark, at keys.Position) int {
 		if k.at.Compare(at) <= 0 {
@@ -51,7 +51,7 @@ func (m marks) find(at keys.Position) (stamp int64, end *keys.Position) {
 	return m[max(i-1, 0)].stamp, end
 }
 
-// raised is, at each position, the higher of the stamps of two lists.
+// raised returns the maximum of two lists at each position.
 func (m marks) raised(by marks) marks {
 	var out marks
 	for at := (keys.Position{}); ; {
@@ -91,7 +91,7 @@ func readMarks(r *codec.Reader) (m marks) {
 	return m
 }
 
-// append appends what readMarks reads.
+// append appends the encoded marks for readMarks.
 func (m marks) append(w *codec.Writer) {
 	w.Uint(uint64(len(m)))
 	last := int64(0)
@@ -103,7 +103,7 @@ func (m marks) append(w *codec.Writer) {
 	}
 }
 
-// Partition implements command.Visitor: a physical partition of which the horizon comes next.
+// Partition implements command.Visitor. The horizon of the physical partition follows in Row.
 func (m *marks) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
 	at := keys.Position{Ring: tok.Position(), Key: append([]byte(nil), key...)}
 	*m = append(*m, mark{at: at})

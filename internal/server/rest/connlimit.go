@@ -9,44 +9,44 @@ import (
 	"sync"
 )
 
-// guests are the connections of a server. Those that have not asked anything with a valid signature are strangers:
-// where all places are taken the stranger who is there for longest goes, so that nobody who has no key can keep the
-// others out by opening connections and saying little.
+// guests limits the connections of a server. A connection without a validly signed request is unauthenticated. If the
+// limit is reached, the oldest unauthenticated connection is closed. Therefore clients without a key cannot lock out
+// others with idle or slow connections.
 type guests struct {
 	max, perAddress int
 	stats           *Stats
 
 	mu sync.Mutex
-	// open counts the connections that have places, told those that have none and are to be told so.
+	// open counts the connections with a slot. told counts the connections without a slot that will receive an error.
 	open, told int
 	number     uint32
 	byAddress  map[netip.Addr]int
-	strangers  list.List // of *guest, who came first in front
+	strangers  list.List // of *guest, oldest first
 }
 
 // guest is one connection.
 type guest struct {
 	net.Conn
 	of *guests
-	// number tells connections apart.
+	// number identifies the connection.
 	number uint32
 	remote netip.AddrPort
-	// stranger is its place among the strangers, nil if it is none; of.mu guards it.
+	// stranger is the element in of.strangers, or nil if the connection is authenticated. of.mu guards it.
 	stranger *list.Element
-	// left says that it has given up its place.
+	// left reports that the connection has released its slot.
 	left bool
-	// refusal is what its first request is answered, empty where it has a place.
+	// refusal is the error for the first request of a connection without a slot. Otherwise it is empty.
 	refusal string
 }
 
-// known says that somebody with a key is at the other end.
+// known marks the connection as authenticated.
 func (g *guest) known() {
 	g.of.mu.Lock()
 	defer g.of.mu.Unlock()
 	g.isStranger(false)
 }
 
-// isStranger takes the connection into the strangers, or out of them. Its caller holds mu.
+// isStranger adds the connection to the unauthenticated connections or removes it. The caller must hold mu.
 func (g *guest) isStranger(yes bool) {
 	switch l := &g.of.strangers; {
 	case yes:
@@ -57,7 +57,7 @@ func (g *guest) isStranger(yes bool) {
 	}
 }
 
-// Close closes the connection and gives up its place.
+// Close closes the connection and releases its slot.
 func (g *guest) Close() error {
 	g.of.mu.Lock()
 	g.isStranger(false)
@@ -66,7 +66,7 @@ func (g *guest) Close() error {
 	return g.Conn.Close()
 }
 
-// leave gives up a place, once. Its caller holds mu.
+// leave releases a slot once. The caller must hold mu.
 func (w *guests) leave(g *guest) {
 	if g.left {
 		return
@@ -82,7 +82,7 @@ func (w *guests) leave(g *guest) {
 	}
 }
 
-// oldest is the stranger who is there for longest among those that fit, nil if there is none. Its caller holds mu.
+// oldest returns the oldest unauthenticated connection that satisfies fits, or nil. The caller must hold mu.
 func (w *guests) oldest(fits func(*guest) bool) *guest {
 	for e := w.strangers.Front(); e != nil; e = e.Next() {
 		if s := e.Value.(*guest); fits(s) {
@@ -92,10 +92,11 @@ func (w *guests) oldest(fits func(*guest) bool) *guest {
 	return nil
 }
 
-// toldMax is how many connections at once are told that there is no place for them; further ones are closed.
+// toldMax is the maximum number of connections that receive an error because no slot is free. Further connections are
+// closed.
 const toldMax = 32
 
-// admit takes a connection in, or returns nil. out is a stranger that has to go for it.
+// admit registers a connection, or returns nil. out is an unauthenticated connection that must be closed in exchange.
 func (w *guests) admit(c net.Conn) (g, out *guest) {
 	g = &guest{Conn: c, of: w}
 	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
@@ -108,10 +109,10 @@ func (w *guests) admit(c net.Conn) (g, out *guest) {
 	switch {
 	case w.perAddress < w.max && w.byAddress[address] >= w.perAddress:
 		out = w.oldest(func(s *guest) bool { return s.remote.Addr() == address })
-		why = "Too many connections come from this address: close some, or raise limits.connections_per_address."
+		why = "Too many connections from this address. Close some, or raise limits.connections_per_address."
 	case w.open >= w.max:
 		out = w.oldest(func(*guest) bool { return true })
-		why = "This node has as many connections over HTTP as it may have: close some, or ask another node."
+		why = "The HTTP connection limit of this node is reached. Close connections, or use another node."
 	}
 	if why != "" && out == nil {
 		if w.told == toldMax {

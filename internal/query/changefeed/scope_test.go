@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package feed
+package changefeed
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// readerOf reads pages of a world.
+// readerOf returns a reader for pages of a world.
 func readerOf(w *world, at Token, q command.Read) *Reader {
 	return &Reader{At: at, Query: q, Max: 3, BytesMax: 1 << 20, Late: func() bool { return false },
 		Read: func(_ context.Context, q *command.Read, visitor func() command.Visitor) error {
@@ -21,8 +21,8 @@ func readerOf(w *world, at Token, q command.Read) *Reader {
 		}}
 }
 
-// TestScopes proves that a token goes on in a part of what it was given for, in the middle of a round, too, and is
-// refused anywhere else, also after it was encoded.
+// TestScopes checks that a token is valid for a part of its scope, even in the middle of a round, and is rejected for
+// other scopes, even after encoding.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	w := &world{begins: []uint64{0, 1 << 62}, clocks: []int64{0, 0}}
@@ -58,14 +58,14 @@ func TestScopes(t *testing.T) {
 			}
 		}
 	}
-	var old Token = Beginning(0, false) // as builds before have given them: without a scope
+	var old Token = Beginning(0, false) // a token of an earlier build without a scope
 	if _, _, err := readerOf(w, old, scope(1<<60, 0)).Page(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// FuzzToken proves that whatever is given out as a token is refused, or read to an end without damage, and that what is
-// read is encoded to something that can be read again.
+// FuzzToken checks that any input is either rejected as a token or leads to a complete read without failure. A decoded
+// token must survive encoding and decoding.
 func FuzzToken(f *testing.F) {
 	w := &world{begins: []uint64{0, 1 << 62, 1 << 63}, clocks: []int64{0, 0, 0}}
 	for i := range 12 {
@@ -90,7 +90,7 @@ func FuzzToken(f *testing.F) {
 			return
 		}
 		if len(at.since) > 50 || len(at.until) > 50 {
-			return // it would only take longer
+			return // further pages would only take time
 		}
 		for _, q := range []command.Read{{Range: token.Full}, {Range: token.Range{Begin: 1 << 60, Limit: 1 << 63}},
 			{Token: token.AtPosition(1 << 61), Key: []byte("k")}} {

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// visitor asks a server over one connection that it keeps.
+// visitor sends requests to a server over one persistent connection.
 type visitor struct {
 	t      *testing.T
 	client *http.Client
@@ -29,7 +29,7 @@ func newVisitor(t *testing.T, addr string) *visitor {
 	return &visitor{t: t, client: &http.Client{Transport: transport}, url: "http://" + addr + "/"}
 }
 
-// ask asks for the account with a valid signature.
+// ask requests the account with a valid signature.
 func (v *visitor) ask() (status int, body string) {
 	v.t.Helper()
 	r, err := http.NewRequest(get, v.url, nil)
@@ -60,7 +60,7 @@ func startServer(t *testing.T, o Options) (s *Server, addr string) {
 	return s, listen(t, s)
 }
 
-// listen has a server listen on a free port until the test ends.
+// listen serves on a free port until the test ends.
 func listen(t testing.TB, s *Server) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,7 +71,7 @@ func listen(t testing.TB, s *Server) (addr string) {
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // idle connections are of no interest any more
+		cancel() // do not wait for idle connections
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
@@ -82,8 +82,8 @@ func listen(t testing.TB, s *Server) (addr string) {
 	return l.Addr().String()
 }
 
-// TestStrangersMakeRoom proves that connections that say nothing, or a little at a time, take no more places than there
-// are, whatever their number, and that clients with a key come in beside them and stay.
+// TestStrangersMakeRoom checks that any number of idle or slow connections stays within the limit, and that clients
+// with a key can still connect and stay connected.
 func TestStrangersMakeRoom(t *testing.T) {
 	const places, crowd = 20, 300
 	s, addr := startServer(t, Options{ConnectionsMax: places})
@@ -96,7 +96,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 			}
 			t.Cleanup(func() { c.Close() })
 			if strangers++; i%2 == 0 {
-				// It may be gone already.
+				// The connection may be closed already.
 				_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nX-Slow: "+strings.Repeat("x", i))
 			}
 		}
@@ -119,12 +119,12 @@ func TestStrangersMakeRoom(t *testing.T) {
 	}
 }
 
-// TestFullHouse proves that where all places are taken by clients with a key, or those of one address, a further one is
-// told so, and comes in when one has gone.
+// TestFullHouse checks that an additional connection receives an error if authenticated clients, or the clients of one
+// address, occupy all slots. It must succeed when a slot is free.
 func TestFullHouse(t *testing.T) {
 	for text, o := range map[string]Options{
-		"as many connections over HTTP as it may have": {ConnectionsMax: 3},
-		"Too many connections come from this address":  {ConnectionsMax: 9, AddressConnectionsMax: 3},
+		"HTTP connection limit of this node is reached": {ConnectionsMax: 3},
+		"Too many connections from this address":        {ConnectionsMax: 9, AddressConnectionsMax: 3},
 	} {
 		s, addr := startServer(t, o)
 		var in []*visitor
@@ -147,8 +147,8 @@ func TestFullHouse(t *testing.T) {
 	}
 }
 
-// TestAudit proves that every request is told of when it is over: by whom, what it was and about what, with the text of
-// a query, and what became of it.
+// TestAudit checks that every request is audited when it has completed, with its client, its operation, its target,
+// the text of a query, and its status.
 func TestAudit(t *testing.T) {
 	var got []Audited
 	s := newSurface(t, Options{Audit: func(a *Audited) { got = append(got, *a) }})

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rest serves the Cosmos DB REST API.
+//
+// A Server accepts HTTP connections, authenticates each request by its signature, finds the operation in the table
+// operations, calls the Engine, and encodes the response. The package has its own HTTP/1.1 server, which parses
+// requests with package httpwire (RFC 0028).
+//
+// Unauthenticated clients cannot lock out others: the oldest unauthenticated connection is closed when a connection
+// limit is reached. The number of concurrent requests and the memory of their bodies are also limited.
+//
+// Start reading at Server.Serve, then conn.serve and exchange.serve.
+package rest
