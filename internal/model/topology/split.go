@@ -12,21 +12,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// PendingSplit is a recorded split that has not been applied to the topology. The begins at At on become the
-// partition Child, whose replicas are on the nodes of the old partition's replicas. The members of the partition cannot
-// not ends.
+// PendingSplit is a recorded split that has not ended. The part of the partition that begins at At becomes the
+// partition Child, with a replica on the node of each existing replica. The members of the partition do not change
+// before the split has ended.
 type PendingSplit struct {
 	At    Position
 	Child PartitionID
 	// First is the ID of the child's first replica. The other replicas follow, in the order of the parent's replicas.
 	First ReplicaID
-	// Canceled means that a cancellation has been requested. The partition's log determines what happens: if the split
-	// is first, it takes effect; if the entry that raises the epoch is first, the split is rejected.
+	// Canceled reports whether the split has been canceled. The first entry in the partition's log decides: the split,
+	// which then takes effect, or an entry that raises the epoch, so that the split is rejected.
 	Canceled bool
 }
 
-// NextPartition returns the ID of all partitions that the been assigned. A partition whose that is not below it
-// belongs to a newer topology.
+// NextPartition is greater than the IDs of all partitions that the topology contains or contained. A partition with an
+// ID that is not lower belongs to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
 // ParentOf returns the partition whose pending split creates child, or nil if none exists.
