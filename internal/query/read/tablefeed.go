@@ -149,7 +149,8 @@ func masked(c *schema.Column) bool { return c.Mask != nil }
 
 // emitVersion makes the row of a change: what was done when, what was deleted, and the row after it and before. Without
 // images no row is meant.
-func (s *scan) emitVersion(e *changefeed.Entry, operation string, deleted, timestamp []byte, after, before *row.Row) error {
+func (s *scan) emitVersion(e *changefeed.Entry, operation string, deleted, timestamp []byte,
+	after, before *row.Row) error {
 	key, err := e.RowKey()
 	if err != nil {
 		return err
