@@ -155,8 +155,8 @@ func (c *Container) take(op *Operation, v document.Value, key *epk.Key) *Error {
 	return nil
 }
 
-// decisions receives the result of a conditional write.
-type decisions chan decided
+// casWaiter receives the result of a conditional write.
+type casWaiter chan decided
 
 type decided struct {
 	decision *command.CASResult
@@ -164,10 +164,10 @@ type decided struct {
 }
 
 // CASDone implements command.CASCompletion.
-func (d decisions) CASDone(decision *command.CASResult, err error) { d <- decided{decision, err} }
+func (d casWaiter) CASDone(decision *command.CASResult, err error) { d <- decided{decision, err} }
 
 // await waits for the result, which arrives before the coordinator's deadline.
-func (e *Engine) await(done decisions) decided {
+func (e *Engine) await(done casWaiter) decided {
 	d, err := sched.Await(e.opts.Sched, context.Background(), done, 0)
 	if err != nil {
 		d.err = err
@@ -192,7 +192,7 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 				Principal: o.Claimant},
 			Serial: dberr.Serial, Now: q.now, Program: q.append(nil), MaxCharge: int64(o.MaxCharge),
 		}
-		done := make(decisions, 1)
+		done := make(casWaiter, 1)
 		e.opts.Coordinator.ConditionalWrite(ctx, cond, coordinator.WriteOptions{Level: dberr.Quorum, Type: "CAS"}, done)
 		d := e.await(done)
 		if errors.Is(d.err, coordinator.ErrStaleSchema) && s.Since(began) < staleTime {
@@ -324,7 +324,7 @@ func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o Req
 	b.DeleteRow(now)
 	keyBytes := epk.AppendKey(make([]byte, 0, keyRoom), key)
 	at := c.table.Token(keyBytes)
-	done := make(decisions, 1)
+	done := make(casWaiter, 1)
 	e.opts.Coordinator.ConditionalWrite(ctx, &command.Conditional{Now: now, MaxCharge: int64(o.MaxCharge),
 		Mutation: command.Mutation{Table: c.table.ID, Token: at, Key: keyBytes, SchemaVersion: c.table.Revision,
 			Principal: o.Claimant,

@@ -53,7 +53,8 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 	if bad != nil {
 		return nil, bad
 	}
-	f := &changefeed.Reader{Query: x.q, Holds: x.holds, At: at, Max: r.MaxItems, BytesMax: e.opts.PageBytesMax, Late: x.late,
+	f := &changefeed.Reader{Query: x.q, Holds: x.holds, At: at, Max: r.MaxItems, BytesMax: e.opts.PageBytesMax,
+		Late: x.late,
 		Read: func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error {
 			var charge ru.Units
 			err := e.read(ctx, q, &charge, visitor)

@@ -87,9 +87,9 @@ const IndexLevel = 4
 type Engine struct {
 	opts Options
 
-	runner atomic.Pointer[Runner]
-	shown  atomic.Pointer[shown]
-	lsns   sequences
+	runner      atomic.Pointer[Runner]
+	clientViews atomic.Pointer[clientViews]
+	lsns        sequences
 	// queries caches compiled queries for pushdown.
 	queries queries
 	// names caches the results of tableByID: tableName by uint32. nameCount counts its entries.

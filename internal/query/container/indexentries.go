@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// enter computes the index entries of a changed item and returns the number of entries to write. Entries of the
-// previous version exist already, because only false entries are removed. While the index is being built, all entries
-// must be written.
-func (t *Transaction) enter(s *state) int {
+// addIndexEntries computes the index entries of a changed item and returns the number of entries to write. Entries of
+// the previous version exist already, because only false entries are removed. While the index is being built, all
+// entries must be written.
+func (t *Transaction) addIndexEntries(s *state) int {
 	ix := t.c.table.DocumentIndex()
 	if ix == nil {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// ridFinder is a visitor that searches for the item with a resource ID.
-type ridFinder struct {
+// ridLookup is a visitor that searches for the item with a resource ID.
+type ridLookup struct {
 	c      *Container
 	key    []byte
 	rid    string
@@ -19,12 +19,12 @@ type ridFinder struct {
 }
 
 // Partition implements command.Visitor.
-func (f *ridFinder) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+func (f *ridLookup) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
 // Row implements command.Visitor.
-func (f *ridFinder) Row(clustering []byte, _ *row.Row) (command.Step, error) {
+func (f *ridLookup) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	id, err := f.c.idOf(clustering)
 	if err != nil {
 		return command.Stop, err

@@ -186,9 +186,9 @@ func (x *scan) offered() {
 	}
 }
 
-// heed decides after a read with a fold whether further pushdown is useful. It returns false if the read must be
-// repeated without a fold.
-func (x *scan) heed() bool {
+// checkPushdown decides after a read with a fold whether further pushdown is useful. It returns false if the read must
+// be repeated without a fold.
+func (x *scan) checkPushdown() bool {
 	if x.q.Pushdown == nil {
 		return true
 	}

@@ -98,7 +98,7 @@ func (e *Engine) IDOf(ctx context.Context, c *Container, key epk.Key, rid string
 		return "", bad
 	}
 	keyBytes := epk.AppendKey(nil, key)
-	f := &ridFinder{c: c, key: keyBytes, rid: rid}
+	f := &ridLookup{c: c, key: keyBytes, rid: rid}
 	q := &command.Read{Table: c.table.ID, Key: keyBytes, Token: c.table.Token(keyBytes), Now: e.opts.Now().Unix(),
 		Level: c.pointRead(keyBytes, 0, "").Level}
 	var charge ru.Units

@@ -95,26 +95,26 @@ func database(ks *schema.Keyspace) *Database {
 		keyspace: ks}
 }
 
-// shown caches the client views of databases and containers of one schema. They are created on first use.
-type shown struct {
+// clientViews caches the client views of databases and containers of one schema. They are created on first use.
+type clientViews struct {
 	of         *schema.Schema
 	databases  sync.Map // *Database by *schema.Keyspace
 	containers sync.Map // *Container by *schema.Table
 }
 
-// shownNow returns the cache of the newest schema.
-func (e *Engine) shownNow() *shown {
-	now, is := e.schema(), e.shown.Load()
+// currentViews returns the cache of the newest schema.
+func (e *Engine) currentViews() *clientViews {
+	now, is := e.schema(), e.clientViews.Load()
 	if is == nil || is.of != now {
-		is = &shown{of: now}
-		e.shown.Store(is)
+		is = &clientViews{of: now}
+		e.clientViews.Store(is)
 	}
 	return is
 }
 
 // database returns the client view of a keyspace, from the cache if possible.
 func (e *Engine) database(ks *schema.Keyspace) *Database {
-	s := e.shownNow()
+	s := e.currentViews()
 	if d, ok := s.databases.Load(ks); ok {
 		return d.(*Database)
 	}
@@ -125,7 +125,7 @@ func (e *Engine) database(ks *schema.Keyspace) *Database {
 
 // container returns the client view of a table, from the cache if possible.
 func (e *Engine) container(d *Database, t *schema.Table) *Container {
-	s := e.shownNow()
+	s := e.currentViews()
 	if c, ok := s.containers.Load(t); ok && c.(*Container).Database.keyspace == d.keyspace {
 		return c.(*Container)
 	}

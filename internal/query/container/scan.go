@@ -208,7 +208,7 @@ func (x *scan) next(ctx context.Context) error {
 	x.begin()
 	var charge ru.Units
 	err := x.e.read(ctx, &x.q, &charge, x.begin)
-	if err == nil && !x.heed() {
+	if err == nil && !x.checkPushdown() {
 		return x.next(ctx) // as rows; a failed fold is not charged
 	}
 	x.charge += charge

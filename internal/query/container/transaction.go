@@ -161,7 +161,7 @@ func (t *Transaction) do(ctx context.Context, op *Operation) (o outcome, err err
 	next.etag, next.ts = uuid.New(), t.now
 	s.is, s.changed = next, true
 	t.charge += ru.Row(int64(len(t.keyBytes)+len(op.ID)+len(next.body))) +
-		ru.Units(len(t.c.Definition.unique)+t.enter(s))*ru.WriteIndex
+		ru.Units(len(t.c.Definition.unique)+t.addIndexEntries(s))*ru.WriteIndex
 	o.there, o.stored = true, *next
 	return o, nil
 }
@@ -366,8 +366,8 @@ func (c *Container) lifetimes() row.Lifetimes {
 	return row.Lifetimes{Default: c.Definition.TTL, Past: row.Expired{Own: d.ExpiredOwn, Default: d.ExpiredDefault}}
 }
 
-// bury deletes an expired item that conflicts with another item.
-func (t *Transaction) bury(id string, r *row.Row) {
+// deleteExpired deletes an expired item that conflicts with another item.
+func (t *Transaction) deleteExpired(id string, r *row.Row) {
 	s := t.items[id]
 	if s == nil {
 		s = &state{}

@@ -48,7 +48,7 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 	run.Meter, run.PageBytes = t.engine.latched(ctx, 0), t.engine.opts.PageBytesMax
 	defer run.Meter.Close()
 	page := &Page{Documents: [][]byte{}}
-	next, err := q.Run(ctx, t.walk(run.After.Start(), run.Page).source(ctx, page), run, page.take)
+	next, err := q.Run(ctx, t.txnScan(run.After.Start(), run.Page).source(ctx, page), run, page.take)
 	if t.fatal != nil {
 		return nil, refused(t.fatal)
 	}
@@ -61,8 +61,8 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 	return page, nil
 }
 
-// walk reads the items of the logical partition in chunks, including the transaction's own changes.
-type walk struct {
+// txnScan reads the items of the logical partition in chunks, including the transaction's own changes.
+type txnScan struct {
 	t *Transaction
 	// place is the common prefix of all item places.
 	place []byte
@@ -70,22 +70,23 @@ type walk struct {
 	from []byte
 	more bool
 	// changed holds the items that the transaction has changed, from from onward, in order.
-	changed []walked
+	changed []txnItem
 	// max is the number of items in the next chunk.
 	max int
 	q   command.Read
 }
 
-// walked is an item with its clustering key.
-type walked struct {
+// txnItem is an item with its clustering key.
+type txnItem struct {
 	found
 	clustering []byte
 }
 
-// walk starts at the place of an item, or at the beginning if from is empty. The first chunk has at least first items.
-func (t *Transaction) walk(from string, first int) *walk {
+// txnScan starts at the place of an item, or at the beginning if from is empty. The first chunk has at least first
+// items.
+func (t *Transaction) txnScan(from string, first int) *txnScan {
 	p := place{ring: t.token.Position(), key: t.keyBytes}
-	w := &walk{t: t, place: p.append(nil), max: min(max(first+1, chunkRowsLeast), chunkRowsMax),
+	w := &txnScan{t: t, place: p.append(nil), max: min(max(first+1, chunkRowsLeast), chunkRowsMax),
 		q: command.Read{Table: t.c.table.ID, Key: t.keyBytes, Token: t.token, Now: t.now}}
 	clustering, within := strings.CutPrefix(from, string(w.place))
 	if w.more = within || from < string(w.place); within {
@@ -93,45 +94,45 @@ func (t *Transaction) walk(from string, first int) *walk {
 	}
 	for id, s := range t.items {
 		if at := t.c.clustering(id); s.changed && s.is != nil && bytes.Compare(at, w.from) >= 0 {
-			w.changed = append(w.changed, walked{found{id: id, stored: *s.is}, at})
+			w.changed = append(w.changed, txnItem{found{id: id, stored: *s.is}, at})
 		}
 	}
-	slices.SortFunc(w.changed, compareWalked)
+	slices.SortFunc(w.changed, compareItems)
 	return w
 }
 
-func compareWalked(a, b walked) int { return bytes.Compare(a.clustering, b.clustering) }
+func compareItems(a, b txnItem) int { return bytes.Compare(a.clustering, b.clustering) }
 
 // piece reads the next chunk.
-func (w *walk) piece(ctx context.Context) ([]walked, error) {
+func (w *txnScan) piece(ctx context.Context) ([]txnItem, error) {
 	l := &collector{t: w.t, max: w.max}
 	w.q.Slices = []command.Slice{{Start: w.from}}
 	if err := w.t.txn.Read(ctx, &w.q, l); err != nil {
 		return nil, err
 	}
 	w.q.Continued = true
-	items := make([]walked, 0, len(l.items))
+	items := make([]txnItem, 0, len(l.items))
 	for _, f := range l.items {
 		at := w.t.c.clustering(f.id)
 		if w.from = append(at[:len(at):len(at)], 0); w.t.items[f.id] == nil || !w.t.items[f.id].changed {
-			items = append(items, walked{f, at})
+			items = append(items, txnItem{f, at})
 		}
 	}
 	n := len(w.changed)
 	if w.more = len(l.items) == w.max; w.more {
-		n, _ = slices.BinarySearchFunc(w.changed, w.from, func(c walked, from []byte) int {
+		n, _ = slices.BinarySearchFunc(w.changed, w.from, func(c txnItem, from []byte) int {
 			return bytes.Compare(c.clustering, from)
 		})
 	}
 	w.max = min(2*w.max, chunkRowsMax)
 	items = append(items, w.changed[:n]...)
 	w.changed = w.changed[n:]
-	slices.SortFunc(items, compareWalked)
+	slices.SortFunc(items, compareItems)
 	return items, nil
 }
 
 // source yields the items. A failed read ends the transaction.
-func (w *walk) source(ctx context.Context, page *Page) sql.Source {
+func (w *txnScan) source(ctx context.Context, page *Page) sql.Source {
 	return func(yield func(sql.Row, error) bool) {
 		for w.more {
 			items, err := w.piece(ctx)

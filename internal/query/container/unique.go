@@ -87,17 +87,17 @@ func (t *Transaction) taken(ctx context.Context, n int, id string, value []byte)
 			return true, nil, nil
 		}
 	}
-	q := &command.Read{Table: t.c.table.ID, Key: t.keyBytes, Token: t.token, Now: t.now - buryGrace,
+	q := &command.Read{Table: t.c.table.ID, Key: t.keyBytes, Token: t.token, Now: t.now - deleteExpiredGrace,
 		Index: &command.IndexLookup{Index: ix.ID, Value: value}}
 	h := &holders{t: t, id: id, has: has}
 	err := t.txn.Lookup(ctx, q, h)
 	return h.found, nil, err
 }
 
-// buryGrace is the number of seconds after an item's expiry before another item that takes its unique key values
-// deletes it. During this time, another node may not know that the container's time to live was changed before the
-// expiry.
-const buryGrace = 60
+// deleteExpiredGrace is the number of seconds after an item's expiry before another item that takes its unique key
+// values deletes it. During this time, another node may not know that the container's time to live was changed before
+// the expiry.
+const deleteExpiredGrace = 60
 
 // holders searches for an item with a unique key value among the items with a matching entry.
 type holders struct {
@@ -125,7 +125,7 @@ func (h *holders) Row(clustering []byte, r *row.Row) (command.Step, error) {
 		return command.More, nil
 	}
 	if t := h.t; t.c.lifetimes().At(t.now).Has(&r.Liveness) {
-		t.bury(id, r)
+		t.deleteExpired(id, r)
 		return command.More, nil
 	} else if r.Live && r.Liveness.Expiry <= t.now {
 		return command.More, nil

@@ -255,8 +255,8 @@ func decimalResult(op byte, a, b cqltype.DecimalValue) (cqltype.DecimalValue, er
 }
 
 // remainder returns the remainder of a and b, whose values at the given common scale are x and y. Its scale is that of
-// BigDecimal.remainder: the scale of a - q*b, where q is the integer quotient without trailing zeros, and at least the
-// scale of a.
+// BigDecimal.remainder: the scale of a - q*b, where q is the integer quotient without trailing zeros. It is not less
+// than the scale of a.
 func remainder(a, b cqltype.DecimalValue, x, y *big.Int, scale int32) (cqltype.DecimalValue, error) {
 	q, r := new(big.Int).QuoRem(x, y, new(big.Int))
 	places := a.Scale

@@ -4,60 +4,60 @@ package expr
 
 import "math"
 
-// twofold is a double-double number: the exact sum of two doubles, where low is at most half a unit in the last place
-// of high. It has about 105 bits. The functions of doubles use it and round once at the end, because Java's functions
-// returned the nearest double in all compared samples. math.Exp and similar functions return one of the two nearest
-// doubles.
-type twofold struct{ high, low float64 }
+// doubleDouble is a double-double number: the exact sum of two doubles, where low is at most half a unit in the last
+// place of high. It has about 105 bits. The functions of doubles use it and round once at the end, because Java's
+// functions returned the nearest double in all compared samples. math.Exp and similar functions return one of the two
+// nearest doubles.
+type doubleDouble struct{ high, low float64 }
 
-func (a twofold) value() float64 { return a.high + a.low }
+func (a doubleDouble) value() float64 { return a.high + a.low }
 
 // exactSum returns the sum of two doubles. exactSumFast does the same if |a| >= |b|.
-func exactSum(a, b float64) twofold {
+func exactSum(a, b float64) doubleDouble {
 	s := a + b
 	t := s - a
-	return twofold{s, (a - (s - t)) + (b - t)}
+	return doubleDouble{s, (a - (s - t)) + (b - t)}
 }
 
-func exactSumFast(a, b float64) twofold {
+func exactSumFast(a, b float64) doubleDouble {
 	s := a + b
-	return twofold{s, b - (s - a)}
+	return doubleDouble{s, b - (s - a)}
 }
 
-func exactProduct(a, b float64) twofold {
+func exactProduct(a, b float64) doubleDouble {
 	p := a * b
-	return twofold{p, math.FMA(a, b, -p)}
+	return doubleDouble{p, math.FMA(a, b, -p)}
 }
 
-func (a twofold) plus(b twofold) twofold {
+func (a doubleDouble) plus(b doubleDouble) doubleDouble {
 	s, t := exactSum(a.high, b.high), exactSum(a.low, b.low)
 	s = exactSumFast(s.high, s.low+t.high)
 	return exactSumFast(s.high, s.low+t.low)
 }
 
-func (a twofold) times(b twofold) twofold {
+func (a doubleDouble) times(b doubleDouble) doubleDouble {
 	p := exactProduct(a.high, b.high)
 	return exactSumFast(p.high, p.low+(a.high*b.low+a.low*b.high))
 }
 
-func (a twofold) over(b float64) twofold {
+func (a doubleDouble) over(b float64) doubleDouble {
 	q := a.high / b
 	rest := math.FMA(-q, b, a.high) + a.low
 	return exactSumFast(q, rest/b)
 }
 
 var (
-	ln2Twofold     = twofold{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56}
-	perLn10Twofold = twofold{0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57} // 1 / ln 10
+	ln2Twofold     = doubleDouble{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56}
+	perLn10Twofold = doubleDouble{0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57} // 1 / ln 10
 )
 
-// expTwofold returns e^x * 2^-power for |x| < 746.
-func expTwofold(x float64) (result twofold, power int) {
+// expDoubleDouble returns e^x * 2^-power for |x| < 746.
+func expDoubleDouble(x float64) (result doubleDouble, power int) {
 	power = int(math.Round(x / math.Ln2))
 	k := float64(power)
-	r := exactSum(x, 0).plus(ln2Twofold.times(twofold{-k, 0}))
+	r := exactSum(x, 0).plus(ln2Twofold.times(doubleDouble{-k, 0}))
 	const halvings, terms = 6, 14
-	r = twofold{math.Ldexp(r.high, -halvings), math.Ldexp(r.low, -halvings)}
+	r = doubleDouble{math.Ldexp(r.high, -halvings), math.Ldexp(r.low, -halvings)}
 	// Compute e^r - 1, so that squaring keeps the low digits: (1 + s)^2 - 1 = 2s + s^2.
 	s := r
 	power1 := r
@@ -66,9 +66,9 @@ func expTwofold(x float64) (result twofold, power int) {
 		s = s.plus(power1)
 	}
 	for range halvings {
-		s = twofold{2 * s.high, 2 * s.low}.plus(s.times(s))
+		s = doubleDouble{2 * s.high, 2 * s.low}.plus(s.times(s))
 	}
-	return s.plus(twofold{1, 0}), power
+	return s.plus(doubleDouble{1, 0}), power
 }
 
 // doubleExp returns the double nearest to e^x.
@@ -77,12 +77,12 @@ func doubleExp(x float64) float64 {
 	if x != x || math.Abs(x) >= finite {
 		return math.Exp(x)
 	}
-	y, power := expTwofold(x)
+	y, power := expDoubleDouble(x)
 	return scale(y, power)
 }
 
 // scale returns y * 2^power. It rounds once, even if the result is subnormal.
-func scale(y twofold, power int) float64 {
+func scale(y doubleDouble, power int) float64 {
 	v := y.value()
 	const least = -1022
 	if power >= least+2 {
@@ -100,40 +100,40 @@ func scale(y twofold, power int) float64 {
 	return r
 }
 
-// logTwofold returns the natural logarithm of a finite positive number.
-func logTwofold(x float64) twofold {
+// logDoubleDouble returns the natural logarithm of a finite positive number.
+func logDoubleDouble(x float64) doubleDouble {
 	const near = 0x1p-6
 	if f := x - 1; math.Abs(f) < near { // 2 artanh(f / (2 + f)), because the difference below would lose precision
-		z := quotientOf(twofold{f, 0}, exactSum(2, f))
+		z := quotientOf(doubleDouble{f, 0}, exactSum(2, f))
 		square, power, sum := z.times(z), z, z
 		for n := 3; n <= 17; n += 2 {
 			power = power.times(square)
 			sum = sum.plus(power.over(float64(n)))
 		}
-		return twofold{2 * sum.high, 2 * sum.low}
+		return doubleDouble{2 * sum.high, 2 * sum.low}
 	}
 	m, e := math.Frexp(x)
 	if m < math.Sqrt2/2 {
 		m, e = 2*m, e-1
 	}
-	y := twofold{}
+	y := doubleDouble{}
 	if m != 1 {
 		if math.Abs(m-1) < near {
-			y = logTwofold(m)
+			y = logDoubleDouble(m)
 		} else { // one Newton step from a logarithm with half of the digits
 			first := math.Log(m)
-			back, power := expTwofold(first)
-			back = twofold{math.Ldexp(back.high, power), math.Ldexp(back.low, power)}
-			difference := twofold{m, 0}.plus(twofold{-back.high, -back.low})
+			back, power := expDoubleDouble(first)
+			back = doubleDouble{math.Ldexp(back.high, power), math.Ldexp(back.low, power)}
+			difference := doubleDouble{m, 0}.plus(doubleDouble{-back.high, -back.low})
 			y = exactSum(first, 2*difference.value()/(m+back.value()))
 		}
 	}
-	return y.plus(ln2Twofold.times(twofold{float64(e), 0}))
+	return y.plus(ln2Twofold.times(doubleDouble{float64(e), 0}))
 }
 
-func quotientOf(a, b twofold) twofold {
+func quotientOf(a, b doubleDouble) doubleDouble {
 	q := a.high / b.high
-	rest := a.plus(b.times(twofold{-q, 0}))
+	rest := a.plus(b.times(doubleDouble{-q, 0}))
 	return exactSumFast(q, rest.value()/b.high)
 }
 
@@ -142,12 +142,12 @@ func doubleLog(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return math.Log(x)
 	}
-	return logTwofold(x).value()
+	return logDoubleDouble(x).value()
 }
 
 func doubleLog10(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return math.Log10(x)
 	}
-	return logTwofold(x).times(perLn10Twofold).value()
+	return logDoubleDouble(x).times(perLn10Twofold).value()
 }

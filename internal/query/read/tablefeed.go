@@ -151,7 +151,8 @@ func masked(c *schema.Column) bool { return c.Mask != nil }
 
 // emitVersion emits the row of a change: the operation and its time, the deleted range, and the row after and before
 // the change. Without images the slots of the row are null.
-func (s *scan) emitVersion(e *changefeed.Entry, operation string, deleted, timestamp []byte, after, before *row.Row) error {
+func (s *scan) emitVersion(e *changefeed.Entry, operation string, deleted, timestamp []byte,
+	after, before *row.Row) error {
 	key, err := e.RowKey()
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ type Bounds struct {
 	// LogBytes and LogLines limit the log and default to 8 KiB and 500 lines. Excess output is discarded.
 	LogBytes, LogLines int
 	// Scripts is the maximum number of concurrent scripts in a process. It defaults to the number of processors minus
-	// one, but at least 1.
+	// one, with a minimum of 1.
 	Scripts int
 	// Programs and ProgramBytes limit the cache of compiled scripts. They default to 500 scripts with 16 MiB of text.
 	Programs, ProgramBytes int

@@ -26,8 +26,8 @@ var boundPatterns = sync.OnceFunc(func() { regexp2.DefaultMatchTimeout = pattern
 // Engine executes scripts. A process has one Engine. It is safe for concurrent use.
 type Engine struct {
 	bounds Bounds
-	// places limits the concurrent scripts.
-	places *fairshare.Slots
+	// slots limits the concurrent scripts.
+	slots *fairshare.Slots
 	// abandoned counts the abandoned scripts.
 	abandoned atomic.Int64
 
@@ -49,8 +49,8 @@ func New(b Bounds) *Engine {
 	boundPatterns()
 	b = b.withDefaults()
 	began := time.Now()
-	places := fairshare.NewSlots(b.Scripts, func() time.Duration { return time.Since(began) })
-	return &Engine{bounds: b, places: places,
+	slots := fairshare.NewSlots(b.Scripts, func() time.Duration { return time.Since(began) })
+	return &Engine{bounds: b, slots: slots,
 		programs: programs{of: map[string]*list.Element{}, compiling: make(chan struct{}, 1)}}
 }
 
@@ -134,22 +134,22 @@ func (e *Engine) Abandoned() int64 { return e.abandoned.Load() }
 // would deadlock.
 type inner struct{}
 
-// placeOf returns the wait group of the calling script's slot, or nil.
-func placeOf(ctx context.Context) *sync.WaitGroup {
+// slotOf returns the wait group of the calling script's slot, or nil.
+func slotOf(ctx context.Context) *sync.WaitGroup {
 	w, _ := ctx.Value(inner{}).(*sync.WaitGroup)
 	return w
 }
 
 // enter waits for a script slot. The slot goes to the claimant with the lowest usage. of is the value for leave.
 func (e *Engine) enter(ctx context.Context, who fairshare.Principal) (of *sync.WaitGroup, err error) {
-	if of = placeOf(ctx); of != nil {
+	if of = slotOf(ctx); of != nil {
 		of.Add(1)
 		return of, nil
 	}
-	if e.places.TryEnter() {
+	if e.slots.TryEnter() {
 		return nil, nil
 	}
-	if e.places.Enter(ctx, who, e.bounds.Time) == nil {
+	if e.slots.Enter(ctx, who, e.bounds.Time) == nil {
 		return nil, nil
 	}
 	if err := ctx.Err(); err != nil && who != (fairshare.Principal{}) {
@@ -166,7 +166,7 @@ func (e *Engine) leave(of *sync.WaitGroup, who fairshare.Principal, held time.Du
 		of.Done()
 		return
 	}
-	e.places.Leave(who, held)
+	e.slots.Leave(who, held)
 }
 
 // take returns a realm from the pool or creates one.

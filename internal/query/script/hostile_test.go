@@ -205,7 +205,7 @@ func TestHostile(t *testing.T) {
 			if got, err := call(t, patient(), nil, "() => { __.response.setBody(1) }"); got != "1" {
 				t.Errorf("another script: %s %v", got, err)
 			}
-			for e.places.Used() > 0 {
+			for e.slots.Used() > 0 {
 				if time.Since(begun) > 2*time.Minute {
 					t.Fatal("it has not ended")
 				}

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestIsolation executes scripts that leave state wherever possible in an engine's only realm, and scripts that search
-// for it.
+// TestIsolation executes scripts that leave as much state as possible in an engine's only realm, and scripts that
+// search for it.
 func TestIsolation(t *testing.T) {
 	e := New(Bounds{Time: patient().bounds.Time, Scripts: 1})
 	for _, leave := range []string{
@@ -213,5 +213,5 @@ func TestContextOfRequest(t *testing.T) {
 			ctx.ended.Store(true)
 		}
 	}
-	poll.Until(t, "all have given back their places", func() bool { return e.places.Used() == 0 })
+	poll.Until(t, "all have given back their places", func() bool { return e.slots.Used() == 0 })
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // lazy is an object for an item that a script has read. Its members become JavaScript values when the script accesses
-// them, and other members are written back as they were read. Most scripts access few members of an item and store it
-// again, and creating objects took a third of their time. The object behaves like any other, except that it cannot be
-// frozen and supports only plain properties. It implements goja.DynamicObject.
+// them, and other members are written back unchanged. Most scripts access few members of an item and store it again,
+// and creating objects took a third of their time. The object behaves like any other, except that it cannot be frozen
+// and supports only plain properties. It implements goja.DynamicObject.
 type lazy struct {
 	realm *realm
 	// of is the item of the object. It is nil for a part of an item or a query result; text is then its JSON. looked
@@ -224,8 +224,8 @@ func (l *lazy) Keys() []string {
 	return keys
 }
 
-// lazy writes the members of an item's object. Members that the script has not accessed are written as they were read.
-// empty reports whether there are no members.
+// lazy writes the members of an item's object. Members that the script has not accessed are written unchanged. empty
+// reports whether there are no members.
 func (w *writer) lazy(o *goja.Object, l *lazy, depth int) (empty bool) {
 	empty = true
 	l.look()

@@ -93,7 +93,7 @@ func (f functions) Call(ctx context.Context, name string, args []document.Value)
 		return document.Value{}, err
 	}
 	v, err := f.engine.Function(ctx, p.Program, args)
-	return v, told(err)
+	return v, clientError(err)
 }
 
 // stored is a compiled script of a container.
@@ -110,11 +110,11 @@ func program(ctx context.Context, e *Engine, c *container.Container, kind contai
 		return nil, err
 	}
 	p, err := e.Program(ctx, id, found.Body)
-	return &stored{p, document.View(found.JSON)}, told(err)
+	return &stored{p, document.View(found.JSON)}, clientError(err)
 }
 
-// told converts an error to a client error.
-func told(err error) error {
+// clientError converts an error to a client error.
+func clientError(err error) error {
 	f, ok := errors.AsType[*Failure](err)
 	if !ok {
 		return err
@@ -137,7 +137,7 @@ func (s *Service) RunProgram(ctx context.Context, t *container.Transaction, prog
 		return nil, err
 	}
 	if d, ok := ctx.Deadline(); ok && time.Until(d) < s.engine.bounds.Time/leastTime+s.engine.bounds.Grace {
-		return nil, told(&Failure{Status: 429, Fatal: true, Message: "The request waited too long for its " +
+		return nil, clientError(&Failure{Status: 429, Fatal: true, Message: "The request waited too long for its " +
 			"partition key. Its script was not executed. Retry"})
 	}
 	c := t.Container()
@@ -151,7 +151,7 @@ func (s *Service) RunProgram(ctx context.Context, t *container.Transaction, prog
 		err = l.operation(ctx)
 	}
 	if err != nil {
-		return nil, told(err)
+		return nil, clientError(err)
 	}
 	return l.out.append(nil), nil
 }

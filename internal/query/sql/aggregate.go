@@ -35,8 +35,8 @@ type aggregate struct {
 	best      document.Value
 	list      []document.Value
 	set       valueSet
-	// spoilt reports that a value has made the result undefined.
-	spoilt bool
+	// undefinedResult reports that a value has made the result undefined.
+	undefinedResult bool
 }
 
 // add adds a value. keep returns a copy of a value that may be retained. size is the additional memory.
@@ -53,14 +53,14 @@ func (a *aggregate) add(kind aggregateKind, v document.Value, keep func(document
 		}
 	case aggregateSum, aggregateAvg:
 		if v.Kind() != document.Number {
-			a.spoilt = true
+			a.undefinedResult = true
 			return 0
 		}
 		a.count++
 		a.plus(v.Float())
 	case aggregateMin, aggregateMax:
 		if v.Kind() >= document.Array {
-			a.spoilt = true
+			a.undefinedResult = true
 			return 0
 		}
 		c := document.Compare(v, a.best)
@@ -98,7 +98,7 @@ func (a *aggregate) plus(f float64) {
 // result returns the value of the aggregate. The sum of no values is 0; their average, minimum and maximum are
 // undefined.
 func (a *aggregate) result(kind aggregateKind) document.Value {
-	if a.spoilt {
+	if a.undefinedResult {
 		return undefined
 	}
 	switch kind {
@@ -122,13 +122,13 @@ func (a *aggregate) partial() document.Value {
 		{Name: "l", Value: document.NumberValue(a.lost)},
 		{Name: "b", Value: a.best},
 		{Name: "a", Value: document.ArrayValue(a.list)},
-		{Name: "x", Value: document.BooleanValue(a.spoilt || math.IsInf(a.sum, 0) || math.IsNaN(a.sum))},
+		{Name: "x", Value: document.BooleanValue(a.undefinedResult || math.IsInf(a.sum, 0) || math.IsNaN(a.sum))},
 	})
 }
 
 // merge merges a partial state into the aggregate.
 func (a *aggregate) merge(kind aggregateKind, p document.Value, keep func(document.Value) document.Value) (size int) {
-	a.spoilt = a.spoilt || p.Get("x").IsTrue()
+	a.undefinedResult = a.undefinedResult || p.Get("x").IsTrue()
 	switch kind {
 	case aggregateMin, aggregateMax:
 		return a.add(kind, p.Get("b"), keep)

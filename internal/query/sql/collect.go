@@ -281,9 +281,9 @@ func (c *collector) insert(p position, project func() document.Value) bool {
 		c.entries = append(c.entries, x)
 		return c.e.err == nil
 	}
-	heap.Push((*farthest)(c), x)
+	heap.Push((*entryHeap)(c), x)
 	if int64(len(c.entries)) > n {
-		out := heap.Pop((*farthest)(c)).(entry)
+		out := heap.Pop((*entryHeap)(c)).(entry)
 		c.grow(-out.value.Size() - out.size())
 	}
 	return c.e.err == nil
@@ -307,16 +307,16 @@ func (p *position) size() int {
 	return n
 }
 
-// farthest is a heap of entries. Its first element is the last in the result order.
-type farthest collector
+// entryHeap is a heap of entries. Its first element is the last in the result order.
+type entryHeap collector
 
-func (f *farthest) Len() int { return len(f.entries) }
-func (f *farthest) Less(i, j int) bool {
+func (f *entryHeap) Len() int { return len(f.entries) }
+func (f *entryHeap) Less(i, j int) bool {
 	return (*collector)(f).compare(&f.entries[i].position, &f.entries[j].position) > 0
 }
-func (f *farthest) Swap(i, j int) { f.entries[i], f.entries[j] = f.entries[j], f.entries[i] }
-func (f *farthest) Push(x any)    { f.entries = append(f.entries, x.(entry)) }
-func (f *farthest) Pop() any {
+func (f *entryHeap) Swap(i, j int) { f.entries[i], f.entries[j] = f.entries[j], f.entries[i] }
+func (f *entryHeap) Push(x any)    { f.entries = append(f.entries, x.(entry)) }
+func (f *entryHeap) Pop() any {
 	last := len(f.entries) - 1
 	x := f.entries[last]
 	f.entries[last] = entry{}

@@ -42,8 +42,8 @@ type delivery struct {
 	rows      int
 	mutations []command.Mutation
 	settled   [][]byte
-	// told, if not nil, receives the result.
-	told chan error
+	// result, if not nil, receives the result.
+	result chan error
 }
 
 // Done implements command.Completion.
@@ -53,12 +53,12 @@ func (d *delivery) Done(err error) {
 	} else {
 		d.keeper.failed(d.rows, err)
 	}
-	d.keeper.flights <- struct{}{}
-	if d.told != nil {
-		d.told <- err
+	d.keeper.deliverySlots <- struct{}{}
+	if d.result != nil {
+		d.result <- err
 		return
 	}
-	d.task.tell() // even after an error, because the hint remains
+	d.task.finish() // even after an error, because the hint remains
 }
 
 // follow updates views after a write.
@@ -77,7 +77,7 @@ func (k *Keeper) follow(ctx context.Context, t *task) {
 	}
 	if err != nil {
 		k.failed(len(rows)+len(ranges), err)
-		t.tell()
+		t.finish()
 		return
 	}
 	k.send(ctx, d)
@@ -85,7 +85,7 @@ func (k *Keeper) follow(ctx context.Context, t *task) {
 
 // send sends a delivery and returns immediately. Its Done is called at the end.
 func (k *Keeper) send(ctx context.Context, d *delivery) {
-	if _, err := sched.Await(k.o.Sched, context.WithoutCancel(ctx), k.flights, 0); err != nil {
+	if _, err := sched.Await(k.o.Sched, context.WithoutCancel(ctx), k.deliverySlots, 0); err != nil {
 		return // the process is shutting down
 	}
 	if len(d.mutations) == 0 {
@@ -98,14 +98,14 @@ func (k *Keeper) send(ctx context.Context, d *delivery) {
 
 // deliver sends a delivery and waits for its result.
 func (k *Keeper) deliver(ctx context.Context, d *delivery) error {
-	d.told = make(chan error, 1)
+	d.result = make(chan error, 1)
 	k.send(ctx, d)
-	return k.answer(d.told)
+	return k.answer(d.result)
 }
 
 // answer waits for the result of a delivery. The coordinator's deadline limits the wait.
-func (k *Keeper) answer(told chan error) error {
-	err, ended := sched.Await(k.o.Sched, context.Background(), told, 0)
+func (k *Keeper) answer(result chan error) error {
+	err, ended := sched.Await(k.o.Sched, context.Background(), result, 0)
 	return cmp.Or(err, ended)
 }
 
@@ -178,8 +178,8 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 		return err
 	}
 	now := k.o.Now().Unix()
-	// Read with time 0, so that nothing has expired. Data that expires also expires in the view, regardless of this
-	// node's clock.
+	// Read with time 0, which returns expired data, too. Data that expires also expires in the view, regardless of
+	// this node's clock.
 	read := command.Read{Table: base.ID, Key: w.key, Token: w.token, Now: 0, Dropped: base.Hidden()}
 	if len(base.Clustering) > 0 {
 		read.Slices = []command.Slice{{Start: w.clustering, End: append(bytes.Clone(w.clustering), 0)}}

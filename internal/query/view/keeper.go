@@ -22,12 +22,12 @@ import (
 const (
 	// queueMax is the maximum number of queued writes. Writes beyond the limit are processed by the next round.
 	queueMax = 4096
-	// flightsMax is the maximum number of concurrent deliveries of a node.
-	flightsMax = 1024
-	// patience is the maximum time that a write waits for its views.
-	patience = 100 * time.Millisecond
-	// beat is the interval at which expired waits end and applied hints are removed.
-	beat = 10 * time.Millisecond
+	// deliveriesMax is the maximum number of concurrent deliveries of a node.
+	deliveriesMax = 1024
+	// waitMax is the maximum time that a write waits for its views.
+	waitMax = 100 * time.Millisecond
+	// settleInterval is the interval at which expired waits end and applied hints are removed.
+	settleInterval = 10 * time.Millisecond
 	// settleMax is the maximum number of hints that are removed in one mutation.
 	settleMax = 512
 	// roundEvery is the interval between two rounds over due hints. lateAfter is the age from which a round assumes
@@ -64,11 +64,11 @@ type Options struct {
 type Keeper struct {
 	o     Options
 	queue chan *task
-	// flights holds a token for each delivery that may start.
-	flights chan struct{}
-	// stir signals Run that a write waits or a hint can be removed.
-	stir  chan struct{}
-	known atomic.Pointer[known]
+	// deliverySlots holds a token for each delivery that may start.
+	deliverySlots chan struct{}
+	// wakeups signals Run that a write waits or a hint can be removed.
+	wakeups chan struct{}
+	known   atomic.Pointer[known]
 
 	mu      sync.Mutex
 	closed  bool
@@ -89,10 +89,10 @@ func New(o Options) *Keeper {
 	if o.Workers == 0 {
 		o.Workers = 2 * runtime.GOMAXPROCS(0)
 	}
-	k := &Keeper{o: o, queue: make(chan *task, queueMax), flights: make(chan struct{}, flightsMax),
-		stir: make(chan struct{}, 1), settled: map[*partition.Replica][][]byte{}}
-	for range flightsMax {
-		k.flights <- struct{}{}
+	k := &Keeper{o: o, queue: make(chan *task, queueMax), deliverySlots: make(chan struct{}, deliveriesMax),
+		wakeups: make(chan struct{}, 1), settled: map[*partition.Replica][][]byte{}}
+	for range deliveriesMax {
+		k.deliverySlots <- struct{}{}
 	}
 	return k
 }
@@ -102,15 +102,15 @@ type task struct {
 	replica *partition.Replica
 	hints   [][]byte
 	// stamp is the stamp of all hints, or 0 if each must be read.
-	stamp int64
-	then  func()
-	since time.Time
-	told  atomic.Bool
+	stamp  int64
+	then   func()
+	since  time.Time
+	result atomic.Bool
 }
 
-// tell calls then once.
-func (t *task) tell() (first bool) {
-	if t.then == nil || t.told.Swap(true) {
+// finish calls then once.
+func (t *task) finish() (first bool) {
+	if t.then == nil || t.result.Swap(true) {
 		return false
 	}
 	t.then()
@@ -153,10 +153,10 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 	all.Go(func() { k.rounds(ctx) })
 	for ctx.Err() == nil {
-		if _, err := sched.Await(k.o.Sched, ctx, k.stir, 0); err != nil {
+		if _, err := sched.Await(k.o.Sched, ctx, k.wakeups, 0); err != nil {
 			break
 		}
-		k.beats(ctx)
+		k.settleLoop(ctx)
 	}
 	k.release(true)
 	k.settle(0)
@@ -167,14 +167,14 @@ func (k *Keeper) Run(ctx context.Context) {
 // wake starts the periodic work of Run. A node without views has none.
 func (k *Keeper) wake() {
 	select {
-	case k.stir <- struct{}{}:
+	case k.wakeups <- struct{}{}:
 	default:
 	}
 }
 
-// beats releases writes and settles hints until nothing is left to do.
-func (k *Keeper) beats(ctx context.Context) {
-	for k.o.Sched.Sleep(ctx, beat) == nil {
+// settleLoop releases writes and settles hints until nothing is left to do.
+func (k *Keeper) settleLoop(ctx context.Context) {
+	for k.o.Sched.Sleep(ctx, settleInterval) == nil {
 		k.release(false)
 		k.settle(0)
 		k.mu.Lock()
@@ -195,8 +195,8 @@ func (k *Keeper) release(all bool) {
 	now := k.o.Sched.Now()
 	for _, t := range k.waiting {
 		switch {
-		case t.told.Load():
-		case all || now.Sub(t.since) >= patience:
+		case t.result.Load():
+		case all || now.Sub(t.since) >= waitMax:
 			late = append(late, t)
 		default:
 			k.waiting[n] = t
@@ -207,7 +207,7 @@ func (k *Keeper) release(all bool) {
 	k.waiting = k.waiting[:n]
 	k.mu.Unlock()
 	for _, t := range late {
-		if t.tell() {
+		if t.finish() {
 			k.mu.Lock()
 			k.stats.Unawaited++
 			k.mu.Unlock()

@@ -117,10 +117,10 @@ func (k *Keeper) catchUpWith(ctx context.Context, r *partition.Replica, hints []
 
 // each processes each row separately.
 func (k *Keeper) each(ctx context.Context, r *partition.Replica, rows []wanted) {
-	told := make(chan error, len(rows))
+	result := make(chan error, len(rows))
 	sent := 0
 	for i := range rows {
-		d := &delivery{keeper: k, replica: r, told: told}
+		d := &delivery{keeper: k, replica: r, result: result}
 		if err := k.image(ctx, d, &rows[i], true); err != nil {
 			k.failed(1, err)
 			continue
@@ -129,7 +129,7 @@ func (k *Keeper) each(ctx context.Context, r *partition.Replica, rows []wanted) 
 		sent++
 	}
 	for range sent {
-		if errors.Is(k.answer(told), sched.ErrEnded) {
+		if errors.Is(k.answer(result), sched.ErrEnded) {
 			return
 		}
 	}

@@ -108,8 +108,8 @@ func TestWriteWhileTruncated(t *testing.T) {
 	w.inViews("after TRUNCATE", "2")
 }
 
-// TestUnfinishedTruncate checks that a client is asked to repeat TRUNCATE if views cannot be truncated, and that
-// repeating it empties them.
+// TestUnfinishedTruncate checks that the error tells a client to repeat TRUNCATE if views cannot be truncated, and
+// that repeating it empties them.
 func TestUnfinishedTruncate(t *testing.T) {
 	w := newTruncated(t)
 	w.must("INSERT INTO t (k, v) VALUES (1, 1)")

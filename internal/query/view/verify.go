@@ -61,7 +61,7 @@ type Page struct {
 
 // Difference is a row of a view or index that does not match its table.
 type Difference struct {
-	// Row is the primary key of the row in the table in CQL notation. What describes the difference.
+	// Row is the primary key of the row in the table in CQL notation. The field What describes the difference.
 	Row, What string
 	Repaired  bool
 }
@@ -74,7 +74,7 @@ type suspect struct {
 	// if the view lacks a row.
 	extra []byte
 	at    *Place
-	// what describes the most recent difference. image is the image of the base row at that time.
+	// The field what describes the most recent difference. image is the image of the base row at that time.
 	what  string
 	image []byte
 	busy  bool
@@ -133,9 +133,9 @@ func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspec
 	return nil
 }
 
-// looks is the number of rows that are compared concurrently. Each comparison waits for several sequential requests
-// over the network.
-const looks = 32
+// comparisonsMax is the number of rows that are compared concurrently. Each comparison waits for several sequential
+// requests over the network.
+const comparisonsMax = 32
 
 // compare compares several rows concurrently and returns the rows that do not agree, in order.
 func (f *Verifier) compare(ctx context.Context, rows []*suspect, agrees func(context.Context, *suspect) (bool, error)) (
@@ -146,7 +146,7 @@ func (f *Verifier) compare(ctx context.Context, rows []*suspect, agrees func(con
 	var next atomic.Int64
 	var first sync.Once
 	var wg sync.WaitGroup
-	for range min(looks, len(rows)) {
+	for range min(comparisonsMax, len(rows)) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(rows); i = int(next.Add(1)) - 1 {
 				ok, failed := agrees(ctx, rows[i])
@@ -168,7 +168,7 @@ func (f *Verifier) compare(ctx context.Context, rows []*suspect, agrees func(con
 	return differ, err
 }
 
-// again compares suspects again after each pause and returns those that never agree.
+// again compares suspects again after each pause and returns the rows that never agree.
 func (f *Verifier) again(ctx context.Context, suspects []*suspect,
 	agrees func(context.Context, *suspect) (bool, error)) ([]*suspect, error) {
 	pauses := f.Pauses

@@ -27,10 +27,10 @@ func (w *world) Read(ctx context.Context, c *command.Read, v command.Visitor) er
 	return w.coordinator.Read(ctx, c, v)
 }
 
-type told chan error
+type result chan error
 
 // Done implements command.Completion.
-func (c told) Done(err error) { c <- err }
+func (c result) Done(err error) { c <- err }
 
 // damage writes directly to a view at a row with numeric keys.
 func (w *world) damage(name string, key, clustering []int32, change func(b *row.Builder)) {
@@ -47,7 +47,7 @@ func (w *world) damage(name string, key, clustering []int32, change func(b *row.
 		op.Clustering = t.Clustering[i].Type.AppendKey(op.Clustering, number(n), t.Clustering[i].Desc)
 	}
 	m.Token, m.Ops = t.Token(m.Key), []command.Op{op}
-	done := make(told, 1)
+	done := make(result, 1)
 	w.coordinator.Write(context.Background(), []command.Mutation{m}, coordinator.WriteOptions{Level: dberr.Quorum,
 		Type: "SIMPLE"}, done)
 	if err := <-done; err != nil {

@@ -29,8 +29,8 @@ type Audited struct {
 // audit reports the request to Options.Audit.
 func (x *exchange) audit(status int) {
 	a := Audited{Key: x.signer, Status: status, Text: x.request.Method + " " + x.request.Target,
-		Remote: x.conn.guest.remote}
-	a.Local, _ = netip.ParseAddrPort(x.conn.guest.LocalAddr().String())
+		Remote: x.conn.clientConn.remote}
+	a.Local, _ = netip.ParseAddrPort(x.conn.clientConn.LocalAddr().String())
 	if op := x.operation; op != nil {
 		a.Operation, a.Reads, a.Items = op.name, op.reads, op.kind == items || op.kind == byKey
 		if strings.HasPrefix(op.name, "query ") && len(x.body) > 0 {

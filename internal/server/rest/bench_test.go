@@ -62,7 +62,7 @@ func BenchmarkExchange(b *testing.B) {
 	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}
 	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }})
 	ask := func(request []byte, times int) {
-		g, _ := s.guests.admit(&endless{request: request, times: times})
+		g, _ := s.connLimiter.admit(&endless{request: request, times: times})
 		newConn(s, g).serve()
 	}
 	text := func(method, path, body string, header map[string]string) []byte {

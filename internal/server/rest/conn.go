@@ -20,7 +20,7 @@ const (
 	// inputBytes is the size of the buffer of an idle connection. It is sufficient for most requests.
 	inputBytes = 4 << 10
 	// keepBytes is the maximum size of a reused buffer. Response bodies of up to this size are copied to the buffer of
-	// the head, so that the response is written at once.
+	// the head, so that a single write sends the response.
 	keepBytes = 64 << 10
 	// lingerTime and lingerBytes limit the input that is read after the connection has been closed for writing.
 	lingerTime, lingerBytes = time.Second, 4 << 20
@@ -28,9 +28,9 @@ const (
 
 // conn is a connection. Its goroutine runs serve and owns all fields without a remark.
 type conn struct {
-	server *Server
-	guest  *guest   // the socket and its slot
-	nc     net.Conn // guest, or TLS over guest
+	server     *Server
+	clientConn *clientConn // the socket and its slot
+	nc         net.Conn    // clientConn, or TLS over it
 	// ctx is the context of its requests. It ends with the connection, or earlier if the client disconnects during a
 	// request.
 	ctx    context.Context
@@ -52,7 +52,7 @@ type conn struct {
 	chunks  httpwire.Body
 	awaited bool
 
-	// x is the current exchange with its output, or nil if there is none.
+	// x is the current exchange with its output, or nil between requests.
 	x *exchange
 	// readBy and writeBy are the current deadlines.
 	readBy, writeBy time.Time
@@ -75,8 +75,8 @@ type conn struct {
 var errHeadSize = &httpwire.Malformed{Status: http.StatusRequestHeaderFieldsTooLarge,
 	Message: "The headers of the request exceed 65536 bytes."}
 
-func newConn(s *Server, g *guest) *conn {
-	c := &conn{server: s, guest: g, nc: g, since: time.Now()}
+func newConn(s *Server, g *clientConn) *conn {
+	c := &conn{server: s, clientConn: g, nc: g, since: time.Now()}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	if s.opts.TLS != nil {
 		c.nc = tls.Server(g, s.opts.TLS)
@@ -124,7 +124,7 @@ func (c *conn) end() {
 			slog.Any("panic", defect), slog.String("stack", string(debug.Stack())))
 	}
 	c.cancel()
-	_ = c.guest.Close()
+	_ = c.clientConn.Close()
 }
 
 // await waits for the first byte of a request. An idle connection has no buffer except room.
@@ -179,7 +179,7 @@ func (c *conn) interrupt() {
 	case c.idleFrom.IsZero() || c.idleTurn != c.turn:
 		c.idleFrom, c.idleTurn = now, c.turn
 	case now.Sub(c.idleFrom) >= c.server.idleGap:
-		_ = c.guest.SetReadDeadline(now)
+		_ = c.clientConn.SetReadDeadline(now)
 	}
 }
 
@@ -287,7 +287,7 @@ func (c *conn) linger() {
 	var half interface{ CloseWrite() error }
 	if t, ok := c.nc.(*tls.Conn); ok {
 		half = t
-	} else if half, ok = c.guest.Conn.(interface{ CloseWrite() error }); !ok {
+	} else if half, ok = c.clientConn.Conn.(interface{ CloseWrite() error }); !ok {
 		return
 	}
 	if half.CloseWrite() != nil || c.nc.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
@@ -313,7 +313,7 @@ func (c *conn) refuseClear(err error) {
 		const text = "This address takes HTTPS only.\n"
 		_, _ = clear.Conn.Write([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n" +
 			"Content-Length: 31\r\n\r\n" + text))
-		c.nc = c.guest
+		c.nc = c.clientConn
 		c.linger()
 	}
 }

@@ -312,7 +312,7 @@ func TestSlowClients(t *testing.T) {
 				// The clock of the bubble differs from the clock of the signatures.
 				s.server.opts.Now = func() time.Time { return testedAt }
 				near, far := net.Pipe()
-				g, _ := s.server.guests.admit(near)
+				g, _ := s.server.connLimiter.admit(near)
 				began := time.Now()
 				left := make(chan bool)
 				go func() {
@@ -434,7 +434,7 @@ func FuzzConnection(f *testing.F) {
 		Log: slog.New(slog.NewTextHandler(defects, nil))})
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		nc := &scribbled{endless: endless{request: sent, times: 1}}
-		g, _ := s.guests.admit(nc)
+		g, _ := s.connLimiter.admit(nc)
 		newConn(s, g).serve()
 		if out := nc.written.String(); strings.Contains(out, "HTTP/1.1 2") || strings.Contains(out, "HTTP/1.1 500") {
 			t.Errorf("%q is answered %q", sent, out)

@@ -9,30 +9,31 @@ import (
 	"sync"
 )
 
-// guests limits the connections of a server. A connection without a validly signed request is unauthenticated. If the
-// limit is reached, the oldest unauthenticated connection is closed. Therefore clients without a key cannot lock out
-// others with idle or slow connections.
-type guests struct {
+// connLimiter limits the connections of a server. A connection without a validly signed request is unauthenticated. If
+// the limit is reached, the oldest unauthenticated connection is closed. Therefore clients without a key cannot lock
+// out others with idle or slow connections.
+type connLimiter struct {
 	max, perAddress int
 	stats           *Stats
 
 	mu sync.Mutex
-	// open counts the connections with a slot. told counts the connections without a slot that will receive an error.
-	open, told int
-	number     uint32
-	byAddress  map[netip.Addr]int
-	strangers  list.List // of *guest, oldest first
+	// open counts the connections with a slot. rejected counts the connections without a slot that will receive an
+	// error.
+	open, rejected  int
+	number          uint32
+	byAddress       map[netip.Addr]int
+	unauthenticated list.List // of *clientConn, oldest first
 }
 
-// guest is one connection.
-type guest struct {
+// clientConn is one connection.
+type clientConn struct {
 	net.Conn
-	of *guests
+	of *connLimiter
 	// number identifies the connection.
 	number uint32
 	remote netip.AddrPort
-	// stranger is the element in of.strangers, or nil if the connection is authenticated. of.mu guards it.
-	stranger *list.Element
+	// element is the element in of.unauthenticated, or nil if the connection is authenticated. of.mu guards it.
+	element *list.Element
 	// left reports that the connection has released its slot.
 	left bool
 	// refusal is the error for the first request of a connection without a slot. Otherwise it is empty.
@@ -40,39 +41,39 @@ type guest struct {
 }
 
 // known marks the connection as authenticated.
-func (g *guest) known() {
+func (g *clientConn) known() {
 	g.of.mu.Lock()
 	defer g.of.mu.Unlock()
-	g.isStranger(false)
+	g.setUnauthenticated(false)
 }
 
-// isStranger adds the connection to the unauthenticated connections or removes it. The caller must hold mu.
-func (g *guest) isStranger(yes bool) {
-	switch l := &g.of.strangers; {
+// setUnauthenticated adds the connection to the unauthenticated connections or removes it. The caller must hold mu.
+func (g *clientConn) setUnauthenticated(yes bool) {
+	switch l := &g.of.unauthenticated; {
 	case yes:
-		g.stranger = l.PushBack(g)
-	case g.stranger != nil:
-		l.Remove(g.stranger)
-		g.stranger = nil
+		g.element = l.PushBack(g)
+	case g.element != nil:
+		l.Remove(g.element)
+		g.element = nil
 	}
 }
 
 // Close closes the connection and releases its slot.
-func (g *guest) Close() error {
+func (g *clientConn) Close() error {
 	g.of.mu.Lock()
-	g.isStranger(false)
+	g.setUnauthenticated(false)
 	g.of.leave(g)
 	g.of.mu.Unlock()
 	return g.Conn.Close()
 }
 
 // leave releases a slot once. The caller must hold mu.
-func (w *guests) leave(g *guest) {
+func (w *connLimiter) leave(g *clientConn) {
 	if g.left {
 		return
 	}
 	if g.left = true; g.refusal != "" {
-		w.told--
+		w.rejected--
 		return
 	}
 	w.open--
@@ -83,22 +84,22 @@ func (w *guests) leave(g *guest) {
 }
 
 // oldest returns the oldest unauthenticated connection that satisfies fits, or nil. The caller must hold mu.
-func (w *guests) oldest(fits func(*guest) bool) *guest {
-	for e := w.strangers.Front(); e != nil; e = e.Next() {
-		if s := e.Value.(*guest); fits(s) {
+func (w *connLimiter) oldest(fits func(*clientConn) bool) *clientConn {
+	for e := w.unauthenticated.Front(); e != nil; e = e.Next() {
+		if s := e.Value.(*clientConn); fits(s) {
 			return s
 		}
 	}
 	return nil
 }
 
-// toldMax is the maximum number of connections that receive an error because no slot is free. Further connections are
-// closed.
-const toldMax = 32
+// rejectedMax is the maximum number of connections that receive an error because no slot is free. Further connections
+// are closed.
+const rejectedMax = 32
 
 // admit registers a connection, or returns nil. out is an unauthenticated connection that must be closed in exchange.
-func (w *guests) admit(c net.Conn) (g, out *guest) {
-	g = &guest{Conn: c, of: w}
+func (w *connLimiter) admit(c net.Conn) (g, out *clientConn) {
+	g = &clientConn{Conn: c, of: w}
 	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
 		g.remote = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 	}
@@ -108,22 +109,22 @@ func (w *guests) admit(c net.Conn) (g, out *guest) {
 	why := ""
 	switch {
 	case w.perAddress < w.max && w.byAddress[address] >= w.perAddress:
-		out = w.oldest(func(s *guest) bool { return s.remote.Addr() == address })
+		out = w.oldest(func(s *clientConn) bool { return s.remote.Addr() == address })
 		why = "Too many connections from this address. Close some, or raise limits.connections_per_address."
 	case w.open >= w.max:
-		out = w.oldest(func(*guest) bool { return true })
+		out = w.oldest(func(*clientConn) bool { return true })
 		why = "The HTTP connection limit of this node is reached. Close connections, or use another node."
 	}
 	if why != "" && out == nil {
-		if w.told == toldMax {
+		if w.rejected == rejectedMax {
 			return nil, nil
 		}
-		w.told++
+		w.rejected++
 		g.refusal = why
 		return g, nil
 	}
 	if out != nil {
-		out.isStranger(false)
+		out.setUnauthenticated(false)
 		w.leave(out)
 	}
 	if w.byAddress == nil {
@@ -134,6 +135,6 @@ func (w *guests) admit(c net.Conn) (g, out *guest) {
 	w.stats.Connections.Add(1)
 	w.number++
 	g.number = w.number
-	g.isStranger(true)
+	g.setUnauthenticated(true)
 	return g, out
 }

@@ -87,7 +87,7 @@ func listen(t testing.TB, s *Server) (addr string) {
 func TestStrangersMakeRoom(t *testing.T) {
 	const places, crowd = 20, 300
 	s, addr := startServer(t, Options{ConnectionsMax: places})
-	strangers := 0
+	unauthenticated := 0
 	flood := func() {
 		for i := range crowd {
 			c, err := net.Dial("tcp", addr)
@@ -95,7 +95,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { c.Close() })
-			if strangers++; i%2 == 0 {
+			if unauthenticated++; i%2 == 0 {
 				// The connection may be closed already.
 				_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nX-Slow: "+strings.Repeat("x", i))
 			}
@@ -105,7 +105,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 			if n := st.Connections.Load(); n > places {
 				t.Fatalf("%d connections are open", n)
 			}
-			return st.Crowded.Load() >= int64(strangers-places)
+			return st.Crowded.Load() >= int64(unauthenticated-places)
 		})
 	}
 	flood()

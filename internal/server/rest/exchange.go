@@ -107,9 +107,9 @@ func (x *exchange) serve() (a *answer, err error) {
 		}
 	}()
 	s, c, method := x.server, x.conn, x.request.Method
-	if c.guest.refusal != "" {
+	if c.clientConn.refusal != "" {
 		c.last = true
-		return nil, &failure{status: http.StatusServiceUnavailable, message: c.guest.refusal}
+		return nil, &failure{status: http.StatusServiceUnavailable, message: c.clientConn.refusal}
 	}
 	path := x.request.Path()
 	// A client without a key receives the same response for every path, including invalid paths.
@@ -127,7 +127,7 @@ func (x *exchange) serve() (a *answer, err error) {
 	x.signer = signer
 	if !c.known {
 		c.known = true
-		c.guest.known()
+		c.clientConn.known()
 		c.introduced(signer, x.header.Get("User-Agent"))
 	}
 	if !known {
@@ -186,7 +186,7 @@ func (x *exchange) admit() (done func(), refusal *failure) {
 
 // claimant returns the claimant of the request.
 func (x *exchange) claimant() fairshare.Principal {
-	return fairshare.Principal{User: user, Connection: x.conn.guest.number,
+	return fairshare.Principal{User: user, Connection: x.conn.clientConn.number,
 		Low: httpwire.EqualFold(x.header.Get(hPriority), "low")}
 }
 

@@ -79,7 +79,7 @@ func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 
 // inspect describes the connection.
 func (c *conn) inspect() SessionInfo {
-	i := SessionInfo{Number: c.number, Since: c.since, Remote: c.guest.remote, Encrypted: c.server.opts.TLS != nil,
+	i := SessionInfo{Number: c.number, Since: c.since, Remote: c.clientConn.remote, Encrypted: c.server.opts.TLS != nil,
 		Requests: c.doing.requests.Load()}
 	c.mu.Lock()
 	i.Key, i.Agent = c.key, c.agent
@@ -126,6 +126,6 @@ func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	}
 	i := found.inspect()
 	found.cancel()
-	_ = found.guest.Conn.Close() // its goroutine releases the slot
+	_ = found.clientConn.Conn.Close() // its goroutine releases the slot
 	return i, true
 }

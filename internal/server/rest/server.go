@@ -44,7 +44,7 @@ type Options struct {
 	// Region is the region that clients receive. It defaults to "South Central US".
 	Region string
 	// ConnectionsMax is the maximum number of connections and defaults to 2000. Beyond the limit, the oldest
-	// connection without a valid signature is closed. If there is none, the new connection receives 503.
+	// connection without a valid signature is closed. Without such a connection, the new connection receives 503.
 	// AddressConnectionsMax is the maximum number of connections per client address and defaults to ConnectionsMax.
 	ConnectionsMax, AddressConnectionsMax int
 	// RequestsMax is the maximum number of concurrent requests. It defaults to 256 per processor. Further requests
@@ -106,13 +106,13 @@ type Stats struct {
 
 // Server serves the containers of an engine to HTTP clients.
 type Server struct {
-	engine    Engine
-	scripts   Scripts
-	opts      Options
-	stats     Stats
-	guests    guests
-	dates     httpwire.Dates
-	exchanges sync.Pool // of *exchange
+	engine      Engine
+	scripts     Scripts
+	opts        Options
+	stats       Stats
+	connLimiter connLimiter
+	dates       httpwire.Dates
+	exchanges   sync.Pool // of *exchange
 
 	// idleGap is the time after which Shutdown closes an idle connection.
 	idleGap time.Duration
@@ -138,7 +138,8 @@ const user = 1 << 31
 func New(engine Engine, scripts Scripts, o Options) *Server {
 	s := &Server{engine: engine, scripts: scripts, opts: o.withDefaults(), listeners: map[net.Listener]struct{}{},
 		conns: map[*conn]struct{}{}, idleGap: stopGap}
-	s.guests.max, s.guests.perAddress, s.guests.stats = s.opts.ConnectionsMax, s.opts.AddressConnectionsMax, &s.stats
+	s.connLimiter.max, s.connLimiter.perAddress = s.opts.ConnectionsMax, s.opts.AddressConnectionsMax
+	s.connLimiter.stats = &s.stats
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.number = uint64(time.Now().UnixMilli()) // greater than all numbers before a restart
 	return s
@@ -185,7 +186,7 @@ func (s *Server) Serve(l net.Listener) error {
 
 // accept registers a connection if the limits allow it.
 func (s *Server) accept(nc net.Conn) {
-	g, out := s.guests.admit(nc)
+	g, out := s.connLimiter.admit(nc)
 	if out != nil {
 		_ = out.Close()
 	}
@@ -235,12 +236,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 	}
 	s.cancel()
-	s.each(func(c *conn) { _ = c.guest.Close() })
+	s.each(func(c *conn) { _ = c.clientConn.Close() })
 	s.wg.Wait()
 	return nil
 }
 
-// each calls do for all connections. It returns false if there are none.
+// each calls do for all connections. It returns false if the server has no connections.
 func (s *Server) each(do func(*conn)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,7 +35,7 @@ func (s *Server) watch() {
 // Server.watch calls it.
 func (c *conn) look() {
 	began := c.doing.began.Load()
-	if began != 0 && began == c.looked && hasLeft(c.guest.Conn) {
+	if began != 0 && began == c.looked && hasLeft(c.clientConn.Conn) {
 		c.cancel()
 	}
 	c.looked = began
