@@ -11,80 +11,6 @@ import (
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
-// edits returns the named mutations of the product that TestMutationsAreFound plants.
-func edits() []planted.Edit {
-	const partition, reconcile = "../../internal/replica/partition/", "../../internal/control/reconcile/"
-	const items, feed = "../../internal/query/container/", "../../internal/query/changefeed/"
-	const storage, scripts = "../../internal/replica/storage/", "../../internal/query/script/"
-	return []planted.Edit{
-		{File: partition + "merge.go", Old: "next.stamp, next.schema = max(next.stamp, o.stamp), max(",
-			New: "if !mutated(`merged stamps`) { next.stamp = max(next.stamp, o.stamp) }\nnext.schema = max("},
-		{File: partition + "merge.go", Old: "r.stamps.observe(right.stamps.last.Load())", // by its leader, and by all
-			New: "if !mutated(`merged stamps`) { r.stamps.observe(right.stamps.last.Load()) }"},
-		{File: partition + "merge.go", Old: "r.recent.join(&right.recent)\n",
-			New: "if !mutated(`merged ids`) { r.recent.join(&right.recent) }\n"},
-		{File: reconcile + "split.go", Old: "recalled := span.Limit.Compare(p.Split.At) != 0",
-			New: "recalled := !mutated(`epoch`) && span.Limit.Compare(p.Split.At) != 0"},
-		{File: partition + "decide.go", Old: "stripeOf(m.Table, m.Token), r, m.Key, oneKey)",
-			New: "stripeOf(m.Table, m.Token), r, func() []byte {\nif mutated(`latch`) { return " +
-				"append([]byte{byte(m.Dedupe.Sequence)}, m.Key...) }\nreturn m.Key }(), oneKey)"},
-		{File: partition + "decide.go", Old: "if d, err := r.repeated(m); d != nil || err != nil {",
-			New: "if d, err := r.repeated(m); (c.Program == nil && c.Log == nil || !mutated(`repeats`)) && " +
-				"(d != nil || err != nil) {"},
-		{File: partition + "decide.go", Old: "if d, err := r.late(ctx, c); d != nil || err != nil {",
-			New: "if d, err := r.late(ctx, c); !mutated(`late conditionals`) && (d != nil || err != nil) {"},
-		{File: partition + "late.go", Old: "if err != nil || recorded {",
-			New: "if err != nil || recorded || mutated(`finished batches`) {"},
-		{File: storage + "garbage.go", Old: "return ok && recorded(id.Coordinator)",
-			New: "return ok && recorded(id.Coordinator) && !mutated(`recorded parts`)"},
-		{File: partition + "write.go", Old: "applied, err := r.recent.enter(t.Attempt)\n",
-			New: "applied, err := r.recent.enter(t.Attempt)\nif mutated(`truncations`) { applied, err = false, nil }\n"},
-		{File: partition + "transaction.go", Old: "v.write(c, t.ops, ",
-			New: "if mutated(`changes`) { t.ops = t.ops[:max(1, len(t.ops)-1)] }\nv.write(c, t.ops, "},
-		{File: items + "run.go", Old: "if err == nil && r.answer.failed < 0 {",
-			New: "if err == nil && (mutated(`halves`) || r.answer.failed < 0) {"},
-		{File: items + "transaction.go", Old: "if s := t.items[id]; s != nil {",
-			New: "if s := t.items[id]; s != nil && !(mutated(`own`) && s.changed) {"},
-		{File: items + "transaction.go", Old: "case !matches(quoted(op.IfMatch), etag):",
-			New: "case !mutated(`etags`) && !matches(quoted(op.IfMatch), etag):"},
-		{File: items + "unique.go", Old: "id == h.id || o != nil && o.changed {",
-			New: "mutated(`unique`) || id == h.id || o != nil && o.changed {"},
-		{File: items + "indexentries.go", Old: "bytes.Compare); !there {",
-			New: "bytes.Compare); !there && !(mutated(`entries`) && len(out) == 2) {"},
-		{File: items + "transaction.go", Old: "b.LiveFor(own, t.now)",
-			New: "if mutated(`lives`) { own = 1 << 30 }\nb.LiveFor(own, t.now)"},
-		{File: items + "batch.go", Old: "b.DeleteRow(now)", New: "if !mutated(`clears`) { b.DeleteRow(now) }"},
-		{File: items + "log.go", Old: "if t.c.Definition.Keep > 0 {",
-			New: "if t.c.Definition.Keep > 0 && !(mutated(`deletions`) && s.is == nil) {"},
-		{File: items + "log.go", Old: "if s.is != nil {\n\t\top.Index",
-			New: "if s.is != nil && !(mutated(`replaced`) && s.was != nil) {\n\t\top.Index"},
-		{File: scripts + "service.go", Old: "request, l.out.Log = out.Request, l.out.Log+out.Log",
-			New: "if !mutated(`triggers`) { request = out.Request }\nl.out.Log += out.Log"},
-		{File: feed + "marks.go", Old: "stamp = int64(binary.BigEndian.Uint64(clustering))",
-			New: "stamp = int64(binary.BigEndian.Uint64(clustering))\nif mutated(`horizon`) " +
-				"{ (*m)[len(*m)-1].stamp += 30_000 }"},
-		{File: feed + "reader.go", Old: "if f.full() {\n\t\t\treturn true, nil",
-			New: "if f.full() {\nif mutated(`places`) { last.clustering = []byte{} }\nreturn true, nil"},
-		{File: storage + "entries.go", Old: "err == nil && !good {",
-			New: "err == nil && (!good || mutated(`swept`) && seen%5 == 0) {"},
-		{File: storage + "entries.go", Old: "if good {", New: "if good && !mutated(`swept`) {"},
-		{File: partition + "changelog.go", Old: "if i.Changed() {",
-			New: "if i.Changed() && !(mutated(`unlogged deletions`) && !i.After.Exists()) {"},
-		{File: partition + "changelog.go", Old: "if some {\n\t\tx.begin",
-			New: "if some && !mutated(`ranges`) {\n\t\tx.begin"},
-		{File: partition + "changelog.go", Old: "whole.Ops = stampedOps(whole.Ops, stamp); is(parts[i])",
-			New: "whole.Ops = stampedOps(whole.Ops, stamp); is(parts[i]) && !mutated(`parts`)"},
-		{File: storage + "images.go", Old: "x.image.Clustering, x.image.Entry = clustering, 0",
-			New: "x.image.Clustering, x.image.Entry = clustering, 0\nif mutated(`covered`) { covered = row.NotDeleted }"},
-		{File: storage + "changes.go", Old: "if len(op.Value) == 8 {\n\t\tkey = keys.AppendChange(",
-			New: "if len(op.Value) == 8 && !mutated(`old entries`) {\n\t\tkey = keys.AppendChange("},
-		{File: storage + "changes.go", Old: "static := pointed && len",
-			New: "static := !mutated(`statics`) && pointed && len"},
-		{File: storage + "changes.go", Old: "gone = !good", New: "gone = !good || mutated(`swept changes`)"},
-		{File: storage + "changes.go", Old: "case good:", New: "case good && !mutated(`swept changes`):"},
-	}
-}
-
 // mistake is a named mutation of the product. name describes it, and only lists the faults under which it is searched.
 type mistake struct{ name, mistake, only string }
 
@@ -98,7 +24,7 @@ func TestMutationsAreFound(t *testing.T) {
 	const merges = "Splits,Merges,Growth,MergeStress"
 	const stragglers = "Stragglers,Batches,Schema"
 	seeds := planted.Read(t)
-	bin := planted.Build(t, append(edits(), viewEdits()...)...)
+	bin := planted.Build(t, edits()...)
 	for _, m := range append([]mistake{
 		{"stamps do not come over with a merge", "merged stamps", merges + ",Jumps"},
 		{"ids do not come over with a merge", "merged ids", merges},

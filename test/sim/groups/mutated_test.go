@@ -18,12 +18,7 @@ func TestMutationsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a compilation")
 	}
-	const raftgroup = "../../../internal/replica/raftgroup/"
-	bin := planted.Build(t,
-		planted.Edit{File: raftgroup + "apply.go", Old: "g.lease.revoke() // it rests on a quorum of the old members",
-			New: "if !mutated(`members`) { g.lease.revoke() }"},
-		planted.Edit{File: raftgroup + "handover.go", Old: "g.lease.revoke()\n",
-			New: "if !mutated(`transfer`) { g.lease.revoke() }\n"})
+	bin := planted.Build(t, edits()...)
 	for _, m := range []struct{ name, mistake, law string }{
 		{"a lease is kept over a change of members", "members", "RG2"},
 		{"a lease is kept over a transfer of the leadership", "transfer", "RG2"},

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/ilion-db/ilion/test/process"
@@ -32,6 +33,17 @@ func mutated(name string) bool { return mutation == name }
 const variable = "SIM_MUTATION"
 
 var packageOf = regexp.MustCompile(`(?m)^package (\w+)$`)
+
+// Check fails the test for each edit whose text does not occur exactly once in its source file.
+func Check(t *testing.T, edits ...Edit) {
+	t.Helper()
+	for _, e := range edits {
+		source, err := os.ReadFile(e.File)
+		if n := strings.Count(string(source), e.Old); err != nil || n != 1 {
+			t.Errorf("%s contains %q %d times, want 1 (%v)", e.File, e.Old, n, err)
+		}
+	}
+}
 
 // Binary is a build of the tests of the package under test, with invariant checks and selectable mutations.
 type Binary string
