@@ -74,7 +74,7 @@ func (c *importCopyCommand) Run(out io.Writer) error {
 }
 
 type importVerifyCommand struct {
-	Repair     bool `help:"Overwrite rows that differ with those of the source, even if they are newer"`
+	Repair     bool `help:"Overwrite different rows with the rows of the source, even if they are newer"`
 	ValuesOnly bool `help:"Compare values only, not timestamps and expiration times"`
 	importSource
 }

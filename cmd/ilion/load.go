@@ -70,7 +70,7 @@ type rowFormat struct {
 	Escape    string   `default:"\"" help:"Escape character; a backslash for cqlsh files (default ${default})"`
 	Null      string   `default:"" help:"Text that represents null (default: empty)"`
 	Header    bool     `negatable:"" default:"true" help:"Treat the first record of each file as column names (default)"`
-	Columns   []string `placeholder:"COLUMN,..." help:"Columns in file order (default: those of the header, otherwise all columns)"`
+	Columns   []string `placeholder:"COLUMN,..." help:"Columns in file order (default: the columns of the header, otherwise all columns)"`
 }
 
 func (f *rowFormat) format() (bulk.Format, error) {

@@ -29,7 +29,7 @@ type nodeCommand struct {
 
 // nodeName is the argument that identifies a node.
 type nodeName struct {
-	Node string `arg:"" placeholder:"NODE" help:"Node ID from ilion status, or at least its first 4 digits"`
+	Node string `arg:"" placeholder:"NODE" help:"Node ID from ilion status; a prefix of 4 or more digits is enough"`
 }
 
 // nodeOperation holds the options of drain and decommission.
