@@ -121,7 +121,7 @@ func TestProcedures(t *testing.T) {
 	_, _, err = n.scripts.Do(t.Context(), s.c, p, &bare, []string{"stamp"}, nil, false, container.RequestOptions{})
 	wantError(err, 400, 0, "needs an owner")
 	_, _, err = n.scripts.Do(t.Context(), s.c, p, &bare, []string{"count"}, nil, false, container.RequestOptions{})
-	wantError(err, 400, 0, "was named as a pre-trigger")
+	wantError(err, 400, 0, "but the request specifies it as a pre-trigger")
 	remove := container.Operation{Kind: container.Delete, ID: "t"}
 	_, _, err = n.scripts.Do(t.Context(), s.c, p, &remove, []string{"stamp"}, nil, false, container.RequestOptions{})
 	wantError(err, 400, 0, "not for Delete")
