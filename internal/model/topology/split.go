@@ -218,7 +218,7 @@ func (p *Partition) appendFields(w *codec.Writer) {
 	w.EndFields()
 }
 
-// partitionFields reads the output appendFields appendFields. fields of a later build are preserved.
+// partitionFields reads the output of appendFields. Fields of a later build are preserved.
 func (r *decoder) partitionFields(p *Partition) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
