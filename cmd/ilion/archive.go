@@ -55,8 +55,8 @@ func (c *backupArchiveCommand) Run(out io.Writer) error {
 		nodes.nodes = append(nodes.nodes, &nodeClient{adminClient: &other})
 	}
 	shown := &archiveProgress{out: out, terminal: isTerminal(os.Stderr) && !c.Quiet}
-	f := &backup.Follower{Door: nodes, Target: target, Every: c.Every, BaseEvery: c.BaseEvery, Keep: c.Keep,
-		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Now: time.Now, Say: shown.say, Told: shown.show}
+	f := &backup.Follower{Node: nodes, Target: target, Every: c.Every, BaseEvery: c.BaseEvery, Keep: c.Keep,
+		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Now: time.Now, Say: shown.say, OnProgress: shown.show}
 	err = f.Run(ctx)
 	shown.end()
 	return err
@@ -69,7 +69,7 @@ type failoverClient struct {
 	at    int
 }
 
-// Order implements backup.Door.
+// Order implements backup.NodeClient.
 func (a *failoverClient) Order(ctx context.Context, what string, body []byte) ([]byte, error) {
 	a.mu.Lock()
 	at := a.at
@@ -182,7 +182,7 @@ func (c *backupPruneCommand) Run(out io.Writer) error {
 		return err
 	}
 	if c.Dry {
-		p.Told = func(name string) { fmt.Fprintln(out, name) }
+		p.OnRemove = func(name string) { fmt.Fprintln(out, name) }
 	}
 	if err := p.Prune(ctx); err != nil {
 		return err

@@ -62,8 +62,8 @@ func (c *backupMakeCommand) Run(out io.Writer) error {
 		return err
 	}
 	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "read"}
-	k := &backup.Maker{Door: &nodeClient{adminClient: &c.adminClient}, Target: target, Parallel: c.Parallel,
-		Rate: int64(c.RateMB) * 1e6, Told: shown.show, Now: time.Now}
+	k := &backup.Maker{Node: &nodeClient{adminClient: &c.adminClient}, Target: target, Parallel: c.Parallel,
+		Rate: int64(c.RateMB) * 1e6, OnProgress: shown.show, Now: time.Now}
 	began := time.Now()
 	m, taken, err := k.Make(ctx)
 	shown.end()
@@ -150,7 +150,7 @@ func (c *backupVerifyCommand) Run(out io.Writer) error {
 		return err
 	}
 	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "verified"}
-	check := &backup.Checker{Target: target, Told: shown.show}
+	check := &backup.Checker{Target: target, OnProgress: shown.show}
 	var failed []error
 	for _, m := range list {
 		err := check.Check(ctx, m)
@@ -218,7 +218,7 @@ type nodeClient struct {
 	met         bool
 }
 
-// Order implements backup.Door.
+// Order implements backup.NodeClient.
 func (o *nodeClient) Order(ctx context.Context, what string, body []byte) ([]byte, error) {
 	o.mu.Lock()
 	if !o.met { // the first request determines whether to use the admin socket

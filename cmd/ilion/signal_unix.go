@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// hangup are the signals by which a node is told to read its certificates again.
+// hangup contains the signals that make a node read its certificates again.
 var hangup = []os.Signal{syscall.SIGHUP}
 
-// ownFiles has whatever the process writes be its user's alone: files 0600, directories 0700.
+// ownFiles restricts new files to the user of the process: files 0600, directories 0700.
 func ownFiles() { syscall.Umask(0o077) }

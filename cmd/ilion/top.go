@@ -71,7 +71,7 @@ func (c *topCommand) refresh() (spent *admin.Usage, body []byte, err error) {
 	return spent, body, nil
 }
 
-// Terminal control sequences: those of ECMA-48, and the sequences of xterm that all terminal emulators support.
+// Terminal control sequences of ECMA-48, and sequences of xterm that all terminal emulators support.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l" // the other screen, without a cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"

@@ -71,8 +71,8 @@ func (s *verifyNode) verify(ctx context.Context) (err error) {
 		return fmt.Errorf("cannot restore the backup into the temporary node: %w", err)
 	}
 	shown := &progressLine{out: os.Stderr, quiet: s.quiet, word: "compared"}
-	c := &backup.Comparer{Door: &nodeClient{adminClient: at}, Target: s.target, Manifest: s.manifest,
-		Finished: finished, Now: time.Now().Unix(), Told: shown.show}
+	c := &backup.Comparer{Node: &nodeClient{adminClient: at}, Target: s.target, Manifest: s.manifest,
+		Finished: finished, Now: time.Now().Unix(), OnProgress: shown.show}
 	found, err := c.Compare(ctx)
 	shown.end()
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *verifyNode) restore(ctx context.Context, at *adminClient) (finished boo
 		return false, err
 	}
 	shown := &progressLine{out: os.Stderr, quiet: s.quiet, word: "restored"}
-	r := &backup.Restorer{Door: &nodeClient{adminClient: at}, Target: s.target, Manifest: s.manifest, Tables: tables,
-		Parallel: verifyParallel, Told: shown.show}
+	r := &backup.Restorer{Node: &nodeClient{adminClient: at}, Target: s.target, Manifest: s.manifest, Tables: tables,
+		Parallel: verifyParallel, OnProgress: shown.show}
 	err = r.Restore(ctx)
 	shown.end()
 	return r.Finished(), err

@@ -302,12 +302,12 @@ func (c *cluster) skewed(skewed bool, ahead time.Duration) {
 		if skewed {
 			level = slog.LevelDebug
 		}
-		c.n.log.LogAttrs(c.ctx, level, "the clock of this node was compared with those of the others",
+		c.n.log.LogAttrs(c.ctx, level, "the clock of this node was compared with the clocks of the other nodes",
 			slog.Bool("may_lead", !skewed))
 		return
 	}
 	c.n.log.LogAttrs(c.ctx, slog.LevelError,
-		"the clock of this node is wrong by what most nodes say: it leads nothing while others can",
+		"the clock of this node differs from the clocks of most nodes: other nodes lead its partitions if they can",
 		slog.Duration("ahead", ahead.Round(time.Millisecond)))
 }
 

@@ -55,7 +55,7 @@ func (n *Node) serveCosmos() {
 	if n.cosmosListener == nil {
 		return
 	}
-	n.accounts = login.NewAccount(login.AccountOptions{Keys: n.accountKeys, Log: n.log, Told: n.auditLogin})
+	n.accounts = login.NewAccount(login.AccountOptions{Keys: n.accountKeys, Log: n.log, OnAttempt: n.auditLogin})
 	n.wg.Go(func() {
 		if err := n.cql.ServeAccount(n.cosmosListener, n.accounts); err != nil {
 			n.fail(err)

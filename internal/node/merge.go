@@ -54,13 +54,13 @@ func (n *Node) mergePartitions(ctx context.Context, o admin.MergeOrder) (string,
 			return "", err
 		}
 	case !o.Wait:
-		return fmt.Sprintf("%s are being merged: what is left is partition %d", what, l.ID), nil
+		return fmt.Sprintf("%s are being merged into partition %d", what, l.ID), nil
 	default:
 		if err := n.awaitMerge(ctx, t, l, r); err != nil {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%s are merged: what is left is partition %d", what, l.ID), nil
+	return fmt.Sprintf("%s have been merged into partition %d", what, l.ID), nil
 }
 
 // cancelChange cancels the pending change of a physical partition.

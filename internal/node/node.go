@@ -194,8 +194,8 @@ func (n *Node) boundConnections() {
 // descriptorsLow logs when clients use file descriptors that the store needs, and when enough are available again.
 func (n *Node) descriptorsLow(low bool) {
 	if low {
-		n.log.LogAttrs(context.Background(), slog.LevelWarn, "the process has no file descriptors left: the store "+
-			"goes on with its reserve, and nobody else is let in; raise ulimit -n, or lower limits.connections")
+		n.log.LogAttrs(context.Background(), slog.LevelWarn, "no file descriptors are available: the store uses "+
+			"its reserve, and new connections are rejected; raise ulimit -n, or lower limits.connections")
 		return
 	}
 	n.log.LogAttrs(context.Background(), slog.LevelInfo, "file descriptors are available again")
@@ -284,7 +284,7 @@ func (n *Node) loadSecrets() (err error) {
 	configured := func(name string) bool { return n.logins.Configured(name) }
 	n.authority = session.NewAuthority(n.opts.Region, configured, n.opts.Auth.EndChangedLogins)
 	n.logins, err = login.New(login.Options{Users: n.opts.Auth.Users, State: n.authority.State, Log: n.log,
-		Told: n.auditLogin})
+		OnAttempt: n.auditLogin})
 	return err
 }
 

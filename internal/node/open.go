@@ -176,8 +176,8 @@ func (n *Node) checkClock(ctx context.Context) {
 	newest := time.UnixMicro(n.host.NewestStamp())
 	if behind := peers.ClockRegression(time.Now(), newest); behind > 0 {
 		n.log.LogAttrs(ctx, slog.LevelWarn,
-			"the clock is behind the newest write: it was set back, or was wrong when that was stamped; "+
-				"writes with timestamps of clients are hidden by what was stamped later than they are",
+			"the clock is behind the newest write: it was set back, or it was wrong at the time of that "+
+				"write; writes with client timestamps stay hidden below values with later timestamps",
 			slog.Time("newest", newest.UTC()), slog.Duration("behind", behind.Round(time.Millisecond)))
 	}
 }

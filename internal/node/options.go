@@ -105,8 +105,8 @@ type MemoryOptions struct {
 	// exist at the same time, and reads of fresh rows become slower with their size.
 	BlockCache Bytes `yaml:"block_cache"`
 	Memtable   Bytes `yaml:"memtable"`
-	// ChangeBuffer is the memory for recent changes while an archive is running; 0 means 1/32 of the budget, but at
-	// least 4 MiB.
+	// ChangeBuffer is the memory for recent changes while an archive is running; 0 means 1/32 of the budget. The
+	// minimum is 4 MiB.
 	ChangeBuffer Bytes `yaml:"change_buffer"`
 }
 
@@ -544,8 +544,8 @@ func ShareOfMemory(nodes int) Bytes {
 	return max(machineMemory()/2/Bytes(max(nodes, 1)), budgetMin)
 }
 
-// machineMemory returns the memory available to the process: the memory of the machine or the container's limit,
-// whichever is smaller.
+// machineMemory returns the memory available to the process: the memory of the machine, or the container's limit
+// if it is smaller.
 func machineMemory() Bytes {
 	total := Bytes(4 << 30)
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {

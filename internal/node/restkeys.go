@@ -70,7 +70,7 @@ func (o *RESTOptions) validate() error {
 				"it out to have one drawn", k.name, rest.KeyBytes, rest.KeyBytes)
 		}
 		if other, ok := given[text]; ok {
-			return fmt.Errorf("%s and %s are the same: give each key of its own", other, k.name)
+			return fmt.Errorf("%s and %s are the same: use different keys", other, k.name)
 		}
 		given[text] = k.name
 	}

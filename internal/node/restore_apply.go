@@ -94,7 +94,7 @@ func (t completion) Done(err error) { t <- err }
 // restoreBatches finishes the batches in a file of the batchlog.
 func (n *Node) restoreBatches(ctx context.Context, o *archive.BatchReplay, plain []byte) error {
 	if o == nil {
-		return errors.New("nothing says which parts of the batches are to be done")
+		return errors.New("the request does not contain the parts of the batches to apply")
 	}
 	log := write.NewBatchLog(n.catalog.Snapshot())
 	return eachRow(log.Table(), plain, func(p *parsedRecord) error {

@@ -19,7 +19,7 @@ func (o *MemoryOptions) statementBytes() int64 {
 }
 
 // evaluationBytes returns the memory for the evaluation of expressions and for results that are being read: four times
-// the largest result, but at most a quarter of the budget unless a single result may be larger.
+// the largest result. The maximum is a quarter of the budget, unless a single result may be larger.
 func (o *Options) evaluationBytes() int64 {
 	result := int64(o.Limits.ResultBytes)
 	return max(result, min(4*result, int64(o.Memory.Budget)/4))

@@ -179,8 +179,8 @@ func (n *Node) cancelSession(ctx context.Context, id string) (string, error) {
 	}
 	for _, a := range answers {
 		if a.Found {
-			return fmt.Sprintf("The connection from %s is closed. %d of its requests were under way: reads end; writes "+
-				"that were in a log already take effect.", a.Address, a.Left), nil
+			return fmt.Sprintf("The connection from %s is closed. %d of its requests were in progress: reads end; writes "+
+				"that are already in a log still take effect.", a.Address, a.Left), nil
 		}
 	}
 	if len(silent) > 0 {

@@ -65,12 +65,12 @@ func (n *Node) splitPartition(ctx context.Context, o admin.SplitOrder) (string, 
 			return "", err
 		}
 	} else if !o.Wait {
-		return fmt.Sprintf("partition %d of %s is being split at token %s: what begins there becomes partition %d",
+		return fmt.Sprintf("partition %d of %s is being split at token %s; the upper part becomes partition %d",
 			o.Partition, t, order.At, p.Split.Child), nil
 	} else if err := n.awaitSplit(ctx, p); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("partition %d of %s is split at token %s: what begins there is partition %d", o.Partition, t,
+	return fmt.Sprintf("partition %d of %s has been split at token %s; the upper part is partition %d", o.Partition, t,
 		order.At, p.Split.Child), nil
 }
 

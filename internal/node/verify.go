@@ -113,4 +113,4 @@ func decodeAt(text string) (at view.At, err error) {
 	return at, nil
 }
 
-var errPlace = errors.New("this is no place to go on from: begin without one")
+var errPlace = errors.New("the continuation is invalid: start without one")

@@ -12,9 +12,9 @@ import (
 
 // The backlog is the memory of responses that clients have not read. Each connection's share is limited, but a
 // response can be large and there are many connections, so Options.BacklogMax limits the sum as well. Above the limit,
-// the server does not read from a client that has unread responses, sessions end their pages early (Server.Pressed),
-// and clients that have not read anything for a while are disconnected, largest backlog first, until the sum is well
-// below the limit. A client that reads is not affected. Only above twice the limit do all requests wait; they are
+// the server does not read from a client that has unread responses, and sessions end their pages early (Server.Pressed).
+// It disconnects clients that have not read anything for a while, largest backlog first, until the sum is well below
+// the limit. A client that reads is not affected. Only above twice the limit do all requests wait; they are
 // rejected after backlogWait.
 
 const (
@@ -32,8 +32,7 @@ const (
 
 var errBacklog error = &dberr.Overloaded{Message: "Too many bytes of responses are waiting for clients to read them"}
 
-// Pressed reports whether the backlog exceeds its limit, so that no more data than necessary should be read for
-// clients.
+// Pressed reports whether the backlog exceeds its limit, and only the necessary data should be read for clients.
 func (s *Server) Pressed() bool { return s.stats.Backlog.Load() > s.opts.BacklogMax }
 
 // account counts the connection's share of the backlog in whole buffers, because a client may leave little data in

@@ -12,8 +12,7 @@ const (
 	// writes before it processes more input.
 	bufferSize = 64 << 10
 	flushSize  = 64 << 10
-	// bufferKeepMax is the size above which a buffer that has grown is no longer pooled with buffers of the usual
-	// size. A buffer larger than largeKeepMax is not pooled.
+	// bufferKeepMax is the size above which a grown buffer is pooled separately from buffers of the usual size. A buffer larger than largeKeepMax is not pooled.
 	bufferKeepMax = 128 << 10
 	largeKeepMax  = 4 << 20
 )
@@ -25,8 +24,8 @@ type buffer struct {
 	r, w int
 }
 
-// Pages of rows are larger than most messages. Buffers that have held pages are pooled separately, so that no
-// connection keeps a large buffer while it waits for input.
+// Pages of rows are larger than most messages. Buffers that have held pages are pooled separately. A
+// connection therefore does not keep a large buffer while it waits for input.
 var (
 	buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, bufferSize)} }}
 	large   = sync.Pool{New: func() any { return new(buffer) }}

@@ -41,7 +41,7 @@ func (w *crowd) admit(c *conn, perAddress, arrivingMax int) (out *conn, ok bool)
 	return out, true
 }
 
-// oldest removes and returns the connection whose handshake has taken the longest, or nil if there is none.
+// oldest removes and returns the connection whose handshake has taken the longest, or nil.
 func (w *crowd) oldest() *conn {
 	if w.arriving.Len() == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (w *crowd) oldest() *conn {
 	return c
 }
 
-// arrived removes a connection from those in their handshake.
+// arrived removes a connection whose handshake is complete.
 func (w *crowd) arrived(c *conn) {
 	if c.arriving != nil {
 		w.arriving.Remove(c.arriving)

@@ -16,5 +16,5 @@
 // bounded worker pool.
 //
 // The package does not interpret statements; package cqlwire encodes and decodes the protocol. Start reading at
-// Server, then conn.serve, then dispatch.go. Each opcode has a file of its own (op_*.go).
+// Server, then conn.serve, then dispatch.go. Each opcode has its own file (op_*.go).
 package cql

@@ -29,7 +29,7 @@ const (
 	busyRead, gatherMax = 4, 5 * time.Millisecond
 )
 
-// Overload is what a request is told that the gate refuses.
+// Overload is the error text for a request that admission control rejects.
 const Overload = "The node is overloaded: requests exceed its capacity. Retry later or use another node"
 
 var errOverload error = &dberr.Overloaded{Message: Overload}
@@ -66,7 +66,7 @@ func (s *Server) watchPressure() {
 }
 
 // tellGate samples the load if a sample is due, and returns the time until the next sample. Under load, connections
-// call it as well: a separate goroutine would have to wait for a processor as long as they do.
+// call it as well, because a separate goroutine would wait for a processor as long as the connections.
 func (s *Server) tellGate(now time.Duration) (pace time.Duration) {
 	p := &s.pressure
 	if int64(now) < p.due.Load() || !p.mu.TryLock() {
@@ -181,7 +181,7 @@ func (c *conn) executed(u ru.Units) {
 	c.cost += (u - c.cost) / 8
 }
 
-// tellExecuted adds the counts to those of the server. mu must be held.
+// tellExecuted adds the counts to the counts of the server. mu must be held.
 func (c *conn) tellExecuted() {
 	if c.did > 0 {
 		c.srv.stats.Executed.Add(c.did)

@@ -25,8 +25,8 @@ type AccountOptions struct {
 	Keys func() []Key
 	// Log receives failures; nil discards them.
 	Log *slog.Logger
-	// Told is called for every attempt. If the attempt succeeds, outcome is nil and name is the name of the key.
-	Told func(from netip.Addr, name string, outcome error)
+	// OnAttempt is called for every attempt. If the attempt succeeds, outcome is nil and name is the name of the key.
+	OnAttempt func(from netip.Addr, name string, outcome error)
 	// Now is the clock, and After waits; nil means the functions of package time.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
@@ -53,7 +53,7 @@ func NewAccount(o AccountOptions) *Account {
 	if o.After == nil {
 		o.After = time.After
 	}
-	a := &Account{opts: o, outcomes: newOutcomes(o.Log, o.Told, o.Now)}
+	a := &Account{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt, o.Now)}
 	a.suspect.slots = make(chan struct{}, waitingMax)
 	a.failures.now = o.Now
 	return a

@@ -27,8 +27,8 @@ type Options struct {
 	State func() *access.State
 	// Log receives failures; nil discards them.
 	Log *slog.Logger
-	// Told is called for every attempt. outcome is nil if the attempt succeeded.
-	Told func(from netip.Addr, name string, outcome error)
+	// OnAttempt is called for every attempt. outcome is nil if the attempt succeeded.
+	OnAttempt func(from netip.Addr, name string, outcome error)
 	// Now is the clock, and After waits; nil means the functions of package time.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
@@ -84,7 +84,7 @@ func New(o Options) (*Checker, error) {
 			return nil, fmt.Errorf("auth.users: the hash of user %q is not a bcrypt hash: make one with ilion hash-password", name)
 		}
 	}
-	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.Told, o.Now), known: map[string]remembered{}}
+	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt, o.Now), known: map[string]remembered{}}
 	c.clean.slots, c.suspect.slots = make(chan struct{}, checksAtOnce), make(chan struct{}, checksAtOnce)
 	c.failures.now = o.Now
 	if _, err := rand.Read(c.salt[:]); err != nil {

@@ -71,8 +71,7 @@ func (c *changes) each(fn func(key, value []byte) error) error {
 
 // outcome is the effect of a log entry on the archiver.
 type outcome struct {
-	// merged is a partition whose range was absorbed, with the index of its last entry. Partition is 0 if there is
-	// none.
+	// merged is a partition whose range was absorbed, with the index of its last entry. Partition is 0 without one.
 	merged archive.EntryRange
 	// never is set if the effect of the entry cannot be derived from the log.
 	never bool

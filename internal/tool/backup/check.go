@@ -14,8 +14,8 @@ import (
 // once.
 type Checker struct {
 	Target Target
-	// Told, if not nil, is called after each file.
-	Told func(p Progress)
+	// OnProgress, if not nil, is called after each file.
+	OnProgress func(p Progress)
 
 	progress Progress
 	// checked maps the files that have been read to their errors.
@@ -50,8 +50,8 @@ func (c *Checker) Check(ctx context.Context, m *archive.Manifest) error {
 			failure = err
 		}
 		c.progress.Files++
-		if c.progress.Done += f.Bytes; c.Told != nil {
-			c.Told(c.progress)
+		if c.progress.Done += f.Bytes; c.OnProgress != nil {
+			c.OnProgress(c.progress)
 		}
 	}
 	return failure

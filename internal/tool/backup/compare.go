@@ -21,7 +21,7 @@ import (
 // including timestamps and times to live. Its memory is limited to one file of each side and the range deletions of a
 // logical partition.
 type Comparer struct {
-	Door     Door
+	Node     NodeClient
 	Target   Target
 	Manifest *archive.Manifest
 	// Finished is set if the restore has completed batches that were in progress at the time of the backup. A row may
@@ -29,8 +29,8 @@ type Comparer struct {
 	Finished bool
 	// Now is the time at which rows are evaluated, in seconds.
 	Now int64
-	// Told, if not nil, receives the progress.
-	Told func(p Progress)
+	// OnProgress, if not nil, receives the progress.
+	OnProgress func(p Progress)
 
 	state *meta.State
 	taken archive.Snapshot
@@ -65,7 +65,7 @@ func (c *Comparer) Compare(ctx context.Context) (*Compared, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.Door.Order(ctx, "backup/begin", nil)
+	answer, err := c.Node.Order(ctx, "backup/begin", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +211,8 @@ func (c *Comparer) files(ctx context.Context, t *archive.Table) records {
 					return err
 				}
 				c.done.Files++
-				if c.done.Done += f.Bytes; c.Told != nil {
-					c.Told(c.done)
+				if c.done.Done += f.Bytes; c.OnProgress != nil {
+					c.OnProgress(c.done)
 				}
 			}
 		}
@@ -222,7 +222,7 @@ func (c *Comparer) files(ctx context.Context, t *archive.Table) records {
 
 // pages returns the records of a table in the cluster, in order.
 func (c *Comparer) pages(ctx context.Context, t *archive.Table) records {
-	asker := Maker{Door: c.Door}
+	asker := Maker{Node: c.Node}
 	return func(fn func(key, value []byte) error) error {
 		for _, p := range t.Partitions {
 			asked := archive.FileRequest{ID: c.taken.ID, Node: p.Node, Partition: p.ID}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package backup creates, lists, verifies, and restores backups of a running cluster. It sends requests to one node of
-// the cluster (Door) and stores files at a Target. Nodes do not access targets.
+// the cluster (NodeClient) and stores files at a Target. Nodes do not access targets.
 //
 //	files/<2 of 64>/<64>      keys and values; a name is a digest of what is in the file (package archive)
 //	backups/<id>/manifest     a complete backup

@@ -135,7 +135,7 @@ func (g *fetching) ask(ctx context.Context, asked *archive.FileRequest) (*archiv
 	if err != nil {
 		return nil, err
 	}
-	data, err := g.f.Door.Order(ctx, "backup/entries", body)
+	data, err := g.f.Node.Order(ctx, "backup/entries", body)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 //	└ segment ────────┘ └ segment ────── ...        every ten seconds
 //	base (read while marks go on)                   once a day, and where the log has a hole
 type Follower struct {
-	Door   Door
+	Node   NodeClient
 	Target Target
 	// Every is the interval between marks, and BaseEvery the interval between bases. Keep is the retention period of
 	// marks; 0 means unlimited.
@@ -30,9 +30,9 @@ type Follower struct {
 	Parallel int
 	Rate     int64
 	Now      func() time.Time
-	// Say receives messages for operators, and Told the progress after every mark. Both may be nil.
-	Say  func(text string)
-	Told func(p Followed)
+	// Say receives messages for operators, and OnProgress the progress after every mark. Both may be nil.
+	Say        func(text string)
+	OnProgress func(p Followed)
 
 	id   string
 	tip  *tip
@@ -205,7 +205,7 @@ func (f *Follower) claim(ctx context.Context) error {
 	for ctx.Err() == nil {
 		taken, err := f.mark(ctx)
 		if err == nil {
-			drop(ctx, f.Door, taken.ID)
+			drop(ctx, f.Node, taken.ID)
 			return claim(ctx, f.Target, taken.Cluster)
 		}
 		if err := f.ail(ctx, "cannot take a mark", err); err != nil {
@@ -262,7 +262,7 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	}
 	defer func() {
 		if taken != nil {
-			drop(ctx, f.Door, taken.ID)
+			drop(ctx, f.Node, taken.ID)
 		}
 	}()
 	c, hole, err := f.since(ctx, taken)
@@ -296,8 +296,8 @@ func (f *Follower) step(ctx, reading context.Context) error {
 			return err
 		}
 	}
-	if f.Told != nil {
-		f.Told(Followed{Marked: f.tip.moment, Stored: f.stored, Still: f.tip.still, Bytes: f.bytes, Bases: f.bases})
+	if f.OnProgress != nil {
+		f.OnProgress(Followed{Marked: f.tip.moment, Stored: f.stored, Still: f.tip.still, Bytes: f.bytes, Bases: f.bases})
 	}
 	return nil
 }
@@ -319,7 +319,7 @@ func (f *Follower) mark(ctx context.Context) (*archive.Snapshot, error) {
 		known = []string{f.tip.described}
 	}
 	taken := new(archive.Snapshot)
-	if err := ask(ctx, f.Door, "backup/mark", archive.FileRequest{KnownFiles: known}, taken); err != nil {
+	if err := ask(ctx, f.Node, "backup/mark", archive.FileRequest{KnownFiles: known}, taken); err != nil {
 		return nil, err
 	}
 	switch {
@@ -339,7 +339,7 @@ func (f *Follower) mark(ctx context.Context) (*archive.Snapshot, error) {
 }
 
 // ask sends a JSON request and decodes the JSON response.
-func ask(ctx context.Context, d Door, what string, question, answer any) error {
+func ask(ctx context.Context, d NodeClient, what string, question, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, orderWait)
 	defer cancel()
 	body, err := json.Marshal(question)
@@ -357,7 +357,7 @@ func ask(ctx context.Context, d Door, what string, question, answer any) error {
 }
 
 // drop releases a snapshot. The node also releases it automatically later.
-func drop(ctx context.Context, d Door, id string) {
+func drop(ctx context.Context, d NodeClient, id string) {
 	body, _ := json.Marshal(archive.FileRequest{ID: id})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderWait)
 	defer cancel()
@@ -369,7 +369,7 @@ func (f *Follower) base(ctx context.Context, taken *archive.Snapshot) {
 	f.say("full backup of %s started: %s", taken.Time.Format(TimeFormat), f.want)
 	f.bases++
 	f.begun, f.want = time.Now(), ""
-	k := &Maker{Door: f.Door, Target: f.Target, Parallel: f.Parallel, Rate: f.Rate, Now: f.Now}
+	k := &Maker{Node: f.Node, Target: f.Target, Parallel: f.Parallel, Rate: f.Rate, Now: f.Now}
 	go func() {
 		_, err := k.Base(ctx, taken)
 		f.based <- based{taken.Time, err}

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// cluster is a Door to nodes n1 and n2, whose journals and partitions the test makes up.
+// cluster is a NodeClient to nodes n1 and n2, whose journals and partitions the test makes up.
 type cluster struct {
 	mu    sync.Mutex
 	run   string
@@ -60,7 +60,7 @@ func (c *cluster) log(id uint64, e []byte) {
 // clusterRecords are one record.
 var clusterRecords = []byte{0, 1, 1, 'k', 'v'}
 
-// Order implements Door.
+// Order implements NodeClient.
 func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +159,7 @@ func TestFollower(t *testing.T) {
 				run := func() (said string) {
 					ctx, stop := context.WithCancel(t.Context())
 					var mu sync.Mutex
-					f := &Follower{Door: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Now: time.Now,
+					f := &Follower{Node: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Now: time.Now,
 						Say: func(text string) { mu.Lock(); said += text + "\n"; mu.Unlock() }}
 					ended := make(chan error, 1)
 					go func() { ended <- f.Run(ctx) }()
@@ -235,7 +235,7 @@ func TestTwoFollowers(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := [2]chan error{make(chan error, 1), make(chan error, 1)}
 		for i := range ended {
-			f := &Follower{Door: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Now: time.Now}
+			f := &Follower{Node: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Now: time.Now}
 			go func() { ended[i] <- f.Run(ctx) }()
 			time.Sleep(30 * time.Second)
 		}

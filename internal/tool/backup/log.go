@@ -87,7 +87,7 @@ func LoadLog(ctx context.Context, t Target) (*Log, error) {
 	return l, nil
 }
 
-// chainOf returns the chain that continues a backup, or nil if there is none.
+// chainOf returns the chain that continues a backup, or nil.
 func (l *Log) chainOf(m *archive.Manifest) Chain {
 	for _, c := range l.Chains {
 		if !m.Time.Before(c.First()) && !m.Time.After(c.Last()) {
@@ -125,7 +125,7 @@ func (l *Log) Ranges() (out []Range) {
 	return out
 }
 
-// Newest returns the most recent restore point, or false if there is none.
+// Newest returns the most recent restore point, or false.
 func (l *Log) Newest() (time.Time, bool) {
 	r := l.Ranges()
 	if len(r) == 0 {

@@ -16,14 +16,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Door is a node of a cluster that executes requests such as backup/begin. It must be safe for concurrent use.
-type Door interface {
+// NodeClient is a node of a cluster that executes requests such as backup/begin. It must be safe for concurrent use.
+type NodeClient interface {
 	Order(ctx context.Context, what string, body []byte) ([]byte, error)
 }
 
 // Progress is the progress of an operation.
 type Progress struct {
-	// Done and All are bytes before compression, as far as they are known. All is 0 if it is unknown.
+	// Done and All are bytes before compression, as far as known. All is 0 if it is unknown.
 	Done, All int64
 	// Files is the number of processed files. Sent is the number of files that were stored or restored, and SentBytes
 	// their size.
@@ -33,14 +33,14 @@ type Progress struct {
 
 // Maker creates a backup.
 type Maker struct {
-	Door   Door
+	Node   NodeClient
 	Target Target
 	// Parallel is the number of partitions that are read concurrently; 0 means 4. Rate is the maximum read rate in
 	// bytes per second before compression; 0 means unlimited.
 	Parallel int
 	Rate     int64
-	// Told, if not nil, receives the progress. Calls are sequential.
-	Told func(p Progress)
+	// OnProgress, if not nil, receives the progress. Calls are sequential.
+	OnProgress func(p Progress)
 	// Now is the clock.
 	Now func() time.Time
 
@@ -91,7 +91,7 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Snapshot, 
 	if err != nil {
 		return nil, nil, err
 	}
-	answer, err := k.Door.Order(ctx, "backup/begin", nil)
+	answer, err := k.Node.Order(ctx, "backup/begin", nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -107,7 +107,7 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Snapshot, 
 func (k *Maker) Base(ctx context.Context, taken *archive.Snapshot) (*archive.Manifest, error) {
 	before, err := k.stored(ctx)
 	if err != nil {
-		drop(ctx, k.Door, taken.ID)
+		drop(ctx, k.Node, taken.ID)
 		return nil, err
 	}
 	return k.read(ctx, taken, before, true)
@@ -116,7 +116,7 @@ func (k *Maker) Base(ctx context.Context, taken *archive.Snapshot) (*archive.Man
 // read creates a backup from a snapshot and releases the snapshot.
 func (k *Maker) read(ctx context.Context, taken *archive.Snapshot, before []*archive.Manifest, followed bool) (
 	*archive.Manifest, error) {
-	defer drop(ctx, k.Door, taken.ID)
+	defer drop(ctx, k.Node, taken.ID)
 	if err := claim(ctx, k.Target, taken.Cluster); err != nil {
 		return nil, errors.Join(err, k.abandon(ctx))
 	}
@@ -186,7 +186,7 @@ func (k *Maker) abandon(ctx context.Context) error {
 
 func pendingName(id string, n int) string { return fmt.Sprintf("pending/%s/%08d", id, n) }
 
-// begin chooses the ID of the backup, and records that it is in progress, so that no process removes its files.
+// begin chooses the ID of the backup, and records that it is in progress, which protects its files from removal.
 func (k *Maker) begin(ctx context.Context) error {
 	k.id, k.pending, k.progress = k.Now().UTC().Format(IDFormat), 0, Progress{}
 	data, err := (&archive.Manifest{ID: k.id}).Encode()
@@ -359,7 +359,7 @@ func (k *Maker) page(ctx context.Context, asked *archive.FileRequest) (page *arc
 	}
 	for range pageTries {
 		var answer []byte
-		if answer, err = k.Door.Order(ctx, "backup/page", body); err == nil {
+		if answer, err = k.Node.Order(ctx, "backup/page", body); err == nil {
 			return archive.DecodeFileResponse(answer)
 		}
 		if isGone(err) {
@@ -407,7 +407,7 @@ func (k *Maker) tell(change func(p *Progress)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	change(&k.progress)
-	if k.Told != nil {
-		k.Told(k.progress)
+	if k.OnProgress != nil {
+		k.OnProgress(k.progress)
 	}
 }

@@ -53,11 +53,11 @@ func TestRepositoryHasOneCluster(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "belongs to cluster aa, but this node belongs to cluster bb") {
 			t.Errorf("%s: another cluster: %v", name, err)
 		}
-		maker := &Maker{Door: otherCluster{}, Target: target, Now: time.Now}
+		maker := &Maker{Node: otherCluster{}, Target: target, Now: time.Now}
 		if _, _, err := maker.Make(ctx); err == nil || !strings.Contains(err.Error(), "repository belongs to cluster") {
 			t.Errorf("%s: a backup of another cluster: %v", name, err)
 		}
-		f := &Follower{Door: otherCluster{}, Target: target, Now: time.Now, Every: time.Second}
+		f := &Follower{Node: otherCluster{}, Target: target, Now: time.Now, Every: time.Second}
 		if err := f.Run(ctx); err == nil || !strings.Contains(err.Error(), "repository belongs to cluster") {
 			t.Errorf("%s: an archive of another cluster: %v", name, err)
 		}
@@ -82,7 +82,7 @@ func TestRepositoryHasOneCluster(t *testing.T) {
 // otherCluster is a node of cluster bb.
 type otherCluster struct{}
 
-// Order implements Door.
+// Order implements NodeClient.
 func (otherCluster) Order(_ context.Context, what string, _ []byte) ([]byte, error) {
 	return json.Marshal(archive.Snapshot{ID: "m", Cluster: "bb", Metadata: clusterRecords, Nodes: []string{"n"},
 		Time: time.Unix(1, 0)})

@@ -17,7 +17,7 @@ import (
 type Point struct {
 	// Manifest is the manifest of the base, with the tables and the time of the mark.
 	Manifest *archive.Manifest
-	// Records is the decoded metadata of the cluster at the mark, or nil if it equals that of the manifest.
+	// Records is the decoded metadata of the cluster at the mark, or nil if it equals the metadata in the manifest.
 	Records []byte
 
 	target     Target

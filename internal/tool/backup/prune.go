@@ -27,8 +27,8 @@ type Pruner struct {
 	Keep time.Duration
 	// Dry reports files instead of removing them.
 	Dry bool
-	// Told, if not nil, is called with the name of each removed file.
-	Told func(name string)
+	// OnRemove, if not nil, is called with the name of each removed file.
+	OnRemove func(name string)
 
 	// Removed is the number of removed files, and Backups the number of backups among them. Busy is set if no row
 	// files were removed because a backup was in progress or interrupted.
@@ -88,8 +88,8 @@ func without(manifests map[string]*archive.Manifest, gone ...[]string) map[strin
 }
 
 func (p *Pruner) remove(ctx context.Context, name string) error {
-	if p.Told != nil {
-		p.Told(name)
+	if p.OnRemove != nil {
+		p.OnRemove(name)
 	}
 	p.Removed++
 	if p.Dry {

@@ -14,7 +14,7 @@ import (
 
 // Restorer restores a backup or some of its tables.
 type Restorer struct {
-	Door     Door
+	Node     NodeClient
 	Target   Target
 	Manifest *archive.Manifest
 	// Point, if not nil, is the point in time to which Manifest belongs: the changes since its base are restored as
@@ -28,13 +28,13 @@ type Restorer struct {
 	// compression; 0 means unlimited.
 	Parallel int
 	Rate     int64
-	// Told, if not nil, receives the progress. Calls are sequential.
-	Told func(p Progress)
+	// OnProgress, if not nil, receives the progress. Calls are sequential.
+	OnProgress func(p Progress)
 
 	mu       sync.Mutex
 	progress Progress
 	pace     pace
-	// batches contains the batches in progress at the time of the snapshot, as far as they are known: rows of
+	// batches contains the batches in progress at the time of the snapshot, as far as known: rows of
 	// system.batches by key. applied contains the parts of these batches that the rows include.
 	batches map[string][]byte
 	applied map[string]bool
@@ -102,7 +102,7 @@ func (r *Restorer) order(ctx context.Context, what string, o *archive.Restore) (
 	if err != nil {
 		return nil, err
 	}
-	return r.Door.Order(ctx, what, body)
+	return r.Node.Order(ctx, what, body)
 }
 
 // piece is a file with rows of the table with an original ID.
@@ -189,8 +189,8 @@ func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
 	r.progress.Sent++
 	r.progress.Done += j.file.Bytes
 	r.progress.SentBytes += int64(len(data))
-	if r.Told != nil {
-		r.Told(r.progress)
+	if r.OnProgress != nil {
+		r.OnProgress(r.progress)
 	}
 	r.mu.Unlock()
 	return r.pace.wait(ctx, r.Rate, j.file.Bytes)
@@ -201,5 +201,5 @@ func (r *Restorer) page(ctx context.Context, what string, page *archive.FileResp
 	if err != nil {
 		return nil, err
 	}
-	return r.Door.Order(ctx, what, body)
+	return r.Node.Order(ctx, what, body)
 }
