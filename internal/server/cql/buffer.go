@@ -12,7 +12,8 @@ const (
 	// writes before it processes more input.
 	bufferSize = 64 << 10
 	flushSize  = 64 << 10
-	// bufferKeepMax is the size above which a grown buffer is pooled separately from buffers of the usual size. A buffer larger than largeKeepMax is not pooled.
+	// bufferKeepMax is the size above which a grown buffer is pooled separately from buffers of the usual size. A
+	// buffer larger than largeKeepMax is not pooled.
 	bufferKeepMax = 128 << 10
 	largeKeepMax  = 4 << 20
 )

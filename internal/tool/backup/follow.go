@@ -297,7 +297,8 @@ func (f *Follower) step(ctx, reading context.Context) error {
 		}
 	}
 	if f.OnProgress != nil {
-		f.OnProgress(Followed{Marked: f.tip.moment, Stored: f.stored, Still: f.tip.still, Bytes: f.bytes, Bases: f.bases})
+		f.OnProgress(Followed{Marked: f.tip.moment, Stored: f.stored, Still: f.tip.still, Bytes: f.bytes,
+			Bases: f.bases})
 	}
 	return nil
 }
