@@ -195,7 +195,7 @@ func TestAllVersions(t *testing.T) {
 	}
 	from.Since = time.Now().Add(-11 * time.Minute)
 	_, err = n.containers.Changes(t.Context(), s.c, &from)
-	if err == nil || !strings.Contains(err.Error(), "not kept") {
+	if err == nil || !strings.Contains(err.Error(), "have expired") {
 		t.Errorf("from before the retention: %v", err)
 	}
 	if from.Since = (time.Time{}); true {

@@ -142,7 +142,7 @@ func TestAllVersionsTurnedOff(t *testing.T) {
 			for _, scope := range scopes {
 				_, err := n.containers.Changes(t.Context(), s.c, &container.ChangesRequest{AllVersions: true,
 					Continuation: old, Scope: scope})
-				if container.StatusOf(err) != 400 || !strings.Contains(err.Error(), "not kept") {
+				if container.StatusOf(err) != 400 || !strings.Contains(err.Error(), "changes are missing") {
 					t.Errorf("round %d, %+v from round %d: %v", round, scope, i, err)
 				}
 			}
