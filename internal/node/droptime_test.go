@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestDropUsingTimestamp proves that ALTER TABLE .. DROP .. USING TIMESTAMP does what it does in Cassandra 5.0.5: when
-// the column is added again, cells with later timestamps are there and all others are not, for regular, static and
-// collection columns and reads of every kind. Cells of a column that was dropped without a time never come back.
+// TestDropUsingTimestamp checks that ALTER TABLE .. DROP .. USING TIMESTAMP behaves like Cassandra 5.0.5. When the
+// column is added again, only cells with later timestamps are visible. The test covers regular, static, and collection
+// columns and all kinds of reads. Cells of a column that was dropped without a timestamp stay invisible.
 func TestDropUsingTimestamp(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// sharedLog is a log that may be read while it is written.
+// sharedLog is a log that can be read while it is written.
 type sharedLog struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -37,9 +37,9 @@ func (l *sharedLog) String() string {
 	return l.b.String()
 }
 
-// TestExpiringCertificates proves, with certificates that live for an hour, that status, log and metrics say when one
-// expires; that neither an expired one nor one that is not valid yet replaces it; and that a renewed one does, while
-// the node runs.
+// TestExpiringCertificates checks that status, log, and metrics report when a certificate expires. An expired
+// certificate and a certificate that is not valid yet must not replace it. A renewed certificate must replace it while
+// the node runs. The certificates of the test are valid for an hour.
 func TestExpiringCertificates(t *testing.T) {
 	t.Parallel()
 	here := []net.IP{net.IPv4(127, 0, 0, 1)}
@@ -111,8 +111,8 @@ type one struct{ prometheus.Metric }
 func (o one) Describe(out chan<- *prometheus.Desc) { out <- o.Desc() }
 func (o one) Collect(out chan<- prometheus.Metric) { out <- o.Metric }
 
-// TestNodeCertificateIsRenewed checks that a node of a cluster takes a renewed certificate while it runs, and no
-// expired one, and that its authority counts among what expires.
+// TestNodeCertificateIsRenewed checks that a cluster node loads a renewed certificate while it runs and rejects an
+// expired certificate. The expiry reports must include the certificate authority.
 func TestNodeCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestFunctions proves user-defined functions and aggregates end to end, on two nodes of a cluster: what one node makes
-// is called through the other, in all places where values stand, with paging, in both languages; a function that was
-// replaced is the new one for statements that were prepared before, and one that was dropped is gone; a hostile body
-// ends its statement only; and the functions are there after a restart.
+// TestFunctions checks user-defined functions and aggregates end to end on two nodes of a cluster. Functions of both
+// languages are created through one node and called through the other, in all positions of values and with paging.
+// Statements that were prepared before use a replaced function and fail after it has been dropped. A hostile body ends
+// only its own statement.
 func TestFunctions(t *testing.T) {
 	dir := t.TempDir()
 	users := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}
@@ -91,7 +91,8 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestFunctionsStay checks that functions are there after a restart, and that those who may not execute one do not.
+// TestFunctionsStay checks that functions exist after a restart and that a role without EXECUTE permission cannot
+// execute them.
 func TestFunctionsStay(t *testing.T) {
 	o := Options{Data: t.TempDir(), Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}},
 		UserFunctions: true}

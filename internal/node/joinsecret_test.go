@@ -17,8 +17,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestNobodyJoinsWithoutSecret checks that a node with users and without certificates lets nobody in by its internal
-// address who does not have the secret it made: no node, and nobody who speaks as one does.
+// TestNobodyJoinsWithoutSecret checks that a node with users and without certificates rejects every caller at its
+// internal address that does not have the node's join secret. The callers are nodes and a process that speaks the
+// protocol of nodes.
 func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	dir := func(name string) string { return filepath.Join(t.TempDir(), name) }
 	data := dir("first")
@@ -77,8 +78,8 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestJoinSecretIsKept checks that a node joins with a copy of the secret, keeps it where only its owner can read it,
-// and comes back without being given it again.
+// TestJoinSecretIsKept checks that a node joins with a copy of the secret and stores it in a file that only its owner
+// can read. The node must restart without the copy. Starting the first node again must not change the secret.
 func TestJoinSecretIsKept(t *testing.T) {
 	base := t.TempDir()
 	first := startNode(t, Options{Data: filepath.Join(base, "first"),
@@ -113,8 +114,8 @@ func TestJoinSecretIsKept(t *testing.T) {
 	}
 }
 
-// TestFlippedBitsOfJoinSecret checks that no flipped bit of a file that Ilion wrote makes another secret of it: it is
-// refused, or it changes nothing.
+// TestFlippedBitsOfJoinSecret checks that a flipped bit in a file that Ilion wrote never results in a different
+// secret. The file is rejected, or its secret is unchanged.
 func TestFlippedBitsOfJoinSecret(t *testing.T) {
 	secret := []byte(strings.Repeat("0123456789", 4))
 	text := formatSecret(secret)
@@ -142,7 +143,7 @@ func TestFlippedBitsOfJoinSecret(t *testing.T) {
 	}
 }
 
-// TestSecretsByHand proves which secrets somebody may write: any line that cannot be guessed.
+// TestSecretsByHand checks which secrets an operator may write: any single line that cannot be guessed.
 func TestSecretsByHand(t *testing.T) {
 	long := strings.Repeat("x", transport.SecretMin)
 	for _, c := range []struct{ text, secret, problem string }{
@@ -170,8 +171,9 @@ func TestSecretsByHand(t *testing.T) {
 	}
 }
 
-// TestDamagedSecretIsNotReplaced checks that a node whose file is damaged is refused by its name: it neither goes on
-// with another secret nor draws one. With a configured file beside it the node starts, and makes the kept one whole.
+// TestDamagedSecretIsNotReplaced checks that a node with a damaged secret file does not start and that the error names
+// the file. The node must not use another secret or draw a new one. With a configured secret file, the node starts and
+// repairs the damaged file.
 func TestDamagedSecretIsNotReplaced(t *testing.T) {
 	base := t.TempDir()
 	data := filepath.Join(base, "first")
