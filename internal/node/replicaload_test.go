@@ -9,9 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestPaceOfReplacedReplica checks that a replica which comes to a node in the place of another of the same partition,
-// and has done less than that one had, is not taken to do less than nothing: a load below zero would be told as the
-// greatest there is, and everything else would be moved off the node, to and fro.
+// TestPaceOfReplacedReplica checks the load of a replica that replaces another replica of the same partition on a
+// node. The new replica has counted less work than the previous replica, but its load must not be negative. A negative
+// load would be reported as the greatest possible load. All other replicas would then move away from the node and
+// back.
 func TestPaceOfReplacedReplica(t *testing.T) {
 	p := loadRate{}.next(7, 1000*ru.Unit, 5*time.Second)
 	if p.rate != 0 {
