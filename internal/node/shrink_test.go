@@ -16,8 +16,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestMergesByThemselves checks that quiet partitions which came of splits merge again while the table is in use, until
-// it has as many as it was made with, which stay; that nothing is lost meanwhile; and that the history says why.
+// TestMergesByThemselves checks that quiet partitions that were split merge again while the table is in use. The
+// merges end when the table has its original partitions again. No row may be lost, and the history must state the
+// cause of each merge.
 func TestMergesByThemselves(t *testing.T) {
 	t.Parallel()
 	const made, rows = 2, 500
@@ -49,7 +50,7 @@ func TestMergesByThemselves(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(time.Millisecond): // a load, and no great one
+				case <-time.After(time.Millisecond): // a light load
 				}
 				c.execute(insert, number(i), number(last+1))
 			}
@@ -81,9 +82,9 @@ func TestMergesByThemselves(t *testing.T) {
 	}
 }
 
-// TestShrinksAfterDeletes checks that a table which has split by its size goes back to one partition when all its rows
-// are deleted: what was deleted is removed when the grace of its tombstones is over. That its space on disk is given
-// back without being asked is proved by TestSweptSpaceComesBack (storage).
+// TestShrinksAfterDeletes checks that a table that was split by size shrinks to one partition after all its rows have
+// been deleted. The deleted data is removed when the grace period of the tombstones has ended. TestSweptSpaceComesBack
+// in package storage checks that the disk space is released automatically.
 func TestShrinksAfterDeletes(t *testing.T) {
 	t.Parallel()
 	const rows = 3000
@@ -125,8 +126,8 @@ func TestShrinksAfterDeletes(t *testing.T) {
 	})
 }
 
-// TestMergesOfOneTable checks that a table with automatic_merges = false keeps its partitions while those of another
-// one, which came later, merge, and that they merge when the option is taken back.
+// TestMergesOfOneTable checks that a table with automatic_merges = false keeps its partitions while the partitions of
+// a later table merge. Its partitions must merge after the option is set to true.
 func TestMergesOfOneTable(t *testing.T) {
 	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: minIdlePeriod}})
 	c := newClient(t, n)

@@ -22,10 +22,9 @@ type part struct {
 	state []byte
 }
 
-// TestTableFeedOfParts checks that consumers of ranges of tokens, and of a key, which begin at the beginning, at a time
-// or now, are told together of every change once, in order for each key, over splits and where a consumer hands its
-// range and its paging state to two: and that a paging state is refused where it knows nothing of what it would leave
-// out.
+// TestTableFeedOfParts checks that consumers of token ranges and keys together receive every change once, in order for
+// each key. The consumers start at the beginning or at a given time. The partitions split, and a consumer hands its
+// range and its paging state to two consumers. A paging state must be rejected for a part that it does not cover.
 func TestTableFeedOfParts(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -113,8 +112,8 @@ func TestTableFeedOfParts(t *testing.T) {
 			t.Errorf("%s: %v", where, err)
 		}
 	}
-	// From a time on: nothing of before it, everything of it and later.
-	time.Sleep(2 * time.Millisecond) // commits have microseconds, times that clients name milliseconds
+	// A feed from a start time contains all changes since that time and no earlier change.
+	time.Sleep(2 * time.Millisecond) // commits have microseconds, times of clients have milliseconds
 	from := fmt.Sprint(time.Now().UnixMilli())
 	last := written
 	write()
@@ -132,8 +131,9 @@ func TestTableFeedOfParts(t *testing.T) {
 	}
 }
 
-// TestTableFeedTampered checks that no byte of a paging state of a change feed can be changed, none be left out and
-// none added without a clear refusal; and that one whose checksum fits all the same breaks nothing.
+// TestTableFeedTampered checks that a paging state with a changed, missing, or additional byte is rejected with a
+// clear message. A forged paging state with a valid checksum must not cause a panic. A paging state of the other mode
+// or of another table must also be rejected.
 func TestTableFeedTampered(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -186,8 +186,9 @@ func TestTableFeedTampered(t *testing.T) {
 	}
 }
 
-// TestTableFeedByServerClock checks that a client which names a second of its own (now_in_seconds of protocol 5)
-// neither has a change expire before anybody has read it, nor is told that there is none because all have expired.
+// TestTableFeedByServerClock checks a client that sets its own current time (now_in_seconds of protocol 5). Its
+// changes must not expire before they have been read. The client must not receive an empty feed because all changes
+// appear expired.
 func TestTableFeedByServerClock(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -209,8 +210,8 @@ func TestTableFeedByServerClock(t *testing.T) {
 	}
 }
 
-// TestTableFeedBesideViews checks that a table with a materialized view has its feed, whichever was there first, that
-// the view has none and that this is said.
+// TestTableFeedBesideViews checks that a table with a materialized view has a change feed, independent of their order
+// of creation. The view has no feed, and warnings and errors must state this.
 func TestTableFeedBesideViews(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -241,7 +242,7 @@ func TestTableFeedBesideViews(t *testing.T) {
 	for _, r := range rows {
 		got = append(got, r.brief([]string{"k"}, "v"))
 	}
-	slices.Sort(got) // keys have no order among each other
+	slices.Sort(got) // the order of different keys is undefined
 	want := []string{"create 2 8 < -", "delete 1 - < 7", "replace 1 6 < 5", "replace 1 7 < 6"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the feed has %q", got)

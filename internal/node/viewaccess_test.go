@@ -9,8 +9,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestViewsAreGuardedByTheirBase checks that a role may read a view if it may read the base table, also a role that has
-// made the view, and that it sees values that are masked in the base with UNMASK on the view itself, as in 5.0.5.
+// TestViewsAreGuardedByTheirBase checks that a role may read a view if it may read the base table. This also applies
+// to the role that created the view. As in Cassandra 5.0.5, reading values that are masked in the base requires UNMASK
+// on the view.
 func TestViewsAreGuardedByTheirBase(t *testing.T) {
 	t.Parallel()
 	masking := true
