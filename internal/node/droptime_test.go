@@ -60,7 +60,7 @@ func TestDropUsingTimestamp(t *testing.T) {
 		t.Errorf("a point read finds %d rows", r.RowCount)
 	}
 	if r := c.query("SELECT v FROM ks.t WHERE k = 5 AND c = 5"); r.RowCount != 0 {
-		t.Error("a cell from before the time of the drop is found by a point read")
+		t.Error("a point read finds a cell that is older than the drop")
 	}
 	c.query("UPDATE ks.t USING TIMESTAMP 15000 SET v = 9, m[3] = 3 WHERE k = 6 AND c = 6")
 	check("a write from before the time of the drop", "k, c, v, s, m", all...)
@@ -76,7 +76,7 @@ func TestDropUsingTimestamp(t *testing.T) {
 	c.query("DROP INDEX ks.by_v")
 	if text := string(c.query("DESCRIBE TABLE ks.t WITH INTERNALS").Cells); !strings.Contains(text,
 		"DROP v USING TIMESTAMP 20000") {
-		t.Errorf("described as %s", text)
+		t.Errorf("DESCRIBE returns %s", text)
 	}
 	c.query("ALTER TABLE ks.t DROP v")
 	c.query("ALTER TABLE ks.t ADD v int")

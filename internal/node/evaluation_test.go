@@ -50,7 +50,7 @@ func TestEvaluationIsPaidFor(t *testing.T) {
 			t.Fatalf("%s: %v", q, err)
 		}
 		if cost := page.Charge.Float(); cost < 50 || spent(items)-before < cost*0.99 {
-			t.Errorf("%s: costs %.0f RU, of which the partition was charged %.0f", q, cost, spent(items)-before)
+			t.Errorf("%s: costs %.0f RU, the partition was charged %.0f", q, cost, spent(items)-before)
 		}
 	}
 	c := newClient(t, n)
@@ -68,7 +68,7 @@ func TestEvaluationIsPaidFor(t *testing.T) {
 		before := spent(table)
 		cost := c.query(statement).Charge.Float()
 		if cost < 50 || spent(table)-before < cost*0.99 {
-			t.Errorf("%.60s: costs %.0f RU, of which the partition was charged %.0f", statement, cost, spent(table)-before)
+			t.Errorf("%.60s: costs %.0f RU, the partition was charged %.0f", statement, cost, spent(table)-before)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestExpiringCertificates(t *testing.T) {
 		metrics := make(chan prometheus.Metric, 8)
 		newExpiryMetrics(n).Collect(metrics)
 		if len(metrics) != 1 {
-			t.Fatalf("%d metrics", len(metrics))
+			t.Fatalf("%d metrics, want 1", len(metrics))
 		}
 		return written(t, <-metrics)
 	}
@@ -74,19 +74,19 @@ func TestExpiringCertificates(t *testing.T) {
 	}
 	for _, until := range []time.Time{time.Now().Add(-time.Minute), time.Now().Add(-24 * time.Hour)} {
 		if _, err := put(until); err == nil || !strings.Contains(err.Error(), "the one in use stays") {
-			t.Errorf("a certificate that ended on %v: %v", until, err)
+			t.Errorf("a certificate that expired on %v: %v", until, err)
 		}
 		if got := shownSerial(t, address).String(); got != first {
-			t.Errorf("an expired certificate is shown")
+			t.Errorf("the server presents an expired certificate")
 		}
 	}
 	until := time.Now().Add(90 * 24 * time.Hour).Truncate(time.Second)
 	serial, err := put(until)
 	if got := shownSerial(t, address).String(); err != nil || got != serial {
-		t.Errorf("a renewed certificate: %v, %s is shown, want %s", err, got, serial)
+		t.Errorf("a renewed certificate: %v, the server presents %s, want %s", err, got, serial)
 	}
 	if problems := n.statusView().Status().Problems; len(problems) > 0 {
-		t.Errorf("after it was renewed: %q", problems)
+		t.Errorf("after the renewal: %q", problems)
 	}
 	if got := expiry(); got != float64(until.Unix()) {
 		t.Errorf("the metric is %v, want %v", got, until.Unix())
@@ -161,6 +161,6 @@ func TestNodeCertificateIsRenewed(t *testing.T) {
 		t.Error(err)
 	}
 	if problems := fmt.Sprint(n.expiryProblems()); strings.Contains(problems, "cluster.tls.cert") {
-		t.Errorf("after it was renewed: %s", problems)
+		t.Errorf("after the renewal: %s", problems)
 	}
 }

@@ -43,7 +43,7 @@ func TestThroughputIsShared(t *testing.T) {
 		"BEGIN BATCH INSERT INTO k.t (k, v) VALUES (2, 'z'); INSERT INTO k.t (k, v) VALUES (3, 'z'); APPLY BATCH"}
 	for i, round, end := 0, 0, time.Now().Add(poll.Limit); i < len(statements); round++ {
 		if time.Now().After(end) {
-			t.Fatalf("another client is refused %s", statements[i])
+			t.Fatalf("requests of another client are rejected: %s", statements[i])
 		}
 		for _, role := range []string{"low", "batch", "other"} {
 			c.query(fmt.Sprintf("CREATE ROLE %s%d WITH SUPERUSER = true AND LOGIN = true", role, round))
@@ -108,7 +108,7 @@ func TestThroughputIsWaitedFor(t *testing.T) {
 	// The table starts with the throughput of one second, and the last write leaves a debt.
 	least := time.Duration(500*(writes-1)-400) * time.Second / 400
 	if took := time.Since(began); took < least || offloaded == 0 {
-		t.Errorf("%d RU at 400 RU/s took %v, %d were not done where nobody may wait", 500*writes, took, offloaded)
+		t.Errorf("%d RU at 400 RU/s took %v, %d requests were offloaded", 500*writes, took, offloaded)
 	}
 }
 

@@ -91,7 +91,7 @@ func TestTableFeedTurnedOff(t *testing.T) {
 	rows, _ = c.follow(all, 4, nil)
 	check("all changes", rows, 12)
 	if rows, _ = c.follow(latest, 4, latestEnd); len(rows) != 18 {
-		t.Errorf("latest versions go on: %d rows, want 18", len(rows))
+		t.Errorf("latest versions after the retention was changed: %d rows, want 18", len(rows))
 	}
 }
 

@@ -60,7 +60,7 @@ func TestFunctions(t *testing.T) {
 		sum += total
 	}
 	if err := iter.Close(); err != nil || sum != 3*90+2*82 {
-		t.Errorf("the totals of the groups come to %d, %v", sum, err)
+		t.Errorf("the sum of the group totals is %d, %v", sum, err)
 	}
 	for _, f := range []string{"endless", "large"} {
 		err := two.Query("SELECT ks." + f + "(v) FROM ks.t WHERE k = 0").Exec()
@@ -125,13 +125,13 @@ func TestFunctionsStay(t *testing.T) {
 	err := guest.Query(query).Scan(&v)
 	if want := "User guest has no EXECUTE permission on <function ks.a(u)> or any of its parents"; err == nil ||
 		!strings.Contains(err.Error(), want) {
-		t.Errorf("a guest gets %v", err)
+		t.Errorf("a guest without EXECUTE permission: %v", err)
 	}
 	if err := s.Query("GRANT EXECUTE ON FUNCTION ks.a(u) TO guest").Exec(); err != nil {
 		t.Fatal(err)
 	}
 	if err := guest.Query(query).Scan(&v); err != nil || v != 7 {
-		t.Errorf("a guest that may: %d, %v", v, err)
+		t.Errorf("a guest with EXECUTE permission: %d, %v", v, err)
 	}
 	s.Close()
 	guest.Close()
@@ -142,7 +142,7 @@ func TestFunctionsStay(t *testing.T) {
 	n = startNode(t, o)
 	s = driver(t, n, "boss", "b")
 	if err := s.Query(query).Scan(&v); err == nil || !strings.Contains(err.Error(), "user_defined_functions_enabled") {
-		t.Errorf("switched off: %v", err)
+		t.Errorf("with functions disabled: %v", err)
 	}
 	s.Close()
 }

@@ -88,14 +88,14 @@ func TestHotKeyIsIsolated(t *testing.T) {
 	s0, r0 := served[1].Load(), refused[1].Load()
 	poll.Until(t, "siblings are served", func() bool { return served[1].Load() > s0+50 })
 	if after := refused[1].Load() - r0; after > 0 {
-		t.Errorf("siblings were refused %d requests after the hot key was isolated, %d before", after, r0)
+		t.Errorf("%d requests of siblings were rejected after the hot key was isolated, %d before", after, r0)
 	}
 	done.Store(true)
 	clients.Wait()
 	t.Logf("recognised after %v, isolated after %v; siblings were refused %d of %d requests until then", recognised,
 		isolated, r0, r0+s0)
 	if r0 == 0 {
-		t.Error("siblings were never refused: nothing was proved")
+		t.Error("no request of a sibling was rejected: the test proves nothing")
 	}
 	for i, p := range partsOf(n) {
 		if i == 1 && p.Span.Limit.Ring != p.Span.Begin.Ring+1 {
@@ -104,7 +104,7 @@ func TestHotKeyIsIsolated(t *testing.T) {
 	}
 	for _, e := range n.metadata.State().History {
 		if e.Kind == meta.Split && e.Cause != topology.ByKey {
-			t.Errorf("a split because of %s", e.Cause)
+			t.Errorf("a split with the cause %s", e.Cause)
 		}
 	}
 }
@@ -132,11 +132,11 @@ func TestLoneKeyIsNotIsolated(t *testing.T) {
 	}
 	hot := func() bool { return n.splitController.Report(partsOf(n)[0].ID).HotKey != "" }
 	if ask(poll.Limit, hot); !hot() {
-		t.Fatal("it is not named")
+		t.Fatal("the hot key is not named")
 	}
 	ask(3*time.Second, func() bool { return false }) // three more checks
 	if parts := partsOf(n); len(parts) != 1 {
-		t.Errorf("%d partitions", len(parts))
+		t.Errorf("%d partitions, want 1", len(parts))
 	}
 }
 
@@ -204,7 +204,7 @@ func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.Partition
 	poll.Until(t, "the leader names the key, or leads no more", func() bool {
 		select {
 		case err := <-failed:
-			t.Fatalf("a follower's node refuses a read: %v", err)
+			t.Fatalf("the node of a follower rejects a read: %v", err)
 		default:
 		}
 		named = led.splitController.Report(id).HotKey == "ks.t k = 7"
@@ -216,7 +216,7 @@ func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.Partition
 	}
 	t.Logf("after %v, at a load of %.0f", time.Since(began), led.splitController.Report(id).Load)
 	if own > 2000 { // a follower forwards reads that it cannot serve yet
-		t.Errorf("the leader served %.0f RU/s itself: nothing was proved", own)
+		t.Errorf("the leader served %.0f RU/s itself: the test proves nothing", own)
 	}
 	return true
 }

@@ -39,7 +39,7 @@ func (c *client) wait(status session.Status) *session.Result {
 		<-c.done
 	}
 	if status == session.Offload {
-		c.t.Fatal("offloaded though it may block")
+		c.t.Fatal("the call was offloaded although it may block")
 	}
 	return &c.call.Result
 }

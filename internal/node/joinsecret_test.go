@@ -44,7 +44,7 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	}
 	if _, _, err := transport.Identify(t.Context(), transport.DialTCP, nil, nil, at); !errors.Is(err,
 		transport.ErrSecret) {
-		t.Errorf("a process that asks: %v", err)
+		t.Errorf("a process that calls Identify: %v", err)
 	}
 
 	other := filepath.Join(t.TempDir(), "other")
@@ -74,7 +74,7 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 		}
 	}
 	if got := len(first.metadata.State().Nodes); got != 1 {
-		t.Errorf("%d nodes", got)
+		t.Errorf("%d nodes, want 1", got)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestJoinSecretIsKept(t *testing.T) {
 	first = startNode(t, Options{Data: filepath.Join(base, "first"), Cluster: ClusterOptions{Internal: "127.0.0.1:0",
 		Bootstrap: true, JoinSecretFile: filepath.Join(base, "elsewhere")}})
 	if !bytes.Equal(first.secret, before) {
-		t.Error("founding it once more has changed the secret")
+		t.Error("a second bootstrap changed the secret")
 	}
 }
 
@@ -136,10 +136,10 @@ func TestFlippedBitsOfJoinSecret(t *testing.T) {
 		}
 	}
 	if refused < 8*(len(text)-1) {
-		t.Errorf("%d of %d refused", refused, 8*len(text))
+		t.Errorf("%d of %d flipped bits were rejected", refused, 8*len(text))
 	}
 	if got, err := parseSecret(text[:len(text)/2]); err == nil {
-		t.Errorf("half of it: %q", got)
+		t.Errorf("half of the file: %q", got)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestDamagedSecretIsNotReplaced(t *testing.T) {
 			t.Errorf("configured %q: %v", configured, err)
 		}
 		if now, err := os.ReadFile(kept); err != nil || !bytes.Equal(now, damaged) {
-			t.Errorf("configured %q: it was replaced: %q, %v", configured, now, err)
+			t.Errorf("configured %q: the damaged file was replaced: %q, %v", configured, now, err)
 		}
 	}
 	byHand := filepath.Join(base, "by-hand")

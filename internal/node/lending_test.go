@@ -113,6 +113,6 @@ func TestIdlePartitionsLend(t *testing.T) {
 		t.Errorf("%v RU were borrowed, %v were lent", borrowed, lent)
 	}
 	if l, _ := loans(nodes[3].host.Replicas()); l > 0 {
-		t.Errorf("the node that is not to lend has lent %v RU", l)
+		t.Errorf("the node with lending disabled has lent %v RU", l)
 	}
 }

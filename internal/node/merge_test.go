@@ -121,7 +121,7 @@ func TestMergeOrdersRefused(t *testing.T) {
 		}
 	}
 	if now := n.metadata.State().Version; now != before {
-		t.Errorf("the records went from version %d to %d", before, now)
+		t.Errorf("the version of the records changed from %d to %d", before, now)
 	}
 	o := admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, b}}
 	if said, err := n.mergePartitions(t.Context(), o); err != nil {

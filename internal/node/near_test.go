@@ -90,7 +90,7 @@ func (s *nearItems) ask(target []float32, limit, x int) (hits, want int) {
 	slices.SortFunc(exact, func(a, b float32) int { return cmp.Compare(b, a) })
 	want = min(limit, len(exact))
 	if r.RowCount != want {
-		s.t.Fatalf("%d rows instead of %d", r.RowCount, want)
+		s.t.Fatalf("%d rows, want %d", r.RowCount, want)
 	}
 	seen := map[int]bool{}
 	last := float32(2e9)
@@ -103,7 +103,7 @@ func (s *nearItems) ask(target []float32, limit, x int) (hits, want int) {
 		seen[k] = true
 		is := s.of.Of(target, it.v)
 		if is > last {
-			s.t.Fatalf("row %d is nearer than the one before", i)
+			s.t.Fatalf("row %d is nearer than the previous row", i)
 		}
 		if last = is; is >= exact[want-1] {
 			hits++
@@ -116,7 +116,7 @@ func (s *nearItems) ask(target []float32, limit, x int) (hits, want int) {
 func (s *nearItems) exact(limit, x int) {
 	s.t.Helper()
 	if hits, want := s.ask(s.draw(), limit, x); hits != want {
-		s.t.Fatalf("%d of the %d nearest were found", hits, want)
+		s.t.Fatalf("found %d of the %d nearest rows", hits, want)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestNearLists(t *testing.T) {
 			hits, want = hits+h, want+w
 		}
 		if t.Logf("recall of %d lists: %d of %d", s.lists(), hits, want); 100*hits < 95*want {
-			t.Errorf("%d of %d of the nearest were found", hits, want)
+			t.Errorf("found %d of the %d nearest rows", hits, want)
 		}
 	}
 	recall(-1)

@@ -116,7 +116,7 @@ func TestValidate(t *testing.T) {
 	}
 	small := Options{Memory: MemoryOptions{Budget: 64 << 20}}.withDefaults()
 	if err := small.validate(); err != nil {
-		t.Errorf("the least memory: %v", err)
+		t.Errorf("the minimum memory: %v", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestParseBytes(t *testing.T) {
 	}
 	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "1kb", "1gb", "0x10", "9999999TiB", "1 KiB KiB"} {
 		if got, err := ParseBytes(text); err == nil {
-			t.Errorf("%q is taken for %d", text, got)
+			t.Errorf("%q is parsed as %d", text, got)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 			field, ok := keys[name[1]]
 			documented[name[1]] = true
 			if !ok && name[1] != "guardrails" && name[1] != "audit_logging_options" {
-				t.Errorf("%s is documented and does not exist", name[1])
+				t.Errorf("%s is documented but does not exist", name[1])
 			}
 			defaults := strings.Split(cells[1], ", ")
 			if !ok || len(defaults) != len(names) {
@@ -194,7 +194,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 					said = strconv.FormatFloat(number, 'f', -1, 64)
 				}
 				if compared++; said != is && !computed[name[1]] {
-					t.Errorf("the default of %s is documented as %s, and is %s", name[1], said, is)
+					t.Errorf("the default of %s is documented as %s but is %s", name[1], said, is)
 				}
 			}
 		}
@@ -205,7 +205,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 		}
 	}
 	if len(keys) < 60 || compared < 40 {
-		t.Errorf("found only %d keys, and compared %d defaults", len(keys), compared)
+		t.Errorf("found only %d keys and compared only %d defaults", len(keys), compared)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestDescriptorsAreShared(t *testing.T) {
 	} {
 		tables, connections := shareDescriptors(c.limit, c.clients)
 		if tables != c.tables || connections != c.connections {
-			t.Errorf("of %d: %d tables, %d connections, want %d and %d", c.limit, tables, connections, c.tables,
+			t.Errorf("limit %d: %d tables, %d connections, want %d and %d", c.limit, tables, connections, c.tables,
 				c.connections)
 		}
 	}

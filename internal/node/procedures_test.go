@@ -78,7 +78,7 @@ func TestProcedures(t *testing.T) {
 	wantError(err, 400, 0, "changed my mind")
 	if a, b := s.body(p, "a"), s.body(p, "b"); a != `{"id":"a","k":"p","amount":70}` ||
 		b != `{"id":"b","k":"p","amount":31}` {
-		t.Errorf("after all: %s %s", a, b)
+		t.Errorf("after the procedures: %s %s", a, b)
 	}
 
 	for i := range 250 {
@@ -126,7 +126,7 @@ func TestProcedures(t *testing.T) {
 	_, _, err = n.scripts.Do(t.Context(), s.c, p, &remove, []string{"stamp"}, nil, false, container.RequestOptions{})
 	wantError(err, 400, 0, "not for Delete")
 	if s.body(p, "u") != "" || s.body(p, "t") == "" {
-		t.Error("a refused operation was done")
+		t.Error("a rejected operation was executed")
 	}
 
 	page, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{Scope: container.Scope{Key: p},

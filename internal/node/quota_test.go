@@ -50,16 +50,16 @@ func TestLogicalPartitionLimit(t *testing.T) {
 		t.Fatalf("after %d bytes: %v", rows*value, refused)
 	}
 	if size := rows * value; size < limit*98/100 || size > limit*102/100 { // keys and markers also count
-		t.Errorf("refused at %d bytes", size)
+		t.Errorf("rejected at %d bytes", size)
 	}
 	if err := c.try(insert, other, number(1), v); err != nil {
 		t.Errorf("another logical partition: %v", err)
 	}
 	if got := c.execute(c.prepare("SELECT c FROM ks.t WHERE k = ? AND c = ?"), full, number(7)).RowCount; got != 1 {
-		t.Errorf("%d rows are read", got)
+		t.Errorf("read %d rows, want 1", got)
 	}
 	if err := c.try(insert, full, number(7), v); err == nil {
-		t.Error("it is written although it is full")
+		t.Error("a write to the full logical partition succeeded")
 	}
 	c.execute(c.prepare("DELETE FROM ks.t WHERE k = ? AND c < ?"), full, number(500))
 	poll.Until(t, "it is written again", func() bool { return c.try(insert, full, number(7), v) == nil })
@@ -88,6 +88,6 @@ func TestLargeLogicalPartitionsAreTold(t *testing.T) {
 		t.Error(said)
 	}
 	if said = c.execute(insert, []byte("small"), number(1), nil).Warnings; len(said) > 0 {
-		t.Errorf("a small one: %v", said)
+		t.Errorf("a small logical partition: %v", said)
 	}
 }

@@ -47,10 +47,10 @@ func TestNoChangeFromNothing(t *testing.T) {
 	defer cancel()
 	if _, err := a.cluster.change(ctx,
 		command.Records{Put: []command.Record{{Key: []byte("x"), Value: []byte("y")}}}); err == nil {
-		t.Error("a change of anything is taken")
+		t.Error("a change without records was accepted")
 	}
 	if after := a.metadata.State().Version; after != before {
-		t.Errorf("version %d became %d", before, after)
+		t.Errorf("the version changed from %d to %d", before, after)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestStopBeforeRecords(t *testing.T) {
 	o.Cluster.JoinSecretFile = a.opts.Cluster.JoinSecretFile
 	n, err := Start(ctx, o)
 	if err == nil {
-		t.Error("it serves without any records", n.Close())
+		t.Error("the node serves without records", n.Close())
 	} else if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}

@@ -16,7 +16,7 @@ import (
 func TestPaceOfReplacedReplica(t *testing.T) {
 	p := loadRate{}.next(7, 1000*ru.Unit, 5*time.Second)
 	if p.rate != 0 {
-		t.Errorf("a replica that was not seen before has a rate of %v", p.rate)
+		t.Errorf("a new replica has a rate of %v", p.rate)
 	}
 	p = p.next(7, 7000*ru.Unit, time.Hour)
 	if p.rate < 1 || p.rate > 2 {
@@ -24,7 +24,7 @@ func TestPaceOfReplacedReplica(t *testing.T) {
 	}
 	next := p.next(8, ru.Unit, 5*time.Second)
 	if next.rate != p.rate {
-		t.Errorf("a replica in the place of one with a rate of %v begins with %v", p.rate, next.rate)
+		t.Errorf("a replica that replaces a replica with a rate of %v starts with %v", p.rate, next.rate)
 	}
 	next = next.next(8, 2*ru.Unit, 5*time.Second)
 	if next.rate < 0 || next.rate > p.rate {

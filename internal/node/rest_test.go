@@ -58,7 +58,7 @@ func TestRESTKeysAreDrawnOnce(t *testing.T) {
 		}
 		_ = r.Body.Close()
 		if r.StatusCode != http.StatusNotFound {
-			t.Errorf("strangers are answered %s", r.Status)
+			t.Errorf("other clients receive the response %s", r.Status)
 		}
 		if err := n.Close(); err != nil {
 			t.Fatal(err)
@@ -74,16 +74,16 @@ func TestRESTKeysAreDrawnOnce(t *testing.T) {
 		}
 		seen[text] = true
 		if strings.Contains(log.String(), text) {
-			t.Error("the log has a key")
+			t.Error("the log contains a key")
 		}
 	}
 	again := keys(o)
 	if again.Primary != first.Primary || again.Secondary != first.Secondary || again.ReadOnly != first.ReadOnly {
-		t.Error("the keys are others after a restart")
+		t.Error("the keys changed after a restart")
 	}
 	o.REST.PrimaryKey = drawKey()
 	if k := keys(o); k.Primary != o.REST.PrimaryKey || k.Secondary != first.Secondary {
-		t.Error("the configured key does not count")
+		t.Error("the configured key is not used")
 	}
 	o.REST.PrimaryKey = ""
 	if keys(o).Primary != first.Primary {
@@ -129,7 +129,7 @@ func TestRESTAddress(t *testing.T) {
 	o.REST.Optional = false
 	if n, err := Start(t.Context(), o); err == nil {
 		_ = n.Close()
-		t.Error("the node starts at an address that is taken")
+		t.Error("the node starts although its address is in use")
 	}
 }
 

@@ -95,7 +95,7 @@ func TestRolesSurvive(t *testing.T) {
 		}
 		must(s, "DROP TABLE ks.t")
 		must(s, table)
-		must(s, "DROP ROLE boss") // the user is no longer in the configuration
+		must(s, "DROP ROLE boss") // the configuration does not list this user
 	})
 	run(AuthOptions{Roles: true}, "app", "a", func(s *gocql.Session) {
 		refused(s, "SELECT * FROM ks.t", "User app has no SELECT permission on <table ks.t> or any of its parents")
@@ -144,7 +144,7 @@ func TestSessionsEndWithTheirRole(t *testing.T) {
 		must("ALTER ROLE app WITH PASSWORD = 'a'")
 		login("app", "a")
 		if connections("app") == 0 {
-			t.Fatal("there is no connection to end")
+			t.Fatal("the role has no connection")
 		}
 		must(end)
 		poll.Until(t, "the connections are closed", func() bool { return connections("app") == 0 })

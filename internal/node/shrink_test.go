@@ -61,7 +61,7 @@ func TestMergesByThemselves(t *testing.T) {
 	clients.Wait()
 	for i, p := range partsOf(n) {
 		if p.ID != born[i].ID || p.Span.String() != born[i].Span.String() {
-			t.Errorf("partition %d has %s, and was made as %d with %s", p.ID, p.Span, born[i].ID, born[i].Span)
+			t.Errorf("partition %d has %s, want partition %d with %s", p.ID, p.Span, born[i].ID, born[i].Span)
 		}
 	}
 	read := c.prepare("SELECT v FROM ks.t WHERE k = ?")
@@ -147,7 +147,7 @@ func TestMergesOfOneTable(t *testing.T) {
 	}
 	poll.Until(t, "the later table is one partition", func() bool { return count("merged") == 1 })
 	if got := count("kept"); got != 2 {
-		t.Errorf("the table whose partitions are not to merge has %d", got)
+		t.Errorf("the table with automatic_merges = false has %d partitions, want 2", got)
 	}
 	c.query("ALTER TABLE ks.kept WITH automatic_merges = true")
 	poll.Until(t, "it is one partition, too", func() bool { return count("kept") == 1 })

@@ -85,7 +85,7 @@ func TestSplitAlone(t *testing.T) {
 		return sum
 	}
 	if got := sum(n); got != rows {
-		t.Errorf("the counters have %d, not %d", got, rows)
+		t.Errorf("the sum of the counters is %d, want %d", got, rows)
 	}
 
 	first := n.metadata.State().Topology.Partitions(id)[0]
@@ -134,7 +134,7 @@ func TestSplitOrdersRefused(t *testing.T) {
 		}
 	}
 	if now := n.metadata.State().Version; now != before {
-		t.Errorf("the records went from version %d to %d", before, now)
+		t.Errorf("the version of the records changed from %d to %d", before, now)
 	}
 	if said, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: left}); err != nil {
 		t.Error(said, err)

@@ -156,7 +156,7 @@ func TestTableFeed(t *testing.T) {
 			var got []string
 			for _, r := range rows {
 				if r["k"] != fmt.Sprint(key) {
-					t.Errorf("%v is not of key %d", r, key)
+					t.Errorf("%v does not have key %d", r, key)
 				}
 				got = append(got, r.brief([]string{"c", "d"}, "s", "v", "l", "m"))
 			}
@@ -164,7 +164,7 @@ func TestTableFeed(t *testing.T) {
 				t.Errorf("%q:\n%s\nwant\n%s", tc.writes, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
 			if more, _ := c.follow(fmt.Sprintf(all, key), size, end); more != nil {
-				t.Errorf("behind the end there is %v", more)
+				t.Errorf("rows after the end of the feed: %v", more)
 			}
 		}
 	}
@@ -212,14 +212,14 @@ func TestTableFeedBounds(t *testing.T) {
 	c.query("ALTER TABLE ks.t WITH cdc_retention_seconds = 100")
 	c.query("INSERT INTO ks.t (k, v) VALUES (1, 3)")
 	if rows, _ = c.follow(latest, 10, end); len(rows) != 1 || rows[0]["v"] != "3" {
-		t.Errorf("going on: %v", rows)
+		t.Errorf("after resuming: %v", rows)
 	}
 	if rows, _ = c.follow(all, 10, nil); len(rows) != 1 || rows[0].brief(nil, "v") != "replace 3 < 1" {
 		t.Errorf("all changes: %v", rows)
 	}
 	text := string(c.query("DESCRIBE TABLE ks.t").Cells)
 	if !strings.Contains(text, "cdc = true") || !strings.Contains(text, "cdc_retention_seconds = 100") {
-		t.Errorf("described as %s", text)
+		t.Errorf("DESCRIBE returns %s", text)
 	}
 	old := fmt.Sprintf(strings.Replace(all, "= 0", "= %d", 1), time.Now().Add(-time.Hour).UnixMilli())
 	if err := attempt(c, old); err == nil || !strings.Contains(err.Error(), "are not retained") {
@@ -227,7 +227,7 @@ func TestTableFeedBounds(t *testing.T) {
 	}
 	c.query("ALTER TABLE ks.t WITH cdc = false")
 	if err := attempt(c, latest); err == nil {
-		t.Error("there is a feed with cdc = false")
+		t.Error("a table with cdc = false has a feed")
 	}
 	c.query("INSERT INTO ks.t (k, v) VALUES (1, 4)")
 	time.Sleep(time.Until(time.Unix(time.Now().Unix()+1, 0))) // the log must begin in a later second than it ended
@@ -254,7 +254,7 @@ func TestTableFeedBounds(t *testing.T) {
 	c.query("INSERT INTO ks.t (k, v) VALUES (9, 9) USING TTL 1")
 	poll.Until(t, "a row to expire", func() bool { return c.query("SELECT v FROM ks.t WHERE k = 9").RowCount == 0 })
 	if rows, _ = c.follow(latest, 10, nil); rows != nil {
-		t.Errorf("what has expired is shown: %v", rows)
+		t.Errorf("an expired row is shown: %v", rows)
 	}
 	c.query("UPDATE ks.t SET v = 10 WHERE k = 9")
 	rows, _ = c.follow(strings.Replace(all, "SELECT k, v", "SELECT k, v, ttl(v)", 1), 10, nil)

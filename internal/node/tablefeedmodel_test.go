@@ -266,7 +266,7 @@ func TestTableFeedInCluster(t *testing.T) {
 				for _, row := range texts(r) {
 					id := row["k"] + "/" + row["c"]
 					if before := row["previous(v)"] + row["previous(l)"]; last[id] != "" && last[id] != before {
-						t.Errorf("row %s has %s before, and %s was the last", id, before, last[id])
+						t.Errorf("row %s has %s before, but the last image was %s", id, before, last[id])
 					}
 					last[id] = row["v"] + row["l"]
 					if row["v"] != row["previous(v)"] && row["c"] == "0" {
@@ -297,7 +297,7 @@ func TestTableFeedInCluster(t *testing.T) {
 	for lane := range acknowledged {
 		for _, id := range acknowledged[lane] {
 			if came[id] != 1 {
-				t.Errorf("what was written as %s came %d times", id, came[id])
+				t.Errorf("the value %s was returned %d times", id, came[id])
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func TestTableFeedOfParts(t *testing.T) {
 	}
 	for v := range written {
 		if seen[fmt.Sprint(v+1)] != 1 {
-			t.Errorf("change %d came %d times", v+1, seen[fmt.Sprint(v+1)])
+			t.Errorf("change %d was returned %d times", v+1, seen[fmt.Sprint(v+1)])
 		}
 	}
 	_, ofKey := c.follow(text("k = 5 AND ", "0"), 3, nil)
@@ -105,7 +105,7 @@ func TestTableFeedOfParts(t *testing.T) {
 	}
 	c.call.Request.PageSize, c.call.Request.PagingState = 0, nil
 	if rows, _ := c.follow(text("token(k) > 10 AND token(k) < 10 AND ", "0"), 3, nil); rows != nil {
-		t.Errorf("nothing has the changes %v", rows)
+		t.Errorf("an empty token range has the changes %v", rows)
 	}
 	for _, where := range []string{"k = 1 AND token(k) > 5 AND ", "k IN (1, 2) AND ", "c = 1 AND "} {
 		if err := attempt(c, text(where, "0")); err == nil || !strings.Contains(err.Error(), "cannot be combined") {
@@ -177,12 +177,12 @@ func TestTableFeedTampered(t *testing.T) {
 		refused([]byte{1, 2, 3, 4, 5, 6, 7, 8}, "eight bytes")
 		c.call.Request.PagingState = state
 		if err := attempt(c, strings.Replace(text, "= 0", "= 0 AND cosmos_changefeed_mode() = 'all'", 1)); err == nil {
-			t.Errorf("%sof the other mode", where)
+			t.Errorf("%sa paging state of the other mode is accepted", where)
 		}
 	}
 	c.query("CREATE TABLE ks.u (k int, c int, v int, PRIMARY KEY (k, c)) WITH cdc = true")
 	if err := attempt(c, "SELECT k, c, v FROM ks.u WHERE cosmos_changefeed_start_time() = 0"); err == nil {
-		t.Error("of another table")
+		t.Error("a paging state of another table is accepted")
 	}
 }
 
@@ -205,7 +205,7 @@ func TestTableFeedByServerClock(t *testing.T) {
 	for _, now := range []int32{1, 2_000_000_000, 0} {
 		c.call.Request.HasNow, c.call.Request.Now = now != 0, now
 		if rows, _ := c.follow(all, 4, nil); len(rows) != 9 {
-			t.Errorf("at %d there are the changes %v", now, rows)
+			t.Errorf("at second %d the feed has the changes %v", now, rows)
 		}
 	}
 }
@@ -230,7 +230,7 @@ func TestTableFeedBesideViews(t *testing.T) {
 		t.Errorf("a view with cdc = true: %q", got)
 	}
 	if got := said("ALTER MATERIALIZED VIEW ks.a WITH cdc = true"); !strings.Contains(got, "base table ks.t") {
-		t.Errorf("a view that is given cdc = true: %q", got)
+		t.Errorf("ALTER of a view to cdc = true: %q", got)
 	}
 	for _, text := range []string{"INSERT INTO ks.t (k, v) VALUES (1, 6)", "UPDATE ks.t SET v = 7 WHERE k = 1",
 		"INSERT INTO ks.t (k, v) VALUES (2, 8)", "DELETE FROM ks.t WHERE k = 1"} {

@@ -129,7 +129,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 			ps := s.Topology.Partitions(s.Schema.Table("k", "t").ID)
 			if len(ps) == want {
 				if got := throughput.DividePerPartition(s).PerSecond[ps[0].ID]; got != each {
-					t.Errorf("each of %d takes %d RU/s, want %d", want, got, each)
+					t.Errorf("each of %d partitions has %d RU/s, want %d", want, got, each)
 				}
 				return
 			}

@@ -38,7 +38,7 @@ func TestUsageIsShown(t *testing.T) {
 	refuse := func() {
 		for i := 0; try() == nil; i++ {
 			if i > 10_000 {
-				t.Fatal("nothing is refused")
+				t.Fatal("no request is rejected")
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestUsageOfCluster(t *testing.T) {
 			list := n.usage(t.Context(), usage.ReportOptions{Table: id, Keys: 3})
 			if len(list) != 1 || list[0].Counts.RequestCount() != done ||
 				list[0].Counts.Total().Float() != float64(done/2*6) {
-				t.Errorf("%s: %d requests, and a node shows %+v", when, done, list)
+				t.Errorf("%s: %d requests, but a node shows %+v", when, done, list)
 			} else if named && !slices.ContainsFunc(list[0].Top.Keys, hottest) {
 				t.Errorf("%s: %+v", when, list[0].Top.Keys)
 			}

@@ -38,19 +38,19 @@ func TestViewsAreGuardedByTheirBase(t *testing.T) {
 	read := func() string {
 		r := maker.query("SELECT w FROM ks.m WHERE v = 2")
 		if r.RowCount != 1 {
-			t.Errorf("%d rows", r.RowCount)
+			t.Errorf("%d rows, want 1", r.RowCount)
 		}
 		return string(r.Cells)
 	}
 	if got := read(); strings.Contains(got, "secret") {
-		t.Errorf("a mask of the base does not hold in the view: %q", got)
+		t.Errorf("a mask of the base table does not apply to the view: %q", got)
 	}
 	boss.query("GRANT UNMASK ON ks.t TO maker")
 	if got := read(); strings.Contains(got, "secret") {
-		t.Errorf("UNMASK on the base counts for the view: %q", got)
+		t.Errorf("UNMASK on the base table applies to the view: %q", got)
 	}
 	boss.query("GRANT UNMASK ON ks.m TO maker")
 	if got := read(); !strings.Contains(got, "secret") {
-		t.Errorf("UNMASK on the view does not count: %q", got)
+		t.Errorf("UNMASK on the view has no effect: %q", got)
 	}
 }

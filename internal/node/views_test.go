@@ -279,7 +279,7 @@ func TestViewsFollow(t *testing.T) {
 	c.query("TRUNCATE v.t")
 	agree("after TRUNCATE", views)
 	if rows, _ := rowsIn(c, "v.t", "k, c"); len(rows) > 0 {
-		t.Errorf("%d rows are left", len(rows))
+		t.Errorf("%d rows remain after TRUNCATE", len(rows))
 	}
 }
 

@@ -156,7 +156,7 @@ func TestMetrics(t *testing.T) {
 		// This test has no protocol clients and no certificates.
 		if !found && string(name[1]) != "ilion_cql_requests_total" &&
 			string(name[1]) != "ilion_certificate_expiry_timestamp_seconds" {
-			t.Errorf("%s is documented and does not exist", name[1])
+			t.Errorf("%s is documented but does not exist", name[1])
 		}
 	}
 	text := get(t, n, "/metrics")
@@ -219,7 +219,7 @@ func TestCheckpoint(t *testing.T) {
 		t.Errorf("the original has %d rows, want 2", rows)
 	}
 	if _, err := startNode(t, Options{}).checkpoint(); err == nil {
-		t.Error("a checkpoint of data in memory")
+		t.Error("a checkpoint of an in-memory node succeeded")
 	}
 }
 
@@ -248,6 +248,6 @@ func TestLatencyViews(t *testing.T) {
 	c.query("DROP TABLE ks.t")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	if r := c.query("SELECT * FROM system_views.coordinator_read_latency"); r.RowCount != 0 {
-		t.Errorf("%d tables have been read", r.RowCount)
+		t.Errorf("%d tables are listed after the drop, want 0", r.RowCount)
 	}
 }
