@@ -53,8 +53,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestNearMany measures a table with very many vectors. It reports the time to build the index, the cost of a row
-// write with and without the index, the processor time of a search for ten rows, and the recall.
+// TestNearMany measures a table with very many vectors. It reports the time to build the index and the cost of a row
+// write with and without the index. For searches for ten rows, it reports the processor time and the recall.
 func TestNearMany(t *testing.T) {
 	if *nearRows == 0 {
 		t.Skip("measures for minutes: -near-rows 1000000")
