@@ -15,11 +15,13 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// droppedTables is how many tables TestIdleAfterDrops creates and drops. A CI server does so 100,000 times a year.
+// droppedTables is the number of tables that TestIdleAfterDrops creates and drops. A CI server drops 100,000 tables a
+// year.
 var droppedTables = flag.Int("dropped-tables", 0, "create and drop this many tables, then measure an idle node")
 
-// TestIdleAfterDrops measures what an idle node costs after many tables were created and dropped, in batches of a
-// keyspace with 20 tables: it takes less than 2 % of a processor, and its memory grows by a memtable at most.
+// TestIdleAfterDrops measures the cost of an idle node after many tables have been created and dropped. Each batch is
+// a keyspace with 20 tables. The node must use at most 2 % of a processor, and its heap may grow by at most one
+// memtable.
 func TestIdleAfterDrops(t *testing.T) {
 	if *droppedTables == 0 {
 		t.Skip("needs -dropped-tables")
@@ -42,7 +44,8 @@ func TestIdleAfterDrops(t *testing.T) {
 	}
 	const (
 		tables = 20
-		// memtableMax is the size of a memtable, which grows up to that and is allocated again after a flush.
+		// memtableMax is the maximum size of a memtable. A flush allocates a new memtable, which grows up to this
+		// size.
 		memtableMax = 64 << 20
 	)
 	batch := func() {
@@ -70,7 +73,7 @@ func TestIdleAfterDrops(t *testing.T) {
 	for range max(0, *droppedTables/tables-5) {
 		batch()
 	}
-	time.Sleep(25 * time.Second) // two rounds of the sweeper, and flushes
+	time.Sleep(25 * time.Second) // two sweeper rounds, and flushes
 	const idle = 40 * time.Second
 	used := processTime(t)
 	time.Sleep(idle)
@@ -86,7 +89,7 @@ func TestIdleAfterDrops(t *testing.T) {
 	}
 }
 
-// processTime is the processor time that this process has taken.
+// processTime returns the processor time that this process has used.
 func processTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

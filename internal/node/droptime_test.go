@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestDropUsingTimestamp proves that ALTER TABLE .. DROP .. USING TIMESTAMP does what it does in Cassandra 5.0.5: when
-// the column is added again, cells with later timestamps are there and all others are not, for regular, static and
-// collection columns and reads of every kind. Cells of a column that was dropped without a time never come back.
+// TestDropUsingTimestamp checks that ALTER TABLE .. DROP .. USING TIMESTAMP behaves like Cassandra 5.0.5. When the
+// column is added again, only cells with later timestamps are visible. The test covers regular, static, and collection
+// columns and all kinds of reads. Cells of a column that was dropped without a timestamp stay invisible.
 func TestDropUsingTimestamp(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -60,7 +60,7 @@ func TestDropUsingTimestamp(t *testing.T) {
 		t.Errorf("a point read finds %d rows", r.RowCount)
 	}
 	if r := c.query("SELECT v FROM ks.t WHERE k = 5 AND c = 5"); r.RowCount != 0 {
-		t.Error("a cell from before the time of the drop is found by a point read")
+		t.Error("a point read finds a cell that is older than the drop")
 	}
 	c.query("UPDATE ks.t USING TIMESTAMP 15000 SET v = 9, m[3] = 3 WHERE k = 6 AND c = 6")
 	check("a write from before the time of the drop", "k, c, v, s, m", all...)
@@ -76,7 +76,7 @@ func TestDropUsingTimestamp(t *testing.T) {
 	c.query("DROP INDEX ks.by_v")
 	if text := string(c.query("DESCRIBE TABLE ks.t WITH INTERNALS").Cells); !strings.Contains(text,
 		"DROP v USING TIMESTAMP 20000") {
-		t.Errorf("described as %s", text)
+		t.Errorf("DESCRIBE returns %s", text)
 	}
 	c.query("ALTER TABLE ks.t DROP v")
 	c.query("ALTER TABLE ks.t ADD v int")

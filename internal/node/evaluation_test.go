@@ -20,12 +20,12 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// numbers is a JSON array of n numbers.
+// numbers returns a JSON array of n numbers.
 func numbers(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("1,", n), ",") + "]" }
 
-// TestEvaluationIsPaidFor proves that the work of a query beyond what its reads pay for is charged to the partition
-// that was read: of a query of items, of one that a replica folds, of a SELECT and of an INSERT. That what is charged
-// is taken from the balance is proven in package partition.
+// TestEvaluationIsPaidFor checks that evaluation work beyond the price of the reads is charged to the partition that
+// was read. It covers an item query, a query that a replica aggregates, a SELECT, and an INSERT. Tests in package
+// partition check that charges are deducted from the balance.
 func TestEvaluationIsPaidFor(t *testing.T) {
 	n := startNode(t, Options{UserFunctions: true})
 	spent := func(table uint32) (units float64) {
@@ -50,7 +50,7 @@ func TestEvaluationIsPaidFor(t *testing.T) {
 			t.Fatalf("%s: %v", q, err)
 		}
 		if cost := page.Charge.Float(); cost < 50 || spent(items)-before < cost*0.99 {
-			t.Errorf("%s: costs %.0f RU, of which the partition was charged %.0f", q, cost, spent(items)-before)
+			t.Errorf("%s: costs %.0f RU, the partition was charged %.0f", q, cost, spent(items)-before)
 		}
 	}
 	c := newClient(t, n)
@@ -68,14 +68,14 @@ func TestEvaluationIsPaidFor(t *testing.T) {
 		before := spent(table)
 		cost := c.query(statement).Charge.Float()
 		if cost < 50 || spent(table)-before < cost*0.99 {
-			t.Errorf("%.60s: costs %.0f RU, of which the partition was charged %.0f", statement, cost, spent(table)-before)
+			t.Errorf("%.60s: costs %.0f RU, the partition was charged %.0f", statement, cost, spent(table)-before)
 		}
 	}
 }
 
-// TestCancelledEvaluations proves that the evaluation of a query over REST and of a SELECT over CQL is listed among the
-// sessions of the node, and that it ends when the session is cancelled, when the client leaves, and with the time of a
-// shutdown.
+// TestCancelledEvaluations checks that the sessions of a node list the evaluation of a REST query and of a CQL SELECT.
+// The evaluation must end when the session is canceled, when the client disconnects, and when the time limit of a
+// shutdown expires.
 func TestCancelledEvaluations(t *testing.T) {
 	n := startNode(t, Options{UserFunctions: true,
 		REST: RESTOptions{Address: "127.0.0.1:0", PrimaryKey: restclient.Key}})
@@ -160,8 +160,8 @@ func TestCancelledEvaluations(t *testing.T) {
 	}
 }
 
-// TestLongEvaluationsLeaveTheConnection proves that an INSERT whose values take long to evaluate is not evaluated on
-// the goroutine of its connection, which has to hear when the client leaves, and that a short one is.
+// TestLongEvaluationsLeaveTheConnection checks that an INSERT with expensive values is not evaluated on the goroutine
+// of its connection. That goroutine must notice when the client disconnects. A short INSERT is evaluated there.
 func TestLongEvaluationsLeaveTheConnection(t *testing.T) {
 	n := startNode(t, Options{})
 	c := newClient(t, n)

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// sharedLog is a log that may be read while it is written.
+// sharedLog is a log that can be read while it is written.
 type sharedLog struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -37,9 +37,9 @@ func (l *sharedLog) String() string {
 	return l.b.String()
 }
 
-// TestExpiringCertificates proves, with certificates that live for an hour, that status, log and metrics say when one
-// expires; that neither an expired one nor one that is not valid yet replaces it; and that a renewed one does, while
-// the node runs.
+// TestExpiringCertificates checks that status, log, and metrics report when a certificate expires. An expired
+// certificate and a certificate that is not valid yet must not replace it. A renewed certificate must replace it while
+// the node runs. The certificates of the test are valid for an hour.
 func TestExpiringCertificates(t *testing.T) {
 	t.Parallel()
 	here := []net.IP{net.IPv4(127, 0, 0, 1)}
@@ -61,7 +61,7 @@ func TestExpiringCertificates(t *testing.T) {
 		metrics := make(chan prometheus.Metric, 8)
 		newExpiryMetrics(n).Collect(metrics)
 		if len(metrics) != 1 {
-			t.Fatalf("%d metrics", len(metrics))
+			t.Fatalf("%d metrics, want 1", len(metrics))
 		}
 		return written(t, <-metrics)
 	}
@@ -74,19 +74,19 @@ func TestExpiringCertificates(t *testing.T) {
 	}
 	for _, until := range []time.Time{time.Now().Add(-time.Minute), time.Now().Add(-24 * time.Hour)} {
 		if _, err := put(until); err == nil || !strings.Contains(err.Error(), "the one in use stays") {
-			t.Errorf("a certificate that ended on %v: %v", until, err)
+			t.Errorf("a certificate that expired on %v: %v", until, err)
 		}
 		if got := shownSerial(t, address).String(); got != first {
-			t.Errorf("an expired certificate is shown")
+			t.Errorf("the server presents an expired certificate")
 		}
 	}
 	until := time.Now().Add(90 * 24 * time.Hour).Truncate(time.Second)
 	serial, err := put(until)
 	if got := shownSerial(t, address).String(); err != nil || got != serial {
-		t.Errorf("a renewed certificate: %v, %s is shown, want %s", err, got, serial)
+		t.Errorf("a renewed certificate: %v, the server presents %s, want %s", err, got, serial)
 	}
 	if problems := n.statusView().Status().Problems; len(problems) > 0 {
-		t.Errorf("after it was renewed: %q", problems)
+		t.Errorf("after the renewal: %q", problems)
 	}
 	if got := expiry(); got != float64(until.Unix()) {
 		t.Errorf("the metric is %v, want %v", got, until.Unix())
@@ -111,8 +111,8 @@ type one struct{ prometheus.Metric }
 func (o one) Describe(out chan<- *prometheus.Desc) { out <- o.Desc() }
 func (o one) Collect(out chan<- prometheus.Metric) { out <- o.Metric }
 
-// TestNodeCertificateIsRenewed checks that a node of a cluster takes a renewed certificate while it runs, and no
-// expired one, and that its authority counts among what expires.
+// TestNodeCertificateIsRenewed checks that a cluster node loads a renewed certificate while it runs and rejects an
+// expired certificate. The expiry reports must include the certificate authority.
 func TestNodeCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -161,6 +161,6 @@ func TestNodeCertificateIsRenewed(t *testing.T) {
 		t.Error(err)
 	}
 	if problems := fmt.Sprint(n.expiryProblems()); strings.Contains(problems, "cluster.tls.cert") {
-		t.Errorf("after it was renewed: %s", problems)
+		t.Errorf("after the renewal: %s", problems)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestThroughputIsShared checks that a client which spends the throughput of a table does not have another one refused,
-// whose requests are of normal priority, however it asks: only itself, and requests of low priority, which a role may
-// have whatever its clients say.
+// TestThroughputIsShared checks that a client that spends the throughput of a table does not cause rejections for
+// another client with normal priority. The test sends each kind of statement. Only the first client and requests of
+// low priority are rejected. The low priority of a role applies even if its clients request normal priority.
 func TestThroughputIsShared(t *testing.T) {
 	n := startTestNode(t, Options{Auth: AuthOptions{Users: map[string]string{"hog": hash(t, "h")}}})
 	c := newClientAs(t, n, "hog")
@@ -32,7 +32,7 @@ func TestThroughputIsShared(t *testing.T) {
 		}
 		return err != nil
 	}
-	// spend has the hog write as much as it is let, and leave a debt of a third of a second.
+	// spend makes the hog write as much as it may. The last write leaves a debt of a third of a second.
 	spend := func() error {
 		c.call.Result.Reset()
 		c.call.Request.ID, c.call.Request.Values = insert, [][]byte{key, large}
@@ -43,7 +43,7 @@ func TestThroughputIsShared(t *testing.T) {
 		"BEGIN BATCH INSERT INTO k.t (k, v) VALUES (2, 'z'); INSERT INTO k.t (k, v) VALUES (3, 'z'); APPLY BATCH"}
 	for i, round, end := 0, 0, time.Now().Add(poll.Limit); i < len(statements); round++ {
 		if time.Now().After(end) {
-			t.Fatalf("another client is refused %s", statements[i])
+			t.Fatalf("requests of another client are rejected: %s", statements[i])
 		}
 		for _, role := range []string{"low", "batch", "other"} {
 			c.query(fmt.Sprintf("CREATE ROLE %s%d WITH SUPERUSER = true AND LOGIN = true", role, round))
@@ -71,8 +71,8 @@ func TestThroughputIsShared(t *testing.T) {
 	}
 }
 
-// TestThroughputIsWaitedFor checks that a node which is to wait refuses nothing that the throughput of a table gives
-// soon enough, and that the goroutine of a connection does not wait.
+// TestThroughputIsWaitedFor checks that a node that is configured to wait rejects no request if the throughput of the
+// table becomes available in time. The goroutine of a connection must not wait.
 func TestThroughputIsWaitedFor(t *testing.T) {
 	n := startTestNode(t, Options{Limits: LimitOptions{ThrottleTimeout: time.Minute}})
 	c := newClient(t, n)
@@ -81,7 +81,8 @@ func TestThroughputIsWaitedFor(t *testing.T) {
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 400")
 	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
 	read := c.prepare("SELECT v FROM k.t WHERE k = ?")
-	// More than 500 RU a write: on a machine that takes long for one the next is due anyway, so it may take a few more.
+	// A write costs more than 500 RU. On a slow machine the next write may be affordable immediately, so the test may
+	// need a few more writes.
 	key, large := []byte{0, 0, 0, 1}, make([]byte, 1<<20)
 	writes, offloaded := 0, 0
 	for ; writes < 3 || offloaded == 0 && writes < 20; writes++ {
@@ -104,15 +105,15 @@ func TestThroughputIsWaitedFor(t *testing.T) {
 			}
 		}
 	}
-	// It begins with what is due in a second, and the last write leaves a debt.
+	// The table starts with the throughput of one second, and the last write leaves a debt.
 	least := time.Duration(500*(writes-1)-400) * time.Second / 400
 	if took := time.Since(began); took < least || offloaded == 0 {
-		t.Errorf("%d RU at 400 RU/s took %v, %d were not done where nobody may wait", 500*writes, took, offloaded)
+		t.Errorf("%d RU at 400 RU/s took %v, %d requests were offloaded", 500*writes, took, offloaded)
 	}
 }
 
-// TestIndexOfSmallThroughput checks that an index is built whose entries cost far more than the throughput of its table
-// gives at once, though a client asks for all of that.
+// TestIndexOfSmallThroughput checks that an index is built although its entries cost far more than the throughput that
+// its table provides immediately. In the meantime a client requests all of that throughput.
 func TestIndexOfSmallThroughput(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c, client := newClient(t, n), newClientAs(t, n, "client")

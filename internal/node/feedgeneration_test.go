@@ -12,17 +12,17 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// resume returns why a feed cannot be read from a paging state, nil if it can.
+// resume returns the error of reading a feed from a paging state, or nil if it can be read.
 func (c *client) resume(text string, state []byte) error {
 	c.call.Request.PageSize, c.call.Request.PagingState = 10, slices.Clone(state)
 	defer func() { c.call.Request.PageSize, c.call.Request.PagingState = 0, nil }()
 	return attempt(c, text)
 }
 
-// TestTableFeedTurnedOff proves that nothing is missing silently from the change feed of a table that was turned off
-// and on, however fast: paging states from before are refused, and a feed from the beginning, or from a time before it
-// was turned on, shows nothing that was changed before, and everything that was changed after. The same applies to the
-// feed of all changes while it has no retention.
+// TestTableFeedTurnedOff checks that the change feed of a table never omits changes silently after it was disabled and
+// enabled again, even in quick succession. Paging states from before are rejected. A feed from the beginning, or from
+// a time before it was enabled, shows only the changes since it was enabled, and all of them. The same applies to the
+// feed of all changes while its retention is 0.
 func TestTableFeedTurnedOff(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -50,7 +50,7 @@ func TestTableFeedTurnedOff(t *testing.T) {
 		}
 	}
 	var ends, allEnds [][]byte
-	for round := range 5 { // so fast that several rounds are within a second
+	for round := range 5 { // fast enough for several rounds within a second
 		v := 2 * round
 		insert(v)
 		rows, end := c.follow(latest, 4, nil)
@@ -91,13 +91,13 @@ func TestTableFeedTurnedOff(t *testing.T) {
 	rows, _ = c.follow(all, 4, nil)
 	check("all changes", rows, 12)
 	if rows, _ = c.follow(latest, 4, latestEnd); len(rows) != 18 {
-		t.Errorf("latest versions go on: %d rows, want 18", len(rows))
+		t.Errorf("latest versions after the retention was changed: %d rows, want 18", len(rows))
 	}
 }
 
-// TestAllVersionsTurnedOff proves the same of the feed of all versions of a container whose change feed policy was
-// removed and set again: a continuation from before is 400, at any part of the container, and a time before the policy
-// was set shows no older version.
+// TestAllVersionsTurnedOff checks the same for the feed of all versions of a container whose change feed policy was
+// removed and set again. A continuation from before is rejected with status 400 in each scope of the container. A
+// start time before the policy was set shows no older version.
 func TestAllVersionsTurnedOff(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -119,7 +119,7 @@ func TestAllVersionsTurnedOff(t *testing.T) {
 	}
 	scopes := []container.Scope{{}, {Key: key("1")}, {MinEPK: "", MaxEPK: "80"}}
 	var ends []string
-	for round := range 4 { // so fast that several rounds are within a second
+	for round := range 4 { // fast enough for several rounds within a second
 		from := container.ChangesRequest{AllVersions: true, Now: true}
 		_, end := s.changes(from)
 		began := time.Now()

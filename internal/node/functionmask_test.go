@@ -14,10 +14,11 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestFunctionMasks proves user-defined functions as masks, on two nodes of a cluster and as Cassandra 5.0.5 answers:
-// who may not see a column sees what the function makes of it, null as well, in rows, refused conditions and
-// transactions, and needs no EXECUTE; a function that was replaced masks anew, also for prepared statements; one that
-// throws shows nothing; and what cannot be a mask, or is one and is to be dropped, is refused in Cassandra's words.
+// TestFunctionMasks checks user-defined functions as masks on two nodes of a cluster, with the results of Cassandra
+// 5.0.5. A role that may not see a column sees the result of the function instead, also for null. This applies to
+// rows, rejected conditions, and transactions, and it requires no EXECUTE permission. A replaced function applies
+// immediately, also to prepared statements. A function that throws reveals no value. The test also expects Cassandra's
+// messages for functions that cannot be masks and for dropping a function that is a mask.
 func TestFunctionMasks(t *testing.T) {
 	users := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}
 	a := clusterNode(t, nil, Options{Data: t.TempDir(), Auth: users, UserFunctions: true})

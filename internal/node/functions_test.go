@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestFunctions proves user-defined functions and aggregates end to end, on two nodes of a cluster: what one node makes
-// is called through the other, in all places where values stand, with paging, in both languages; a function that was
-// replaced is the new one for statements that were prepared before, and one that was dropped is gone; a hostile body
-// ends its statement only; and the functions are there after a restart.
+// TestFunctions checks user-defined functions and aggregates end to end on two nodes of a cluster. Functions of both
+// languages are created through one node and called through the other, in all positions of values and with paging.
+// Statements that were prepared before use a replaced function and fail after it has been dropped. A hostile body ends
+// only its own statement.
 func TestFunctions(t *testing.T) {
 	dir := t.TempDir()
 	users := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}
@@ -60,7 +60,7 @@ func TestFunctions(t *testing.T) {
 		sum += total
 	}
 	if err := iter.Close(); err != nil || sum != 3*90+2*82 {
-		t.Errorf("the totals of the groups come to %d, %v", sum, err)
+		t.Errorf("the sum of the group totals is %d, %v", sum, err)
 	}
 	for _, f := range []string{"endless", "large"} {
 		err := two.Query("SELECT ks." + f + "(v) FROM ks.t WHERE k = 0").Exec()
@@ -91,7 +91,8 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestFunctionsStay checks that functions are there after a restart, and that those who may not execute one do not.
+// TestFunctionsStay checks that functions exist after a restart and that a role without EXECUTE permission cannot
+// execute them.
 func TestFunctionsStay(t *testing.T) {
 	o := Options{Data: t.TempDir(), Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}},
 		UserFunctions: true}
@@ -124,13 +125,13 @@ func TestFunctionsStay(t *testing.T) {
 	err := guest.Query(query).Scan(&v)
 	if want := "User guest has no EXECUTE permission on <function ks.a(u)> or any of its parents"; err == nil ||
 		!strings.Contains(err.Error(), want) {
-		t.Errorf("a guest gets %v", err)
+		t.Errorf("a guest without EXECUTE permission: %v", err)
 	}
 	if err := s.Query("GRANT EXECUTE ON FUNCTION ks.a(u) TO guest").Exec(); err != nil {
 		t.Fatal(err)
 	}
 	if err := guest.Query(query).Scan(&v); err != nil || v != 7 {
-		t.Errorf("a guest that may: %d, %v", v, err)
+		t.Errorf("a guest with EXECUTE permission: %d, %v", v, err)
 	}
 	s.Close()
 	guest.Close()
@@ -141,7 +142,7 @@ func TestFunctionsStay(t *testing.T) {
 	n = startNode(t, o)
 	s = driver(t, n, "boss", "b")
 	if err := s.Query(query).Scan(&v); err == nil || !strings.Contains(err.Error(), "user_defined_functions_enabled") {
-		t.Errorf("switched off: %v", err)
+		t.Errorf("with functions disabled: %v", err)
 	}
 	s.Close()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// shownOf is how the status shows the partitions of ks.t.
+// shownOf returns the partitions of ks.t from the status.
 func shownOf(n *Node) []admin.PartitionStatus {
 	for _, table := range n.statusView().Status().Tables {
 		if table.Name == "ks.t" {
@@ -28,9 +28,9 @@ func shownOf(n *Node) []admin.PartitionStatus {
 	return nil
 }
 
-// TestHotKeyIsIsolated checks that a logical partition which takes all that a table is given is named, in the status
-// and to those who are refused; that it is moved apart by two splits, while ordinary splits would wait a minute between
-// them; that its siblings are not refused anything any more, and that the history has the cause.
+// TestHotKeyIsIsolated checks that the status and the rejections name a logical partition that uses all throughput of
+// its table. Two splits must isolate it, although ordinary splits would wait a minute between them. After that its
+// siblings are not rejected. The partition history must contain the cause.
 func TestHotKeyIsIsolated(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -88,14 +88,14 @@ func TestHotKeyIsIsolated(t *testing.T) {
 	s0, r0 := served[1].Load(), refused[1].Load()
 	poll.Until(t, "siblings are served", func() bool { return served[1].Load() > s0+50 })
 	if after := refused[1].Load() - r0; after > 0 {
-		t.Errorf("siblings were refused %d requests after the hot key was isolated, %d before", after, r0)
+		t.Errorf("%d requests of siblings were rejected after the hot key was isolated, %d before", after, r0)
 	}
 	done.Store(true)
 	clients.Wait()
 	t.Logf("recognised after %v, isolated after %v; siblings were refused %d of %d requests until then", recognised,
 		isolated, r0, r0+s0)
 	if r0 == 0 {
-		t.Error("siblings were never refused: nothing was proved")
+		t.Error("no request of a sibling was rejected: the test proves nothing")
 	}
 	for i, p := range partsOf(n) {
 		if i == 1 && p.Span.Limit.Ring != p.Span.Begin.Ring+1 {
@@ -104,13 +104,13 @@ func TestHotKeyIsIsolated(t *testing.T) {
 	}
 	for _, e := range n.metadata.State().History {
 		if e.Kind == meta.Split && e.Cause != topology.ByKey {
-			t.Errorf("a split because of %s", e.Cause)
+			t.Errorf("a split with the cause %s", e.Cause)
 		}
 	}
 }
 
-// TestLoneKeyIsNotIsolated checks that a hot key is named, and keeps the whole throughput, where nobody asks for any
-// other key.
+// TestLoneKeyIsNotIsolated checks that a hot key is named and keeps the whole throughput if clients request no other
+// key.
 func TestLoneKeyIsNotIsolated(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -132,16 +132,16 @@ func TestLoneKeyIsNotIsolated(t *testing.T) {
 	}
 	hot := func() bool { return n.splitController.Report(partsOf(n)[0].ID).HotKey != "" }
 	if ask(poll.Limit, hot); !hot() {
-		t.Fatal("it is not named")
+		t.Fatal("the hot key is not named")
 	}
-	ask(3*time.Second, func() bool { return false }) // three more looks
+	ask(3*time.Second, func() bool { return false }) // three more checks
 	if parts := partsOf(n); len(parts) != 1 {
-		t.Errorf("%d partitions", len(parts))
+		t.Errorf("%d partitions, want 1", len(parts))
 	}
 }
 
-// TestHotKeyThroughFollowers checks that a logical partition which is read through the replicas of other nodes alone is
-// recognised by the leader of its physical partition, whose own load would never tell.
+// TestHotKeyThroughFollowers checks that a leader recognizes a logical partition that is read only through the
+// replicas of other nodes. The leader's own load would not show it.
 func TestHotKeyThroughFollowers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about five seconds")
@@ -165,16 +165,16 @@ func TestHotKeyThroughFollowers(t *testing.T) {
 		return nil
 	}
 	poll.Until(t, "a leader", func() bool { return leader() != nil })
-	// A leadership that has just been gained may move on, to where the map wants it, and to a node that is read from:
-	// that proves nothing, and the others are read from then.
+	// A new leadership may move to the preferred node of the map or to a node that serves the reads. That attempt
+	// proves nothing, so the next attempt reads from the other nodes.
 	poll.Until(t, "the leader names the key", func() bool {
 		led := leader()
 		return led != nil && readElsewhere(t, nodes, led, id, func() bool { return led == leader() })
 	})
 }
 
-// readElsewhere reads a key of ks.t through the nodes that do not lead its partition, until the leader has named it, or
-// leads no more: then it returns false.
+// readElsewhere reads a key of ks.t through the nodes that do not lead its partition, until the leader has named the
+// key. It returns false if the leader loses its leadership.
 func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.PartitionID, leads func() bool) bool {
 	var done atomic.Bool
 	var clients sync.WaitGroup
@@ -204,7 +204,7 @@ func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.Partition
 	poll.Until(t, "the leader names the key, or leads no more", func() bool {
 		select {
 		case err := <-failed:
-			t.Fatalf("a follower's node refuses a read: %v", err)
+			t.Fatalf("the node of a follower rejects a read: %v", err)
 		default:
 		}
 		named = led.splitController.Report(id).HotKey == "ks.t k = 7"
@@ -215,8 +215,8 @@ func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.Partition
 		return false
 	}
 	t.Logf("after %v, at a load of %.0f", time.Since(began), led.splitController.Report(id).Load)
-	if own > 2000 { // a follower passes on what it may not serve yet
-		t.Errorf("the leader served %.0f RU/s itself: nothing was proved", own)
+	if own > 2000 { // a follower forwards reads that it cannot serve yet
+		t.Errorf("the leader served %.0f RU/s itself: the test proves nothing", own)
 	}
 	return true
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/session"
 )
 
-// client is a caller inside the process: what a door does for one client, without a protocol.
+// client is a caller inside the process. It does the work of a protocol server for one client, without a protocol.
 type client struct {
 	t    testing.TB
 	s    *session.Session
@@ -24,7 +24,7 @@ func (c *client) Completed() { c.done <- struct{}{} }
 
 func newClient(t testing.TB, n *Node) *client { return newClientAs(t, n, "") }
 
-// newClientAs is newClient for a role that has logged in.
+// newClientAs is newClient for an authenticated role.
 func newClientAs(t testing.TB, n *Node, role string) *client {
 	c := &client{t: t, s: n.engine.NewSession(session.Client{Version: 4, User: role}), done: make(chan struct{}, 1)}
 	c.call.CompleteTo(c)
@@ -33,13 +33,13 @@ func newClientAs(t testing.TB, n *Node, role string) *client {
 	return c
 }
 
-// wait returns when the call has its result.
+// wait returns the result of the call when it is complete.
 func (c *client) wait(status session.Status) *session.Result {
 	if status == session.Pending {
 		<-c.done
 	}
 	if status == session.Offload {
-		c.t.Fatal("offloaded though it may block")
+		c.t.Fatal("the call was offloaded although it may block")
 	}
 	return &c.call.Result
 }
@@ -100,8 +100,9 @@ func putKey(key []byte, i int) {
 
 const fiveColumns = "(k text PRIMARY KEY, c0 text, c1 text, c2 text, c3 text, c4 text)"
 
-// TestWritesReadNothing proves by the store's own counters that INSERT, UPDATE of one column of five, DELETE and a
-// write to a table with an index read nothing, and that conditions and counters do: so the counters count.
+// TestWritesReadNothing checks with the counters of the store that plain writes do not read. It covers INSERT, UPDATE
+// of one column of five, DELETE, and a write to a table with an index. Conditional writes and counter updates read,
+// which shows that the counters work.
 func TestWritesReadNothing(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -137,7 +138,7 @@ func TestWritesReadNothing(t *testing.T) {
 }
 
 // TestHotPathAllocations checks that a prepared point read and a prepared write allocate at most twice on their way
-// through session, plan, coordinator, partition and store. The door in front of them has a test of its own.
+// through session, plan, coordinator, partition, and store. The protocol server has a separate test.
 func TestHotPathAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -175,8 +176,8 @@ func TestHotPathAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkHotPath measures a prepared request from session to store, without sockets and protocol: CPU of the query
-// engine and the store.
+// BenchmarkHotPath measures the processor time of a prepared request in the query engine and the store, without
+// sockets and protocol.
 func BenchmarkHotPath(b *testing.B) {
 	for _, kind := range []string{"read", "insert", "update"} {
 		b.Run(kind, func(b *testing.B) {

@@ -17,8 +17,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestNobodyJoinsWithoutSecret checks that a node with users and without certificates lets nobody in by its internal
-// address who does not have the secret it made: no node, and nobody who speaks as one does.
+// TestNobodyJoinsWithoutSecret checks that a node with users and without certificates rejects every caller at its
+// internal address that does not have the node's join secret. The callers are nodes and a process that speaks the
+// protocol of nodes.
 func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	dir := func(name string) string { return filepath.Join(t.TempDir(), name) }
 	data := dir("first")
@@ -43,7 +44,7 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	}
 	if _, _, err := transport.Identify(t.Context(), transport.DialTCP, nil, nil, at); !errors.Is(err,
 		transport.ErrSecret) {
-		t.Errorf("a process that asks: %v", err)
+		t.Errorf("a process that calls Identify: %v", err)
 	}
 
 	other := filepath.Join(t.TempDir(), "other")
@@ -73,12 +74,12 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 		}
 	}
 	if got := len(first.metadata.State().Nodes); got != 1 {
-		t.Errorf("%d nodes", got)
+		t.Errorf("%d nodes, want 1", got)
 	}
 }
 
-// TestJoinSecretIsKept checks that a node joins with a copy of the secret, keeps it where only its owner can read it,
-// and comes back without being given it again.
+// TestJoinSecretIsKept checks that a node joins with a copy of the secret and stores it in a file that only its owner
+// can read. The node must restart without the copy. Starting the first node again must not change the secret.
 func TestJoinSecretIsKept(t *testing.T) {
 	base := t.TempDir()
 	first := startNode(t, Options{Data: filepath.Join(base, "first"),
@@ -109,12 +110,12 @@ func TestJoinSecretIsKept(t *testing.T) {
 	first = startNode(t, Options{Data: filepath.Join(base, "first"), Cluster: ClusterOptions{Internal: "127.0.0.1:0",
 		Bootstrap: true, JoinSecretFile: filepath.Join(base, "elsewhere")}})
 	if !bytes.Equal(first.secret, before) {
-		t.Error("founding it once more has changed the secret")
+		t.Error("a second bootstrap changed the secret")
 	}
 }
 
-// TestFlippedBitsOfJoinSecret checks that no flipped bit of a file that Ilion wrote makes another secret of it: it is
-// refused, or it changes nothing.
+// TestFlippedBitsOfJoinSecret checks that a flipped bit in a file that Ilion wrote never results in a different
+// secret. The file is rejected, or its secret is unchanged.
 func TestFlippedBitsOfJoinSecret(t *testing.T) {
 	secret := []byte(strings.Repeat("0123456789", 4))
 	text := formatSecret(secret)
@@ -135,14 +136,14 @@ func TestFlippedBitsOfJoinSecret(t *testing.T) {
 		}
 	}
 	if refused < 8*(len(text)-1) {
-		t.Errorf("%d of %d refused", refused, 8*len(text))
+		t.Errorf("%d of %d flipped bits were rejected", refused, 8*len(text))
 	}
 	if got, err := parseSecret(text[:len(text)/2]); err == nil {
-		t.Errorf("half of it: %q", got)
+		t.Errorf("half of the file: %q", got)
 	}
 }
 
-// TestSecretsByHand proves which secrets somebody may write: any line that cannot be guessed.
+// TestSecretsByHand checks which secrets an operator may write: any single line that cannot be guessed.
 func TestSecretsByHand(t *testing.T) {
 	long := strings.Repeat("x", transport.SecretMin)
 	for _, c := range []struct{ text, secret, problem string }{
@@ -170,8 +171,9 @@ func TestSecretsByHand(t *testing.T) {
 	}
 }
 
-// TestDamagedSecretIsNotReplaced checks that a node whose file is damaged is refused by its name: it neither goes on
-// with another secret nor draws one. With a configured file beside it the node starts, and makes the kept one whole.
+// TestDamagedSecretIsNotReplaced checks that a node with a damaged secret file does not start and that the error names
+// the file. The node must not use another secret or draw a new one. With a configured secret file, the node starts and
+// repairs the damaged file.
 func TestDamagedSecretIsNotReplaced(t *testing.T) {
 	base := t.TempDir()
 	data := filepath.Join(base, "first")
@@ -204,7 +206,7 @@ func TestDamagedSecretIsNotReplaced(t *testing.T) {
 			t.Errorf("configured %q: %v", configured, err)
 		}
 		if now, err := os.ReadFile(kept); err != nil || !bytes.Equal(now, damaged) {
-			t.Errorf("configured %q: it was replaced: %q, %v", configured, now, err)
+			t.Errorf("configured %q: the damaged file was replaced: %q, %v", configured, now, err)
 		}
 	}
 	byHand := filepath.Join(base, "by-hand")

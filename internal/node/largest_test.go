@@ -19,11 +19,11 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// largestOf is how many keys TestLargestKeys has on disk; with a million it takes a minute.
+// largestOf is the number of keys that TestLargestKeys writes to disk. With a million keys the test takes a minute.
 var largestOf = flag.Int("largest.keys", 2000, "keys of TestLargestKeys")
 
-// TestLargestKeys checks that the ten largest logical partitions of a physical one are named in order, their sizes
-// being those of zipf 0.99, and that they are looked for again when they have changed.
+// TestLargestKeys checks that the ten largest logical partitions of a physical partition are listed in order. Their
+// sizes follow a Zipf distribution with exponent 0.99. The search must run again after the partitions have changed.
 func TestLargestKeys(t *testing.T) {
 	t.Parallel()
 	n := startTestNode(t, Options{InitialPartitions: 1, Splits: SplitOptions{Units: -1}})
@@ -64,13 +64,13 @@ func TestLargestKeys(t *testing.T) {
 		return
 	}
 	began := time.Now()
-	write(6_000_000, *largestOf) // more than is read as a whole
+	write(6_000_000, *largestOf) // more than the search reads completely
 	t.Logf("%d keys written in %v", *largestOf, time.Since(began))
 	if err := n.store.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	id := n.metadata.State().Topology.Partitions(table)[0].ID
-	for _, most := range []uint64{0, 1} { // read as a whole, and looked for where the bytes on disk are
+	for _, most := range []uint64{0, 1} { // a complete read, and a search by bytes on disk
 		began = time.Now()
 		l := &partitioncount.LargestFinder{Store: n.store.Statistics, Replicas: n.host.Replicas, ReadMax: most,
 			Now: func() int64 { return n.clock()().Unix() }}

@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestIdlePartitionsLend checks that a partition which refuses requests borrows of partitions of its table that are
-// idle, also of those that other nodes lead, that all it has was taken from the others, and that a node which is not to
-// lend does not.
+// TestIdlePartitionsLend checks that a partition that rejects requests borrows from idle partitions of its table,
+// including partitions that other nodes lead. It must not borrow more than the others have lent. A node with lending
+// disabled must not lend.
 func TestIdlePartitionsLend(t *testing.T) {
 	t.Parallel()
 	const partitions = 12
@@ -30,7 +30,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 	c := newClient(t, nodes[0])
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text)")
-	c.query("ALTER TABLE k.t WITH throughput = 4800") // 400 each, which a slow machine exceeds, too
+	c.query("ALTER TABLE k.t WITH throughput = 4800") // 400 RU/s each, which even a slow machine exceeds
 	leaders := func() (out [4][]*partition.Replica) {
 		for i, n := range nodes {
 			for _, r := range n.host.Replicas() {
@@ -58,7 +58,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 	}
 
 	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
-	// The node that is not to lend does not borrow either: it must not lead the partition of the key.
+	// A node with lending disabled does not borrow either, so it must not lead the partition of the key.
 	key, large := []byte{0, 0, 0, 0}, make([]byte, 2<<20)
 	borrows := func() bool {
 		tok, all := token.Hash(key), leaders()
@@ -101,7 +101,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 		return other > 0 && third > 0
 	})
 	var lent, borrowed ru.Units
-	for _, n := range nodes { // what is on its way was lent already
+	for _, n := range nodes { // loans in flight are already counted as lent
 		_, b := loans(n.host.Replicas())
 		borrowed += b
 	}
@@ -113,6 +113,6 @@ func TestIdlePartitionsLend(t *testing.T) {
 		t.Errorf("%v RU were borrowed, %v were lent", borrowed, lent)
 	}
 	if l, _ := loans(nodes[3].host.Replicas()); l > 0 {
-		t.Errorf("the node that is not to lend has lent %v RU", l)
+		t.Errorf("the node with lending disabled has lent %v RU", l)
 	}
 }

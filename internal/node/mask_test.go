@@ -9,8 +9,8 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// TestMasksSurvive checks that masks are there after a restart, that transactions heed them where their leader runs
-// them, and that a node on which masking is switched off shows everything and masks nothing new.
+// TestMasksSurvive checks that masks exist after a restart and that transactions apply them on the leader. A node with
+// masking disabled shows all values and rejects new masks.
 func TestMasksSurvive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestMergeAlone checks that the partitions of a node that stands alone merge while they are written to: nothing fails,
-// every row and every addition is there once; and that a merge which was recorded, or frozen, before the end of a
-// process is carried out by the next one.
+// TestMergeAlone checks that the partitions of a single node merge while they are written to. No request may fail, and
+// every row and every increment must exist exactly once. A merge that was recorded or frozen before a shutdown is
+// completed at the next start.
 func TestMergeAlone(t *testing.T) {
 	t.Parallel()
 	const writers, rows, counters = 4, 2000, 16
@@ -91,7 +91,8 @@ func TestMergeAlone(t *testing.T) {
 	check("after a restart", 1)
 }
 
-// TestMergeOrdersRefused checks that orders which cannot be carried out are refused, in words, and change nothing.
+// TestMergeOrdersRefused checks that merge requests that cannot be executed are rejected with a message and change
+// nothing.
 func TestMergeOrdersRefused(t *testing.T) {
 	n := startTestNode(t, Options{InitialPartitions: 3})
 	c := newClient(t, n)
@@ -120,7 +121,7 @@ func TestMergeOrdersRefused(t *testing.T) {
 		}
 	}
 	if now := n.metadata.State().Version; now != before {
-		t.Errorf("the records went from version %d to %d", before, now)
+		t.Errorf("the version of the records changed from %d to %d", before, now)
 	}
 	o := admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, b}}
 	if said, err := n.mergePartitions(t.Context(), o); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// nearItems is a table of vectors, and what should be in it.
+// nearItems is a table of vectors with its expected content.
 type nearItems struct {
 	t    *testing.T
 	n    *Node
@@ -54,7 +54,7 @@ func (s *nearItems) index() {
 	s.c.query("CREATE INDEX other ON t (x) USING 'sai'")
 }
 
-// draw draws a vector around one of some middles.
+// draw draws a vector near one of 60 random centers.
 func (s *nearItems) draw() []float32 {
 	v := make([]float32, s.dim)
 	middle := rand.New(rand.NewPCG(uint64(s.rnd.IntN(60)), 5))
@@ -71,8 +71,8 @@ func (s *nearItems) insert(k int) {
 		vector.AppendVector(nil, it.v), nearNumber(it.x))
 }
 
-// ask compares a search with the exact one, and returns how many of the rows found are among the nearest, and how many
-// there should be. restricted searches for those with an x.
+// ask compares a search with an exact search. It returns the number of found rows that are among the nearest rows and
+// the number of rows that the search should find. An x of at least 0 restricts the search to rows with that x.
 func (s *nearItems) ask(target []float32, limit, x int) (hits, want int) {
 	s.t.Helper()
 	where := ""
@@ -90,7 +90,7 @@ func (s *nearItems) ask(target []float32, limit, x int) (hits, want int) {
 	slices.SortFunc(exact, func(a, b float32) int { return cmp.Compare(b, a) })
 	want = min(limit, len(exact))
 	if r.RowCount != want {
-		s.t.Fatalf("%d rows instead of %d", r.RowCount, want)
+		s.t.Fatalf("%d rows, want %d", r.RowCount, want)
 	}
 	seen := map[int]bool{}
 	last := float32(2e9)
@@ -103,7 +103,7 @@ func (s *nearItems) ask(target []float32, limit, x int) (hits, want int) {
 		seen[k] = true
 		is := s.of.Of(target, it.v)
 		if is > last {
-			s.t.Fatalf("row %d is nearer than the one before", i)
+			s.t.Fatalf("row %d is nearer than the previous row", i)
 		}
 		if last = is; is >= exact[want-1] {
 			hits++
@@ -112,11 +112,11 @@ func (s *nearItems) ask(target []float32, limit, x int) (hits, want int) {
 	return hits, want
 }
 
-// exact fails where a search does not find the nearest.
+// exact fails the test if a search does not find the nearest rows.
 func (s *nearItems) exact(limit, x int) {
 	s.t.Helper()
 	if hits, want := s.ask(s.draw(), limit, x); hits != want {
-		s.t.Fatalf("%d of the %d nearest were found", hits, want)
+		s.t.Fatalf("found %d of the %d nearest rows", hits, want)
 	}
 }
 
@@ -140,7 +140,7 @@ func (s *nearItems) change(keys int) {
 	case i == 1 && it != nil:
 		s.c.query(fmt.Sprintf("DELETE v FROM t WHERE k = %d", k))
 		it.v = nil
-	case i == 2 && it != nil && it.v != nil: // what is older changes nothing
+	case i == 2 && it != nil && it.v != nil: // an older write changes nothing
 		s.c.execute(s.c.prepare("INSERT INTO t (k, v) VALUES (?, ?) USING TIMESTAMP 5"), nearNumber(k),
 			vector.AppendVector(nil, s.draw()))
 	default:
@@ -148,17 +148,17 @@ func (s *nearItems) change(keys int) {
 	}
 }
 
-// nearModes are how an index of vectors can be searched exactly: the rows themselves are looked at, or the entries of
-// one list, or those of as many lists as a search looks at in any case.
+// nearModes are the ways in which a search of a vector index is exact. The search examines the rows themselves, the
+// entries of one list, or the entries of as many lists as every search examines.
 var nearModes = []struct {
 	name              string
 	rows, keys, lists int
 }{{"rows", 1 << 20, 150, 0}, {"one list", 1, 150, 1}, {"several lists", 1, 1000, 2}}
 
-// TestNearExact checks that searches which look at all vectors find exactly the nearest rows, by the rows themselves,
-// by one list and by several, for each similarity, while rows come, change, expire, are overtaken and go, with and
-// without a restriction, over several physical partitions that are split meanwhile, while lists come, and after a
-// restart.
+// TestNearExact checks that searches that examine all vectors find exactly the nearest rows. It covers each mode and
+// each similarity, with and without a restriction. In the meantime rows are inserted, updated, and deleted, also with
+// older timestamps. Several physical partitions are split while the lists are built. A row must expire, and the
+// searches must be exact after a restart.
 func TestNearExact(t *testing.T) {
 	t.Parallel()
 	for i, mode := range nearModes {
@@ -200,7 +200,7 @@ func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
 		}
 	}
 	target := s.draw()
-	if of == vector.DotProduct { // the longest is the nearest
+	if of == vector.DotProduct { // the longest vector is the nearest
 		for i := range target {
 			target[i] *= 9
 		}
@@ -225,8 +225,9 @@ func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
 	}
 }
 
-// TestNearElsewhere checks that searches at a node that has none of the rows find the nearest ones, by the rows
-// themselves and by lists, over several physical partitions, and cost what they cost where the rows are.
+// TestNearElsewhere checks searches at a node that stores no rows of the table. They must find the nearest rows by the
+// rows themselves and by lists, over several physical partitions. They must cost as much as at a node that stores the
+// rows.
 func TestNearElsewhere(t *testing.T) {
 	t.Parallel()
 	o := Options{InitialPartitions: 3, VectorListsRows: 400, VectorListsPause: 50 * time.Millisecond}
@@ -257,7 +258,7 @@ func TestNearElsewhere(t *testing.T) {
 	s.price()
 }
 
-// price waits until a search costs what EXPLAIN has said: a sweep of entries may come between them.
+// price waits until a search costs as much as EXPLAIN estimates. A sweep of entries may run between the two.
 func (s *nearItems) price() {
 	search := "SELECT k FROM ks.t ORDER BY v ANN OF [" + strings.Repeat("1, ", s.dim-1) + "1] LIMIT 10"
 	session := driver(s.t, s.n, "cassandra", "cassandra")
@@ -276,7 +277,8 @@ func (s *nearItems) price() {
 	})
 }
 
-// building reports whether the index is being built, lists is how many lists it is searched by, 0 for none.
+// building reports whether the index is being built. lists returns the number of lists that searches use, or 0 if
+// there are no lists.
 func (s *nearItems) building() bool { _, ix := s.descriptor(); return s.n.builder.Building(ix) }
 
 func (s *nearItems) lists() int {
@@ -287,9 +289,9 @@ func (s *nearItems) lists() int {
 	return ix.Lists[0].Len()
 }
 
-// TestNearLists checks that an index gets lists around centres when it has grown, serves while it is built by them, and
-// finds nearly all of the nearest rows by them, also those that are written later and with a restriction; that searches
-// are exact where few rows fulfil one; and that the lists are there after a restart.
+// TestNearLists checks that an index gets lists around centers when it has grown. The index must serve searches while
+// the lists are built. Searches by lists must find nearly all of the nearest rows, including later rows and searches
+// with a restriction. Searches are exact if few rows match the restriction. The lists must exist after a restart.
 func TestNearLists(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -313,7 +315,7 @@ func TestNearLists(t *testing.T) {
 			hits, want = hits+h, want+w
 		}
 		if t.Logf("recall of %d lists: %d of %d", s.lists(), hits, want); 100*hits < 95*want {
-			t.Errorf("%d of %d of the nearest were found", hits, want)
+			t.Errorf("found %d of the %d nearest rows", hits, want)
 		}
 	}
 	recall(-1)
@@ -323,7 +325,7 @@ func TestNearLists(t *testing.T) {
 	recall(-1)
 	recall(3)
 	for range 20 {
-		s.exact(10, 3) // few have it, and they are looked at whole
+		s.exact(10, 3) // few rows match, and the search examines all of them
 	}
 	s.price()
 	if err := n.Close(); err != nil {
@@ -340,8 +342,8 @@ func (s *nearItems) column() *schema.Column {
 	return t.ByName[ix.Column]
 }
 
-// TestSearchSeesWrites checks that a vector search above ONE finds what was acknowledged, at every node of a cluster:
-// the level of the request is kept.
+// TestSearchSeesWrites checks that a vector search with a consistency level above ONE finds acknowledged writes at
+// every node of a cluster. The coordinator must keep the level of the request.
 func TestSearchSeesWrites(t *testing.T) {
 	t.Parallel()
 	a := clusterNode(t, nil, Options{InitialPartitions: 2})

@@ -27,7 +27,7 @@ var nearRows = flag.Int("near-rows", 0,
 
 var nearFile = flag.String("near-file", "", "little-endian floats, 128 a vector, that TestNearMany takes instead")
 
-// readVectors reads vectors from the file, if one is named.
+// readVectors reads vectors from the file of -near-file. It returns nil if the flag is not set.
 func readVectors(t *testing.T, n, dim int) [][]float32 {
 	if *nearFile == "" {
 		return nil
@@ -46,15 +46,15 @@ func readVectors(t *testing.T, n, dim int) [][]float32 {
 	return out
 }
 
-// cpu is what the process has used of its processors.
+// cpu returns the processor time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestNearMany measures a table of very many vectors: how long its index takes to build, what a write of a row with the
-// index costs beside one without, the processor time of a search for ten, and how many of the nearest it finds.
+// TestNearMany measures a table with very many vectors. It reports the time to build the index and the cost of a row
+// write with and without the index. For searches for ten rows, it reports the processor time and the recall.
 func TestNearMany(t *testing.T) {
 	if *nearRows == 0 {
 		t.Skip("measures for minutes: -near-rows 1000000")
@@ -62,7 +62,7 @@ func TestNearMany(t *testing.T) {
 	const dim, limit, searches, measured, writers = 128, 10, 200, 100, 4
 	n := startTestNode(t, Options{Data: t.TempDir(), InitialPartitions: 1, Commit: "periodic",
 		Memory: MemoryOptions{Budget: 1 << 30},
-		Splits: SplitOptions{Units: -1}}) // each partition is searched by itself
+		Splits: SplitOptions{Units: -1}}) // each partition is searched separately
 	s := newNearItems(t, n, dim, vector.Cosine, "ks")
 	all := readVectors(t, *nearRows+searches, dim)
 	if all == nil {
@@ -144,13 +144,14 @@ func TestNearMany(t *testing.T) {
 			}
 		}
 		if i == measured-1 {
-			break // the others take as long
+			break // the remaining searches take as long
 		}
 	}
 	t.Logf("recall@10 %.3f; %d of the %d nearest that were written with the index", float64(hits)/(measured*limit), lateHits, late)
 }
 
-// manyVectors are of about 32 dimensions in a space of more, around middles of different weight: some 100 near each.
+// manyVectors returns vectors in a space of dim dimensions that vary in about 32 dimensions. They lie near centers of
+// different weight, about 100 vectors to a center.
 func manyVectors(n, dim int) [][]float32 {
 	const inner = 32
 	rnd := rand.New(rand.NewPCG(21, 22))

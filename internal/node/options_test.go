@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestMain proves D2 for every test here: a closed node leaves no goroutine.
+// TestMain checks rule D2 for every test of this package: a closed node leaves no goroutine.
 func TestMain(m *testing.M) {
 	poll.AtOnce(2)
 	goleak.VerifyTestMain(m)
@@ -36,7 +36,7 @@ func load(t *testing.T, text string) (Options, error) {
 	return o, LoadOptions(path, &o)
 }
 
-// TestLoadOptions proves how a configuration file is read, and what is said about mistakes in it.
+// TestLoadOptions checks how a configuration file is read and which errors are reported.
 func TestLoadOptions(t *testing.T) {
 	got, err := load(t, `
 data: /d
@@ -82,7 +82,7 @@ storage:
 	}
 }
 
-// TestValidate proves which options contradict themselves.
+// TestValidate checks which option values and combinations are rejected.
 func TestValidate(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		`commit "never" is unknown: use batch or periodic`:        func(o *Options) { o.Commit = "never" },
@@ -116,7 +116,7 @@ func TestValidate(t *testing.T) {
 	}
 	small := Options{Memory: MemoryOptions{Budget: 64 << 20}}.withDefaults()
 	if err := small.validate(); err != nil {
-		t.Errorf("the least memory: %v", err)
+		t.Errorf("the minimum memory: %v", err)
 	}
 }
 
@@ -130,12 +130,12 @@ func TestParseBytes(t *testing.T) {
 	}
 	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "1kb", "1gb", "0x10", "9999999TiB", "1 KiB KiB"} {
 		if got, err := ParseBytes(text); err == nil {
-			t.Errorf("%q is taken for %d", text, got)
+			t.Errorf("%q is parsed as %d", text, got)
 		}
 	}
 }
 
-// configured lists the keys of the configuration file below a key, with the values that hold where it says nothing.
+// configured lists the keys of the configuration file below a key, with their default values.
 func configured(v reflect.Value, prefix string, out map[string]reflect.Value) {
 	for i := range v.NumField() {
 		tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
@@ -152,8 +152,8 @@ func configured(v reflect.Value, prefix string, out map[string]reflect.Value) {
 	}
 }
 
-// TestConfigurationIsDocumented checks that docs/configuration.md has every key of the configuration file and no other,
-// and that the defaults in it are those of the code, as far as they are numbers, words or times.
+// TestConfigurationIsDocumented checks that docs/configuration.md lists exactly the keys of the configuration file.
+// Documented defaults that are numbers, words, or times must match the code.
 func TestConfigurationIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
@@ -182,7 +182,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 			field, ok := keys[name[1]]
 			documented[name[1]] = true
 			if !ok && name[1] != "guardrails" && name[1] != "audit_logging_options" {
-				t.Errorf("%s is documented and does not exist", name[1])
+				t.Errorf("%s is documented but does not exist", name[1])
 			}
 			defaults := strings.Split(cells[1], ", ")
 			if !ok || len(defaults) != len(names) {
@@ -194,7 +194,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 					said = strconv.FormatFloat(number, 'f', -1, 64)
 				}
 				if compared++; said != is && !computed[name[1]] {
-					t.Errorf("the default of %s is documented as %s, and is %s", name[1], said, is)
+					t.Errorf("the default of %s is documented as %s but is %s", name[1], said, is)
 				}
 			}
 		}
@@ -205,19 +205,20 @@ func TestConfigurationIsDocumented(t *testing.T) {
 		}
 	}
 	if len(keys) < 60 || compared < 40 {
-		t.Errorf("found only %d keys, and compared %d defaults", len(keys), compared)
+		t.Errorf("found only %d keys and compared only %d defaults", len(keys), compared)
 	}
 }
 
-// computed are the options whose defaults follow from others or from the machine, which the page says in words, or are
-// those of a package below.
+// computed lists the options whose defaults depend on other options, on the machine, or on an imported package. The
+// page describes these defaults in words.
 var computed = map[string]bool{
 	"memory.budget": true, "memory.block_cache": true, "memory.memtable": true, "limits.connections_per_address": true,
 	"cluster.balance_threshold": true, "cluster.snapshot_rate": true,
 	"limits.request_bytes": true, "limits.result_bytes": true, "limits.row_bytes": true, "cluster.advertise": true,
 }
 
-// plainly is a value as the page writes it, if it is one that has a default: text, a number, a size, a time.
+// plainly returns the default value in the form that the page uses. It returns false for values other than text,
+// numbers, sizes, and times.
 func plainly(v reflect.Value) (string, bool) {
 	switch x := v.Interface().(type) {
 	case Bytes:
@@ -245,8 +246,8 @@ func plainly(v reflect.Value) (string, bool) {
 	return "", false
 }
 
-// TestDescriptorsAreShared checks that clients cannot take the files that the store needs: with any limit there are
-// some for tables, and what is left is not promised twice.
+// TestDescriptorsAreShared checks that clients cannot use the file descriptors that the store needs. Every limit
+// leaves descriptors for tables, and no descriptor is assigned twice.
 func TestDescriptorsAreShared(t *testing.T) {
 	for _, c := range []struct{ limit, clients, tables, connections int }{
 		{1 << 20, 20_000, 1000, 20_000},
@@ -257,7 +258,7 @@ func TestDescriptorsAreShared(t *testing.T) {
 	} {
 		tables, connections := shareDescriptors(c.limit, c.clients)
 		if tables != c.tables || connections != c.connections {
-			t.Errorf("of %d: %d tables, %d connections, want %d and %d", c.limit, tables, connections, c.tables,
+			t.Errorf("limit %d: %d tables, %d connections, want %d and %d", c.limit, tables, connections, c.tables,
 				c.connections)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// explore sends the explorer a statement and returns the code and the page.
+// explore sends a statement to the explorer and returns the status code and the page.
 func explore(t *testing.T, n *Node, user, statement string) (code int, body string) {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodPost, "http://"+n.HTTPAddr().String()+"/ui/explore",
@@ -34,8 +34,8 @@ func explore(t *testing.T, n *Node, user, statement string) (code int, body stri
 	return resp.StatusCode, string(b)
 }
 
-// TestExplorer checks that the explorer carries statements out, shows values and errors as text, and goes on page by
-// page, and that a browser that comes to the root is led to the page.
+// TestExplorer checks that the explorer executes statements and shows values and errors as text. A browser that
+// requests the root must be redirected to the page.
 func TestExplorer(t *testing.T) {
 	n := startNode(t, Options{HTTP: "127.0.0.1:0"})
 	for _, step := range []struct{ statement, want string }{
@@ -63,8 +63,8 @@ func TestExplorer(t *testing.T) {
 	}
 }
 
-// TestExplorerOfRoles checks that the explorer does what the role that has logged in may do and nothing else, and that
-// such a role is shown nothing else of the page.
+// TestExplorerOfRoles checks that the explorer executes only statements that the authenticated role may execute. The
+// other views must reject a role that has no permission for them.
 func TestExplorerOfRoles(t *testing.T) {
 	n := startNode(t, Options{HTTP: "127.0.0.1:0",
 		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "boss")}}})

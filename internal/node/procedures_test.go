@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// examples are the scripts of docs/procedures.md, by the names in their first lines.
+// examples returns the scripts of docs/procedures.md by the names in their first lines.
 func examples(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/procedures.md")
@@ -27,8 +27,8 @@ func examples(t *testing.T) map[string]string {
 	return all
 }
 
-// TestProcedures runs the examples of docs/procedures.md on a node: a transfer and its refusal, a procedure that throws
-// after it wrote, a deletion in several calls, triggers and a function.
+// TestProcedures runs the examples of docs/procedures.md on a node: a transfer and its rejection, a procedure that
+// throws after a write, a deletion in several calls, triggers, and a function.
 func TestProcedures(t *testing.T) {
 	n := startNode(t, Options{})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
@@ -78,7 +78,7 @@ func TestProcedures(t *testing.T) {
 	wantError(err, 400, 0, "changed my mind")
 	if a, b := s.body(p, "a"), s.body(p, "b"); a != `{"id":"a","k":"p","amount":70}` ||
 		b != `{"id":"b","k":"p","amount":31}` {
-		t.Errorf("after all: %s %s", a, b)
+		t.Errorf("after the procedures: %s %s", a, b)
 	}
 
 	for i := range 250 {
@@ -126,7 +126,7 @@ func TestProcedures(t *testing.T) {
 	_, _, err = n.scripts.Do(t.Context(), s.c, p, &remove, []string{"stamp"}, nil, false, container.RequestOptions{})
 	wantError(err, 400, 0, "not for Delete")
 	if s.body(p, "u") != "" || s.body(p, "t") == "" {
-		t.Error("a refused operation was done")
+		t.Error("a rejected operation was executed")
 	}
 
 	page, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{Scope: container.Scope{Key: p},

@@ -12,16 +12,17 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// try is execute for what may be refused.
+// try is execute for statements that may be rejected.
 func (c *client) try(id [16]byte, values ...[]byte) error {
 	c.call.Result.Reset()
 	c.call.Request.ID, c.call.Request.Values = id, values
 	return c.wait(c.s.Execute(context.Background(), &c.call)).Err
 }
 
-// TestLogicalPartitionLimit checks that a logical partition of 20 MB is refused what would make it larger, between its
-// limit and 2 % above, with its key in the text; that reads, deletes, and writes of other logical partitions go on;
-// that overwriting it is no growth; and that it is written again when it was emptied.
+// TestLogicalPartitionLimit checks that a logical partition with a limit of 20 MB rejects writes that would enlarge
+// it. The limit applies with a tolerance of 2 %, and the error names the key. Overwrites do not count as growth.
+// Reads, deletes, and writes of other logical partitions must succeed. After a delete the partition must accept writes
+// again.
 func TestLogicalPartitionLimit(t *testing.T) {
 	t.Parallel()
 	const limit, value = 20_000_000, 10_000
@@ -34,7 +35,7 @@ func TestLogicalPartitionLimit(t *testing.T) {
 	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
 	v := make([]byte, value)
 	_, _ = rand.Read(v)
-	for i := range 3 * limit / value / 2 { // more than it may have, all in the same rows
+	for i := range 3 * limit / value / 2 { // more bytes than the limit, all in the same rows
 		if err := c.try(insert, full, number(i%500), v); err != nil {
 			t.Fatalf("overwriting %d bytes: %v", i*value, err)
 		}
@@ -48,24 +49,24 @@ func TestLogicalPartitionLimit(t *testing.T) {
 	if refused == nil || !strings.Contains(refused.Error(), want) {
 		t.Fatalf("after %d bytes: %v", rows*value, refused)
 	}
-	if size := rows * value; size < limit*98/100 || size > limit*102/100 { // keys and markers count, too
-		t.Errorf("refused at %d bytes", size)
+	if size := rows * value; size < limit*98/100 || size > limit*102/100 { // keys and markers also count
+		t.Errorf("rejected at %d bytes", size)
 	}
 	if err := c.try(insert, other, number(1), v); err != nil {
 		t.Errorf("another logical partition: %v", err)
 	}
 	if got := c.execute(c.prepare("SELECT c FROM ks.t WHERE k = ? AND c = ?"), full, number(7)).RowCount; got != 1 {
-		t.Errorf("%d rows are read", got)
+		t.Errorf("read %d rows, want 1", got)
 	}
 	if err := c.try(insert, full, number(7), v); err == nil {
-		t.Error("it is written although it is full")
+		t.Error("a write to the full logical partition succeeded")
 	}
 	c.execute(c.prepare("DELETE FROM ks.t WHERE k = ? AND c < ?"), full, number(500))
 	poll.Until(t, "it is written again", func() bool { return c.try(insert, full, number(7), v) == nil })
 }
 
-// TestLargeLogicalPartitionsAreTold checks that logical partitions of more than 10 MB, or of more than 100,000 values,
-// are told of with their key, to clients that write to them.
+// TestLargeLogicalPartitionsAreTold checks that clients that write to a large logical partition receive a warning with
+// its key. A logical partition is large if it exceeds 10 MB or 100,000 values. The test covers only the size.
 func TestLargeLogicalPartitionsAreTold(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -87,6 +88,6 @@ func TestLargeLogicalPartitionsAreTold(t *testing.T) {
 		t.Error(said)
 	}
 	if said = c.execute(insert, []byte("small"), number(1), nil).Warnings; len(said) > 0 {
-		t.Errorf("a small one: %v", said)
+		t.Errorf("a small logical partition: %v", said)
 	}
 }

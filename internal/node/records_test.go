@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// TestRecordsBeforeKeeper checks that records which come after the keeper has read them and before it can be told are
-// read again: at a start the replica of the meta partition catches up at that moment.
+// TestRecordsBeforeKeeper checks that records are read again if they arrive after the keeper has read them and before
+// it receives notifications. At a start the replica of the meta partition catches up at that point.
 func TestRecordsBeforeKeeper(t *testing.T) {
 	version := uint64(4)
 	k, err := meta.New(func(func(key, value []byte) error) (uint64, error) { return version, nil }, nil, meta.Options{})
@@ -37,8 +37,9 @@ func TestRecordsBeforeKeeper(t *testing.T) {
 	}
 }
 
-// TestNoChangeFromNothing checks that a node proposes nothing that it made of no records at all, also where they come
-// while it proposes: to expect version 0 is to expect none, and the map of the whole cluster would be replaced.
+// TestNoChangeFromNothing checks that a node does not propose changes that it computed without any records, even if
+// the records arrive during the proposal. Expecting version 0 would mean that no records exist. The change would then
+// replace the map of the whole cluster.
 func TestNoChangeFromNothing(t *testing.T) {
 	a := clusterNode(t, nil, Options{})
 	before := a.metadata.State().Version
@@ -46,15 +47,15 @@ func TestNoChangeFromNothing(t *testing.T) {
 	defer cancel()
 	if _, err := a.cluster.change(ctx,
 		command.Records{Put: []command.Record{{Key: []byte("x"), Value: []byte("y")}}}); err == nil {
-		t.Error("a change of anything is taken")
+		t.Error("a change without records was accepted")
 	}
 	if after := a.metadata.State().Version; after != before {
-		t.Errorf("version %d became %d", before, after)
+		t.Errorf("the version changed from %d to %d", before, after)
 	}
 }
 
-// TestStopBeforeRecords checks that a node which was taken into a cluster, and stopped before the records came, waits
-// for them when it starts again and shows clients no empty database.
+// TestStopBeforeRecords checks a node that joined a cluster and stopped before it received the records. When it starts
+// again, it must wait for the records instead of serving an empty database.
 func TestStopBeforeRecords(t *testing.T) {
 	a := clusterNode(t, nil, Options{})
 	dir := t.TempDir()
@@ -76,7 +77,7 @@ func TestStopBeforeRecords(t *testing.T) {
 	o.Cluster.JoinSecretFile = a.opts.Cluster.JoinSecretFile
 	n, err := Start(ctx, o)
 	if err == nil {
-		t.Error("it serves without any records", n.Close())
+		t.Error("the node serves without records", n.Close())
 	} else if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}

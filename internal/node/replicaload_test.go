@@ -9,13 +9,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestPaceOfReplacedReplica checks that a replica which comes to a node in the place of another of the same partition,
-// and has done less than that one had, is not taken to do less than nothing: a load below zero would be told as the
-// greatest there is, and everything else would be moved off the node, to and fro.
+// TestPaceOfReplacedReplica checks the load of a replica that replaces another replica of the same partition on a
+// node. The new replica has counted less work than the previous replica, but its load must not be negative. A negative
+// load would be reported as the greatest possible load. All other replicas would then move away from the node and
+// back.
 func TestPaceOfReplacedReplica(t *testing.T) {
 	p := loadRate{}.next(7, 1000*ru.Unit, 5*time.Second)
 	if p.rate != 0 {
-		t.Errorf("a replica that was not seen before has a rate of %v", p.rate)
+		t.Errorf("a new replica has a rate of %v", p.rate)
 	}
 	p = p.next(7, 7000*ru.Unit, time.Hour)
 	if p.rate < 1 || p.rate > 2 {
@@ -23,7 +24,7 @@ func TestPaceOfReplacedReplica(t *testing.T) {
 	}
 	next := p.next(8, ru.Unit, 5*time.Second)
 	if next.rate != p.rate {
-		t.Errorf("a replica in the place of one with a rate of %v begins with %v", p.rate, next.rate)
+		t.Errorf("a replica that replaces a replica with a rate of %v starts with %v", p.rate, next.rate)
 	}
 	next = next.next(8, 2*ru.Unit, 5*time.Second)
 	if next.rate < 0 || next.rate > p.rate {

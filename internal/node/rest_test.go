@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// keysOf are the keys that the owner of a node's data directory is shown.
+// keysOf returns the keys that a node shows to the owner of its data directory.
 func keysOf(t *testing.T, n *Node) admin.Keys {
 	t.Helper()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -35,9 +35,9 @@ func keysOf(t *testing.T, n *Node) admin.Keys {
 	return k
 }
 
-// TestRESTKeysAreDrawnOnce checks that a node draws the keys of the REST surface at its first start, keeps them over
-// restarts, shows them to the owner of its data directory alone, and writes them to no log; that a configured key
-// counts instead, and the drawn one again without it.
+// TestRESTKeysAreDrawnOnce checks that a node draws the keys of the REST interface at its first start and keeps them
+// across restarts. The node shows them only to the owner of its data directory and never logs them. A configured key
+// replaces the drawn key. Without the configured key, the drawn key applies again.
 func TestRESTKeysAreDrawnOnce(t *testing.T) {
 	var log bytes.Buffer
 	o := Options{Data: filepath.Join(t.TempDir(), "data"), CQL: "127.0.0.1:0", HTTP: "127.0.0.1:0",
@@ -58,7 +58,7 @@ func TestRESTKeysAreDrawnOnce(t *testing.T) {
 		}
 		_ = r.Body.Close()
 		if r.StatusCode != http.StatusNotFound {
-			t.Errorf("strangers are answered %s", r.Status)
+			t.Errorf("other clients receive the response %s", r.Status)
 		}
 		if err := n.Close(); err != nil {
 			t.Fatal(err)
@@ -74,16 +74,16 @@ func TestRESTKeysAreDrawnOnce(t *testing.T) {
 		}
 		seen[text] = true
 		if strings.Contains(log.String(), text) {
-			t.Error("the log has a key")
+			t.Error("the log contains a key")
 		}
 	}
 	again := keys(o)
 	if again.Primary != first.Primary || again.Secondary != first.Secondary || again.ReadOnly != first.ReadOnly {
-		t.Error("the keys are others after a restart")
+		t.Error("the keys changed after a restart")
 	}
 	o.REST.PrimaryKey = drawKey()
 	if k := keys(o); k.Primary != o.REST.PrimaryKey || k.Secondary != first.Secondary {
-		t.Error("the configured key does not count")
+		t.Error("the configured key is not used")
 	}
 	o.REST.PrimaryKey = ""
 	if keys(o).Primary != first.Primary {
@@ -104,8 +104,8 @@ func TestRESTKeysOfACluster(t *testing.T) {
 	})
 }
 
-// TestRESTAddress checks that a node starts without the REST surface where its default address is taken, and says so,
-// and that it does not start where the address was asked for.
+// TestRESTAddress checks that a node starts without the REST interface and logs it if the default address is in use.
+// If the address is configured explicitly, the node must not start.
 func TestRESTAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -129,11 +129,12 @@ func TestRESTAddress(t *testing.T) {
 	o.REST.Optional = false
 	if n, err := Start(t.Context(), o); err == nil {
 		_ = n.Close()
-		t.Error("the node starts at an address that is taken")
+		t.Error("the node starts although its address is in use")
 	}
 }
 
-// TestRESTOptions proves which options of the REST surface are refused, and that the configuration file has them.
+// TestRESTOptions checks which options of the REST interface are rejected and that the configuration file accepts
+// them.
 func TestRESTOptions(t *testing.T) {
 	key := drawKey()
 	for _, c := range []struct{ text, want string }{

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// withRole starts a node without HTTP on a port of its own, calls f with a session of a role, and ends both.
+// withRole starts a node without HTTP on a free port, calls f with a session of a role, and closes both.
 func withRole(t *testing.T, o Options, role, password string, f func(s *gocql.Session)) {
 	t.Helper()
 	o.CQL, o.HTTP = "127.0.0.1:0", "off"
@@ -30,7 +30,7 @@ func withRole(t *testing.T, o Options, role, password string, f func(s *gocql.Se
 	f(s)
 }
 
-// as connects as a role, or fails to.
+// as connects as a role and returns the session or the error.
 func as(addr, role, password string) (*gocql.Session, error) {
 	cluster := gocql.NewCluster(addr)
 	cluster.ConnectTimeout, cluster.Timeout = 30*time.Second, 30*time.Second
@@ -38,8 +38,8 @@ func as(addr, role, password string) (*gocql.Session, error) {
 	return cluster.CreateSession()
 }
 
-// TestRolesSurvive checks that roles, their options and grants are there after a restart, that what is dropped is
-// granted to nobody when it is made again, and that the users of a configuration are what the configuration says.
+// TestRolesSurvive checks that roles, their options, and grants exist after a restart. A table that is dropped and
+// created again must have no grants. The configuration determines the users that it lists.
 func TestRolesSurvive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -95,15 +95,15 @@ func TestRolesSurvive(t *testing.T) {
 		}
 		must(s, "DROP TABLE ks.t")
 		must(s, table)
-		must(s, "DROP ROLE boss") // it left the configuration
+		must(s, "DROP ROLE boss") // the configuration does not list this user
 	})
 	run(AuthOptions{Roles: true}, "app", "a", func(s *gocql.Session) {
 		refused(s, "SELECT * FROM ks.t", "User app has no SELECT permission on <table ks.t> or any of its parents")
 	})
 }
 
-// TestSessionsEndWithTheirRole checks that the node closes the connections of a role that is dropped, those of a role
-// whose password is changed if the configuration says so, and no others.
+// TestSessionsEndWithTheirRole checks that the node closes the connections of a dropped role. If the configuration
+// requires it, a password change also closes the connections of the role. Other connections stay open.
 func TestSessionsEndWithTheirRole(t *testing.T) {
 	t.Parallel()
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off",
@@ -112,7 +112,7 @@ func TestSessionsEndWithTheirRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	login := func(role, password string) { // by a client that does not connect again
+	login := func(role, password string) { // with a client that does not reconnect
 		t.Helper()
 		c, err := rawclient.Dial(t.Context(), n.CQLAddr().String(), rawclient.Options{User: role, Password: password})
 		if err != nil {
@@ -144,7 +144,7 @@ func TestSessionsEndWithTheirRole(t *testing.T) {
 		must("ALTER ROLE app WITH PASSWORD = 'a'")
 		login("app", "a")
 		if connections("app") == 0 {
-			t.Fatal("there is no connection to end")
+			t.Fatal("the role has no connection")
 		}
 		must(end)
 		poll.Until(t, "the connections are closed", func() bool { return connections("app") == 0 })

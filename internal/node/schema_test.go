@@ -29,8 +29,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// What a kill between the steps of a schema change leaves behind is removed at the next start: a partition whose table
-// is not in the map, and the entries of an index that is not in the schema.
+// TestOrphans checks that a start removes the remains of a schema change that a kill interrupted. The remains are a
+// partition whose table is not in the map and the entries of an index that is not in the schema.
 func TestOrphans(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	run := func() {
@@ -88,8 +88,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// A build goes on with the table as it is now when the table is altered meanwhile, and ends without leaving entries
-// when the index or the table is dropped.
+// TestBuildOfChangedTable checks that an index build uses the current table after an ALTER TABLE. A build whose index
+// or table has been dropped must end without leaving entries.
 func TestBuildOfChangedTable(t *testing.T) {
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 4})
 	if err != nil {
@@ -158,8 +158,8 @@ func TestBuildOfChangedTable(t *testing.T) {
 	}
 }
 
-// TestRestoredRowsHaveEntries checks that rows which a restore writes are found by an index that a client has created
-// since the restore began.
+// TestRestoredRowsHaveEntries checks that an index finds rows that a restore writes, if a client created the index
+// after the restore began.
 func TestRestoredRowsHaveEntries(t *testing.T) {
 	n := startTestNode(t, Options{InitialPartitions: 4})
 	c := newClient(t, n)
@@ -173,7 +173,7 @@ func TestRestoredRowsHaveEntries(t *testing.T) {
 	for i := range 50 {
 		key := binary.BigEndian.AppendUint32(nil, uint32(i))
 		place := append(keys.AppendPartition(nil, table.ID, table.Token(key), key), keys.Row)
-		places = append(places, place[4:]) // a file has keys without their table
+		places = append(places, place[4:]) // a file stores keys without their table
 	}
 	slices.SortFunc(places, bytes.Compare)
 	var b row.Builder
@@ -194,8 +194,9 @@ func TestRestoredRowsHaveEntries(t *testing.T) {
 	}
 }
 
-// TestDropIndexDuringRead checks that a read by an index that is dropped during the read is planned again: without the
-// index it finds all rows, or is refused where it would have to filter.
+// TestDropIndexDuringRead checks that a read by an index fails with ErrStaleSchema if the index is dropped during the
+// read. The session then plans the read again without the index. A read that was planned before the drop must fail in
+// the same way.
 func TestDropIndexDuringRead(t *testing.T) {
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 4})
 	if err != nil {
@@ -232,7 +233,7 @@ func TestDropIndexDuringRead(t *testing.T) {
 	}
 }
 
-// dropping is a visitor that has an index dropped before its first row.
+// dropping is a visitor that drops an index before the first row.
 type dropping struct {
 	drop func()
 	rows int
@@ -251,8 +252,8 @@ func (d *dropping) Row([]byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// The stored tables that every schema has are known to the store, so that what was deleted in them is swept: it could
-// not be found otherwise.
+// TestSystemTablesAreSwept checks that the store knows the stored tables that every schema has. Otherwise their
+// deleted rows would not be found and swept.
 func TestSystemTablesAreSwept(t *testing.T) {
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off"})
 	if err != nil {
@@ -266,7 +267,7 @@ func TestSystemTablesAreSwept(t *testing.T) {
 	deleted := command.Mutation{Table: catalog.BatchesID, Key: []byte("0123456789abcdef"), Timestamp: long.UnixMicro(),
 		Ops: []command.Op{{Operand: b.Bytes()}}}
 	var g storage.Garbage
-	for range 10 { // the node sweeps, too, and may have been faster; then it rests for seconds
+	for range 10 { // the node sweeps too and may be faster; after that it rests for seconds
 		if err := n.store.Apply(deleted); err != nil {
 			t.Fatal(err)
 		}

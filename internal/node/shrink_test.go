@@ -16,8 +16,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestMergesByThemselves checks that quiet partitions which came of splits merge again while the table is in use, until
-// it has as many as it was made with, which stay; that nothing is lost meanwhile; and that the history says why.
+// TestMergesByThemselves checks that quiet partitions that were split merge again while the table is in use. The
+// merges end when the table has its original partitions again. No row may be lost, and the history must state the
+// cause of each merge.
 func TestMergesByThemselves(t *testing.T) {
 	t.Parallel()
 	const made, rows = 2, 500
@@ -49,7 +50,7 @@ func TestMergesByThemselves(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(time.Millisecond): // a load, and no great one
+				case <-time.After(time.Millisecond): // a light load
 				}
 				c.execute(insert, number(i), number(last+1))
 			}
@@ -60,7 +61,7 @@ func TestMergesByThemselves(t *testing.T) {
 	clients.Wait()
 	for i, p := range partsOf(n) {
 		if p.ID != born[i].ID || p.Span.String() != born[i].Span.String() {
-			t.Errorf("partition %d has %s, and was made as %d with %s", p.ID, p.Span, born[i].ID, born[i].Span)
+			t.Errorf("partition %d has %s, want partition %d with %s", p.ID, p.Span, born[i].ID, born[i].Span)
 		}
 	}
 	read := c.prepare("SELECT v FROM ks.t WHERE k = ?")
@@ -81,9 +82,9 @@ func TestMergesByThemselves(t *testing.T) {
 	}
 }
 
-// TestShrinksAfterDeletes checks that a table which has split by its size goes back to one partition when all its rows
-// are deleted: what was deleted is removed when the grace of its tombstones is over. That its space on disk is given
-// back without being asked is proved by TestSweptSpaceComesBack (storage).
+// TestShrinksAfterDeletes checks that a table that was split by size shrinks to one partition after all its rows have
+// been deleted. The deleted data is removed when the grace period of the tombstones has ended. TestSweptSpaceComesBack
+// in package storage checks that the disk space is released automatically.
 func TestShrinksAfterDeletes(t *testing.T) {
 	t.Parallel()
 	const rows = 3000
@@ -125,8 +126,8 @@ func TestShrinksAfterDeletes(t *testing.T) {
 	})
 }
 
-// TestMergesOfOneTable checks that a table with automatic_merges = false keeps its partitions while those of another
-// one, which came later, merge, and that they merge when the option is taken back.
+// TestMergesOfOneTable checks that a table with automatic_merges = false keeps its partitions while the partitions of
+// a later table merge. Its partitions must merge after the option is set to true.
 func TestMergesOfOneTable(t *testing.T) {
 	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: minIdlePeriod}})
 	c := newClient(t, n)
@@ -146,7 +147,7 @@ func TestMergesOfOneTable(t *testing.T) {
 	}
 	poll.Until(t, "the later table is one partition", func() bool { return count("merged") == 1 })
 	if got := count("kept"); got != 2 {
-		t.Errorf("the table whose partitions are not to merge has %d", got)
+		t.Errorf("the table with automatic_merges = false has %d partitions, want 2", got)
 	}
 	c.query("ALTER TABLE ks.kept WITH automatic_merges = true")
 	poll.Until(t, "it is one partition, too", func() bool { return count("kept") == 1 })

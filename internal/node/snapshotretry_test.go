@@ -13,15 +13,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// TestSnapshotRetries checks that a mark is retried within its second and no longer, that a backup waits longer, and
-// that the error says how often it was tried and why it failed.
+// TestSnapshotRetries checks that a snapshot for a mark is retried only within one second and that a backup waits
+// longer. The error must state the number of attempts and the cause.
 func TestSnapshotRetries(t *testing.T) {
 	changed := errors.New("the schema was changed")
 	for _, c := range []struct {
 		name  string
 		r     retries
-		takes time.Duration // of an attempt
-		fails int           // attempts before one succeeds
+		takes time.Duration // duration of an attempt
+		fails int           // failed attempts before an attempt succeeds
 		want  string
 	}{
 		{"a mark", markRetries, 50 * time.Millisecond, 0, ""},

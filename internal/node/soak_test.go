@@ -20,8 +20,9 @@ var (
 	soakRate = flag.Int("soak.rate", 1_000_000, "expiring writes a minute")
 )
 
-// TestExpiringWrites checks that a node at its defaults keeps up with a million expiring writes a minute: what has
-// expired and is still on the disk stays bounded, however long that goes on. It shows the figures every ten seconds.
+// TestExpiringWrites checks that a node with default options keeps up with a million expiring writes a minute. The
+// number of expired rows on disk must stay bounded, independent of the duration. The test logs the figures every ten
+// seconds:
 //
 //	go test ./internal/node -run TestExpiringWrites -soak 5m -v
 func TestExpiringWrites(t *testing.T) {
@@ -38,7 +39,7 @@ func TestExpiringWrites(t *testing.T) {
 	batches := write.BackfillTable{Coordinator: n.coordinator}
 	value := make([]byte, 100)
 	swept := n.store.Metrics().Swept
-	written := map[int64]int{} // by the second
+	written := map[int64]int{} // by second
 	var total, expired int
 	var worst int
 	begun := time.Now()
@@ -48,7 +49,7 @@ func TestExpiringWrites(t *testing.T) {
 	for time.Since(begun) < *soakFor {
 		<-ticks.C
 		now := time.Now().Unix()
-		due := int(time.Since(begun).Minutes()*float64(*soakRate)) - total // a late tick is made up for
+		due := int(time.Since(begun).Minutes()*float64(*soakRate)) - total // a late tick is compensated
 		ms := make([]command.Mutation, min(due, burstMax))
 		for i := range ms {
 			key := binary.BigEndian.AppendUint64(nil, uint64(total+i))
@@ -84,7 +85,7 @@ func TestExpiringWrites(t *testing.T) {
 	if rate < 0.95*float64(*soakRate) {
 		t.Skipf("the machine is too busy: it took %.0f writes a minute of %d", rate, *soakRate)
 	}
-	// What is due is rounded up to 16 s and looked at every 10 s.
+	// Expiry times are rounded up to 16 s, and the sweeper checks them every 10 s.
 	if worst > *soakRate {
 		t.Errorf("%d expired rows were still there, more than are written in a minute", worst)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestSplitAlone checks that a node which stands alone splits a table in eight while rows and counters are written and
-// read, that no request fails and no row is lost or doubled, also after a restart; and that a split which was ordered
-// and not carried out before a crash is made at the next start.
+// TestSplitAlone checks that a single node splits a table into eight partitions while rows and counters are written
+// and read. No request may fail, and no row may be lost or duplicated, also after a restart. A split that was recorded
+// but not executed before a crash must be executed at the next start.
 func TestSplitAlone(t *testing.T) {
 	t.Parallel()
 	const rows, writers, counters = 800, 4, 5
@@ -85,7 +85,7 @@ func TestSplitAlone(t *testing.T) {
 		return sum
 	}
 	if got := sum(n); got != rows {
-		t.Errorf("the counters have %d, not %d", got, rows)
+		t.Errorf("the sum of the counters is %d, want %d", got, rows)
 	}
 
 	first := n.metadata.State().Topology.Partitions(id)[0]
@@ -104,7 +104,8 @@ func TestSplitAlone(t *testing.T) {
 	}
 }
 
-// TestSplitOrdersRefused checks that orders which cannot be carried out are refused, in words, and change nothing.
+// TestSplitOrdersRefused checks that split requests that cannot be executed are rejected with a message and change
+// nothing.
 func TestSplitOrdersRefused(t *testing.T) {
 	n := startTestNode(t, Options{InitialPartitions: 2})
 	c := newClient(t, n)
@@ -133,7 +134,7 @@ func TestSplitOrdersRefused(t *testing.T) {
 		}
 	}
 	if now := n.metadata.State().Version; now != before {
-		t.Errorf("the records went from version %d to %d", before, now)
+		t.Errorf("the version of the records changed from %d to %d", before, now)
 	}
 	if said, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: left}); err != nil {
 		t.Error(said, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// feedRow is a row of a change feed, by column.
+// feedRow is a row of a change feed: its values by column.
 type feedRow map[string]string
 
 // texts decodes the rows of a result as CQL literals.
@@ -36,7 +36,8 @@ func texts(r *session.Result) (out []feedRow) {
 	return out
 }
 
-// follow reads a change feed from a paging state, nil for where the statement begins, to its end, by pages.
+// follow reads a change feed page by page from a paging state to its end. With a nil state it starts at the position
+// that the statement names.
 func (c *client) follow(text string, size int32, state []byte) (rows []feedRow, end []byte) {
 	c.t.Helper()
 	defer func() { c.call.Request.PageSize, c.call.Request.PagingState = 0, nil }()
@@ -51,7 +52,7 @@ func (c *client) follow(text string, size int32, state []byte) (rows []feedRow, 
 	}
 }
 
-// brief is what a change is, with the columns that are named: of the key, and of the row after it and before.
+// brief formats a change: its operation, its key, and the named columns of the row after and before the change.
 func (r feedRow) brief(key []string, columns ...string) string {
 	op := strings.Trim(r["operation"], "'")
 	if op == "delete_range" {
@@ -70,8 +71,9 @@ func (r feedRow) brief(key []string, columns ...string) string {
 	return op + " " + strings.Join(append(of, after...), " ") + " < " + strings.Join(before, " ")
 }
 
-// TestTableFeed proves, for each kind of write, what the change feed of a table with cdc = true shows of it: of all
-// changes the operation with the row after and before, of the latest versions the rows that are there.
+// TestTableFeed checks the change feed of a table with cdc = true for each kind of write. The feed of all changes must
+// contain the operation with the row after and before it. The feed of the latest versions must contain the existing
+// rows.
 func TestTableFeed(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -154,7 +156,7 @@ func TestTableFeed(t *testing.T) {
 			var got []string
 			for _, r := range rows {
 				if r["k"] != fmt.Sprint(key) {
-					t.Errorf("%v is not of key %d", r, key)
+					t.Errorf("%v does not have key %d", r, key)
 				}
 				got = append(got, r.brief([]string{"c", "d"}, "s", "v", "l", "m"))
 			}
@@ -162,7 +164,7 @@ func TestTableFeed(t *testing.T) {
 				t.Errorf("%q:\n%s\nwant\n%s", tc.writes, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
 			if more, _ := c.follow(fmt.Sprintf(all, key), size, end); more != nil {
-				t.Errorf("behind the end there is %v", more)
+				t.Errorf("rows after the end of the feed: %v", more)
 			}
 		}
 	}
@@ -183,9 +185,9 @@ func TestTableFeed(t *testing.T) {
 	}
 }
 
-// TestTableFeedBounds proves from where on there is a change feed of a table, and that nothing is left out silently:
-// with cdc off there is none, it begins when cdc is turned on, paging states from before are refused, and what is not
-// kept is said.
+// TestTableFeedBounds checks where the change feed of a table begins and that it omits nothing silently. A table with
+// cdc = false has no feed. The feed begins when cdc is enabled. Paging states from before and start times before the
+// retention are rejected.
 func TestTableFeedBounds(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -210,14 +212,14 @@ func TestTableFeedBounds(t *testing.T) {
 	c.query("ALTER TABLE ks.t WITH cdc_retention_seconds = 100")
 	c.query("INSERT INTO ks.t (k, v) VALUES (1, 3)")
 	if rows, _ = c.follow(latest, 10, end); len(rows) != 1 || rows[0]["v"] != "3" {
-		t.Errorf("going on: %v", rows)
+		t.Errorf("after resuming: %v", rows)
 	}
 	if rows, _ = c.follow(all, 10, nil); len(rows) != 1 || rows[0].brief(nil, "v") != "replace 3 < 1" {
 		t.Errorf("all changes: %v", rows)
 	}
 	text := string(c.query("DESCRIBE TABLE ks.t").Cells)
 	if !strings.Contains(text, "cdc = true") || !strings.Contains(text, "cdc_retention_seconds = 100") {
-		t.Errorf("described as %s", text)
+		t.Errorf("DESCRIBE returns %s", text)
 	}
 	old := fmt.Sprintf(strings.Replace(all, "= 0", "= %d", 1), time.Now().Add(-time.Hour).UnixMilli())
 	if err := attempt(c, old); err == nil || !strings.Contains(err.Error(), "are not retained") {
@@ -225,10 +227,10 @@ func TestTableFeedBounds(t *testing.T) {
 	}
 	c.query("ALTER TABLE ks.t WITH cdc = false")
 	if err := attempt(c, latest); err == nil {
-		t.Error("there is a feed with cdc = false")
+		t.Error("a table with cdc = false has a feed")
 	}
 	c.query("INSERT INTO ks.t (k, v) VALUES (1, 4)")
-	time.Sleep(time.Until(time.Unix(time.Now().Unix()+1, 0))) // the log has to begin in a later second than it ended
+	time.Sleep(time.Until(time.Unix(time.Now().Unix()+1, 0))) // the log must begin in a later second than it ended
 	c.query("ALTER TABLE ks.t WITH cdc = true")
 	c.call.Request.PageSize, c.call.Request.PagingState = 10, end
 	err := attempt(c, latest)
@@ -248,11 +250,11 @@ func TestTableFeedBounds(t *testing.T) {
 	if len(rows) != 2 || rows[0].brief(nil, "n") != "create 2 < -" || rows[1].brief(nil, "n") != "replace 1 < 2" {
 		t.Errorf("a counter: %v", rows)
 	}
-	// What has expired is no change, and is gone from the row before the next one.
+	// An expired row is not a change, and the row before the next change does not contain it.
 	c.query("INSERT INTO ks.t (k, v) VALUES (9, 9) USING TTL 1")
 	poll.Until(t, "a row to expire", func() bool { return c.query("SELECT v FROM ks.t WHERE k = 9").RowCount == 0 })
 	if rows, _ = c.follow(latest, 10, nil); rows != nil {
-		t.Errorf("what has expired is shown: %v", rows)
+		t.Errorf("an expired row is shown: %v", rows)
 	}
 	c.query("UPDATE ks.t SET v = 10 WHERE k = 9")
 	rows, _ = c.follow(strings.Replace(all, "SELECT k, v", "SELECT k, v, ttl(v)", 1), 10, nil)

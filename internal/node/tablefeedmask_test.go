@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTableFeedHeedsMasks checks that whoever sees masks in a table sees them in its change feed: in both images, in
-// the latest versions, in what is said of deleted ranges, and in paging states, which have keys.
+// TestTableFeedHeedsMasks checks that a role that sees masks in a table also sees them in its change feed. The masks
+// must apply to both images, the latest versions, deleted ranges, and paging states, which contain keys.
 func TestTableFeedHeedsMasks(t *testing.T) {
 	t.Parallel()
 	auth := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, Roles: true}

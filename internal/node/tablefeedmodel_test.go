@@ -17,11 +17,11 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// replica is a table as a consumer keeps it who knows nothing but the feed of all changes: the values and write times
-// of v and w of each row, by key; the static row has no clustering key.
+// replica is the copy of a table that a consumer builds only from the feed of all changes. It holds the values and
+// write times of v and w of each row by key. The static row has no clustering key.
 type replica map[string][4]string
 
-// imageOf is the row of a change, or the static row, whose one column stands for v.
+// imageOf returns the row of a change. For the static row, its only column replaces v.
 func imageOf(r feedRow, previous bool) (image [4]string) {
 	columns := []string{"v", "w", "writetime(v)", "writetime(w)"}
 	if r["c"] == "-" {
@@ -36,7 +36,7 @@ func imageOf(r feedRow, previous bool) (image [4]string) {
 	return image
 }
 
-// apply takes a change in, and says what is wrong with it.
+// apply applies a change and returns an error if the change does not match the copy.
 func (m replica) apply(r feedRow) error {
 	id := r["k"] + "/" + r["c"]
 	op := strings.Trim(r["operation"], "'")
@@ -56,8 +56,8 @@ func (m replica) apply(r feedRow) error {
 	return nil
 }
 
-// erase deletes what is not newer than the deletion. Markers of rows have the times of their writers here, which are
-// newer than those that statements give.
+// erase deletes the cells that are not newer than the deletion. Row markers in this test have the times of their
+// writers, which are newer than the timestamps in statements.
 func (m replica) erase(r feedRow) error {
 	from, to := "", "z"
 	if text := strings.Trim(r["deleted_range"], "'"); text != "-" {
@@ -96,8 +96,8 @@ func (m replica) erase(r feedRow) error {
 	return nil
 }
 
-// statement is a random write. Times that it gives are below 1,000, those of the server far above. Rows that INSERT
-// makes have cells of the same time.
+// statement returns a random write. Timestamps in statements are at most 1,000; timestamps of the server are far
+// greater. The cells of an inserted row have the same timestamp.
 func statement(rng *rand.Rand, k int) string {
 	c, v := rng.IntN(5), rng.IntN(100)
 	using := ""
@@ -125,13 +125,13 @@ func statement(rng *rand.Rand, k int) string {
 	return fmt.Sprintf("DELETE s FROM ks.t%s WHERE k = %d", using, k)
 }
 
-// tail is the end of a list, to be shown.
+// tail returns the end of a list for an error message.
 func tail(list []string) []string { return list[max(0, len(list)-30):] }
 
-// TestTableFeedReplays checks that whoever follows the feed of all changes knows the table: random writes of all kinds,
-// in batches, under conditions and with times of their own, are applied from the feed to a copy, by pages of random
-// sizes between the writes; each change begins where the one before it has ended, and in the end the copy is the table.
-// Whoever follows the latest versions has each row as it is.
+// TestTableFeedReplays checks that a consumer of the feed of all changes can rebuild the table. The writes are random
+// and of all kinds, in batches, with conditions, and with explicit timestamps. Between the writes, the test applies
+// the feed to a copy in pages of random sizes. The previous image of each change must equal the last image, and the
+// final copy must equal the table. A consumer of the latest versions must have the current version of each row.
 func TestTableFeedReplays(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -206,9 +206,10 @@ func TestTableFeedReplays(t *testing.T) {
 	}
 }
 
-// TestTableFeedInCluster checks that while clients of four nodes write to a few rows of a table, blindly and by adding,
-// and its partitions split and merge under them, a reader of all changes, with a paging state that it uses at one node
-// after the other, is told of every one exactly once, each beginning where the one before it has ended.
+// TestTableFeedInCluster checks that a reader of all changes receives every change exactly once, and that the previous
+// image of each change equals the last image. In the meantime clients of four nodes write to a few rows, by
+// assignments and by appending to lists, and the partitions split and merge. The reader uses its paging state at one
+// node after another.
 func TestTableFeedInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
@@ -258,14 +259,14 @@ func TestTableFeedInCluster(t *testing.T) {
 				at.call.Request.PageSize, at.call.Request.PagingState = 3, slices.Clone(state)
 				if attempt(at, "SELECT k, c, v, l FROM ks.t WHERE cosmos_changefeed_start_time() = 0 AND "+
 					"cosmos_changefeed_mode() = 'all'") != nil {
-					continue // a leader has gone, and the page was not given
+					continue // a leader has left, and the page was not returned
 				}
 				r := &at.call.Result
 				state, ended = slices.Clone(r.PagingState), r.RowCount == 0
 				for _, row := range texts(r) {
 					id := row["k"] + "/" + row["c"]
 					if before := row["previous(v)"] + row["previous(l)"]; last[id] != "" && last[id] != before {
-						t.Errorf("row %s has %s before, and %s was the last", id, before, last[id])
+						t.Errorf("row %s has %s before, but the last image was %s", id, before, last[id])
 					}
 					last[id] = row["v"] + row["l"]
 					if row["v"] != row["previous(v)"] && row["c"] == "0" {
@@ -296,7 +297,7 @@ func TestTableFeedInCluster(t *testing.T) {
 	for lane := range acknowledged {
 		for _, id := range acknowledged[lane] {
 			if came[id] != 1 {
-				t.Errorf("what was written as %s came %d times", id, came[id])
+				t.Errorf("the value %s was returned %d times", id, came[id])
 			}
 		}
 	}

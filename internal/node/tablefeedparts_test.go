@@ -22,10 +22,9 @@ type part struct {
 	state []byte
 }
 
-// TestTableFeedOfParts checks that consumers of ranges of tokens, and of a key, which begin at the beginning, at a time
-// or now, are told together of every change once, in order for each key, over splits and where a consumer hands its
-// range and its paging state to two: and that a paging state is refused where it knows nothing of what it would leave
-// out.
+// TestTableFeedOfParts checks that consumers of token ranges and keys together receive every change once, in order for
+// each key. The consumers start at the beginning or at a given time. The partitions split, and a consumer hands its
+// range and its paging state to two consumers. A paging state must be rejected for a part that it does not cover.
 func TestTableFeedOfParts(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -91,7 +90,7 @@ func TestTableFeedOfParts(t *testing.T) {
 	}
 	for v := range written {
 		if seen[fmt.Sprint(v+1)] != 1 {
-			t.Errorf("change %d came %d times", v+1, seen[fmt.Sprint(v+1)])
+			t.Errorf("change %d was returned %d times", v+1, seen[fmt.Sprint(v+1)])
 		}
 	}
 	_, ofKey := c.follow(text("k = 5 AND ", "0"), 3, nil)
@@ -106,15 +105,15 @@ func TestTableFeedOfParts(t *testing.T) {
 	}
 	c.call.Request.PageSize, c.call.Request.PagingState = 0, nil
 	if rows, _ := c.follow(text("token(k) > 10 AND token(k) < 10 AND ", "0"), 3, nil); rows != nil {
-		t.Errorf("nothing has the changes %v", rows)
+		t.Errorf("an empty token range has the changes %v", rows)
 	}
 	for _, where := range []string{"k = 1 AND token(k) > 5 AND ", "k IN (1, 2) AND ", "c = 1 AND "} {
 		if err := attempt(c, text(where, "0")); err == nil || !strings.Contains(err.Error(), "cannot be combined") {
 			t.Errorf("%s: %v", where, err)
 		}
 	}
-	// From a time on: nothing of before it, everything of it and later.
-	time.Sleep(2 * time.Millisecond) // commits have microseconds, times that clients name milliseconds
+	// A feed from a start time contains all changes since that time and no earlier change.
+	time.Sleep(2 * time.Millisecond) // commits have microseconds, times of clients have milliseconds
 	from := fmt.Sprint(time.Now().UnixMilli())
 	last := written
 	write()
@@ -132,8 +131,9 @@ func TestTableFeedOfParts(t *testing.T) {
 	}
 }
 
-// TestTableFeedTampered checks that no byte of a paging state of a change feed can be changed, none be left out and
-// none added without a clear refusal; and that one whose checksum fits all the same breaks nothing.
+// TestTableFeedTampered checks that a paging state with a changed, missing, or additional byte is rejected with a
+// clear message. A forged paging state with a valid checksum must not cause a panic. A paging state of the other mode
+// or of another table must also be rejected.
 func TestTableFeedTampered(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -177,17 +177,18 @@ func TestTableFeedTampered(t *testing.T) {
 		refused([]byte{1, 2, 3, 4, 5, 6, 7, 8}, "eight bytes")
 		c.call.Request.PagingState = state
 		if err := attempt(c, strings.Replace(text, "= 0", "= 0 AND cosmos_changefeed_mode() = 'all'", 1)); err == nil {
-			t.Errorf("%sof the other mode", where)
+			t.Errorf("%sa paging state of the other mode is accepted", where)
 		}
 	}
 	c.query("CREATE TABLE ks.u (k int, c int, v int, PRIMARY KEY (k, c)) WITH cdc = true")
 	if err := attempt(c, "SELECT k, c, v FROM ks.u WHERE cosmos_changefeed_start_time() = 0"); err == nil {
-		t.Error("of another table")
+		t.Error("a paging state of another table is accepted")
 	}
 }
 
-// TestTableFeedByServerClock checks that a client which names a second of its own (now_in_seconds of protocol 5)
-// neither has a change expire before anybody has read it, nor is told that there is none because all have expired.
+// TestTableFeedByServerClock checks a client that sets its own current time (now_in_seconds of protocol 5). Its
+// changes must not expire before they have been read. The client must not receive an empty feed because all changes
+// appear expired.
 func TestTableFeedByServerClock(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -204,13 +205,13 @@ func TestTableFeedByServerClock(t *testing.T) {
 	for _, now := range []int32{1, 2_000_000_000, 0} {
 		c.call.Request.HasNow, c.call.Request.Now = now != 0, now
 		if rows, _ := c.follow(all, 4, nil); len(rows) != 9 {
-			t.Errorf("at %d there are the changes %v", now, rows)
+			t.Errorf("at second %d the feed has the changes %v", now, rows)
 		}
 	}
 }
 
-// TestTableFeedBesideViews checks that a table with a materialized view has its feed, whichever was there first, that
-// the view has none and that this is said.
+// TestTableFeedBesideViews checks that a table with a materialized view has a change feed, independent of their order
+// of creation. The view has no feed, and warnings and errors must state this.
 func TestTableFeedBesideViews(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -229,7 +230,7 @@ func TestTableFeedBesideViews(t *testing.T) {
 		t.Errorf("a view with cdc = true: %q", got)
 	}
 	if got := said("ALTER MATERIALIZED VIEW ks.a WITH cdc = true"); !strings.Contains(got, "base table ks.t") {
-		t.Errorf("a view that is given cdc = true: %q", got)
+		t.Errorf("ALTER of a view to cdc = true: %q", got)
 	}
 	for _, text := range []string{"INSERT INTO ks.t (k, v) VALUES (1, 6)", "UPDATE ks.t SET v = 7 WHERE k = 1",
 		"INSERT INTO ks.t (k, v) VALUES (2, 8)", "DELETE FROM ks.t WHERE k = 1"} {
@@ -241,7 +242,7 @@ func TestTableFeedBesideViews(t *testing.T) {
 	for _, r := range rows {
 		got = append(got, r.brief([]string{"k"}, "v"))
 	}
-	slices.Sort(got) // keys have no order among each other
+	slices.Sort(got) // the order of different keys is undefined
 	want := []string{"create 2 8 < -", "delete 1 - < 7", "replace 1 6 < 5", "replace 1 7 < 6"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the feed has %q", got)

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestThroughputIsDivided checks that the throughput of a table is divided evenly over its physical partitions, that
-// tables without one share that of their keyspace, and that ALTER changes both.
+// TestThroughputIsDivided checks that the throughput of a table is divided evenly over its physical partitions. Tables
+// without their own throughput share the throughput of their keyspace. ALTER must change both.
 func TestThroughputIsDivided(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -63,8 +63,8 @@ func TestThroughputIsDivided(t *testing.T) {
 	}
 }
 
-// TestThroughputIsEnforced checks that a client which asks for more than a table may take is refused with OVERLOADED
-// and a time, that it succeeds if it waits for that, and that other tables do not notice.
+// TestThroughputIsEnforced checks that a client that exceeds the throughput of a table receives OVERLOADED and a retry
+// time. The request must succeed after that time. Other tables are not affected.
 func TestThroughputIsEnforced(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -111,8 +111,9 @@ func TestThroughputIsEnforced(t *testing.T) {
 	}
 }
 
-// TestPartitionsByThroughput checks that a table is made with as many physical partitions as its throughput asks for,
-// that more are split off at once when it is raised, though it has not a row, and that they merge when it is lowered.
+// TestPartitionsByThroughput checks that a table is created with the number of physical partitions that its throughput
+// requires. Raising the throughput must split partitions immediately, even in an empty table. Lowering it must merge
+// them.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
 	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: minIdlePeriod}})
@@ -128,7 +129,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 			ps := s.Topology.Partitions(s.Schema.Table("k", "t").ID)
 			if len(ps) == want {
 				if got := throughput.DividePerPartition(s).PerSecond[ps[0].ID]; got != each {
-					t.Errorf("each of %d takes %d RU/s, want %d", want, got, each)
+					t.Errorf("each of %d partitions has %d RU/s, want %d", want, got, each)
 				}
 				return
 			}

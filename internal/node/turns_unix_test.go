@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// BenchmarkConditionalWrite measures the processor time of prepared statements that change one column of a row that is
-// there: by itself, where the row exists, and where another column has a value.
+// BenchmarkConditionalWrite measures the processor time of prepared statements that change one column of an existing
+// row. It compares an unconditional update, IF EXISTS, and a condition on another column.
 func BenchmarkConditionalWrite(b *testing.B) {
 	const turn, rows = 1000, 20_000
 	n := startTestNode(b, Options{})
@@ -43,7 +43,7 @@ func BenchmarkConditionalWrite(b *testing.B) {
 	reportTurns(b, took, names...)
 }
 
-// reportTurns reports the processor time that an operation of each kind took, and how many times that of the first.
+// reportTurns reports the processor time of an operation of each kind and its ratio to the first kind.
 func reportTurns(b *testing.B, took []time.Duration, names ...string) {
 	for i, name := range names {
 		b.ReportMetric(float64(took[i].Nanoseconds())/1000/float64(b.N), name+"-cpu-us/op")
@@ -53,9 +53,9 @@ func reportTurns(b *testing.B, took []time.Duration, names ...string) {
 	}
 }
 
-// settle has the store's memtables as they are in a node that has run for a while. A new store begins with one of
-// 256 KiB and doubles it each time, and flushes none of them before they have half of a full one together: meanwhile
-// reads look into as many as eight.
+// settle brings the memtables of the store to the state of a node that has run for some time. A new store begins with
+// a memtable of 256 KiB and doubles the size each time. It flushes them only when together they hold half of a full
+// memtable. Until then, reads search up to eight memtables.
 func settle(b *testing.B, n *Node) {
 	for range 9 {
 		if err := n.store.Flush(); err != nil {
@@ -64,12 +64,12 @@ func settle(b *testing.B, n *Node) {
 	}
 }
 
-// processorTime is what the process has used.
+// processorTime returns the processor time that this process has used.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// number is an int as drivers send it.
+// number encodes an int in the form that drivers send.
 func number(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }

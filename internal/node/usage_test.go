@@ -16,11 +16,12 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// aMinute is a moment near the beginning of a minute, this one: keys are counted by the minute.
+// aMinute returns a time near the beginning of the current minute. Keys are counted by the minute.
 func aMinute() time.Time { return time.Now().Truncate(time.Minute).Add(10 * time.Second) }
 
-// TestUsageIsShown checks that what is spent at a physical partition is seen in the views, as JSON, as a heat map and
-// in metrics, with the key that spends it in words, and that a partition which refuses requests is told of as hot.
+// TestUsageIsShown checks that the usage of a physical partition appears in the views, as JSON, as a heat map, and in
+// metrics. The reports must name the key that causes the load in readable form. A partition that rejects requests must
+// be reported as hot.
 func TestUsageIsShown(t *testing.T) {
 	now := aMinute()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", now: func() time.Time { return now }})
@@ -37,12 +38,12 @@ func TestUsageIsShown(t *testing.T) {
 	refuse := func() {
 		for i := 0; try() == nil; i++ {
 			if i > 10_000 {
-				t.Fatal("nothing is refused")
+				t.Fatal("no request is rejected")
 			}
 		}
 	}
 	refuse()
-	for s := range 8 { // as the host does by itself, without the wait
+	for s := range 8 { // like the host, but without the wait
 		n.host.TickUsage(now.Add(time.Duration(s+1) * time.Second))
 		refuse()
 	}
@@ -84,8 +85,8 @@ func TestUsageIsShown(t *testing.T) {
 	}
 }
 
-// TestUsageOfCluster checks that each node shows the sum of what all have measured, and that a change of leaders loses
-// none of it.
+// TestUsageOfCluster checks that each node shows the sum of the usage that all nodes have measured. A change of
+// leaders must not lose any of it.
 func TestUsageOfCluster(t *testing.T) {
 	t.Parallel()
 	a := clusterNode(t, nil, Options{InitialPartitions: 1})
@@ -115,7 +116,7 @@ func TestUsageOfCluster(t *testing.T) {
 			list := n.usage(t.Context(), usage.ReportOptions{Table: id, Keys: 3})
 			if len(list) != 1 || list[0].Counts.RequestCount() != done ||
 				list[0].Counts.Total().Float() != float64(done/2*6) {
-				t.Errorf("%s: %d requests, and a node shows %+v", when, done, list)
+				t.Errorf("%s: %d requests, but a node shows %+v", when, done, list)
 			} else if named && !slices.ContainsFunc(list[0].Top.Keys, hottest) {
 				t.Errorf("%s: %+v", when, list[0].Top.Keys)
 			}
@@ -133,13 +134,13 @@ func TestUsageOfCluster(t *testing.T) {
 		now, ok := leader.Leader()
 		return ok && now != before
 	})
-	same("after a change of leaders", false) // what nobody has asked for meanwhile is not hot any more
+	same("after a change of leaders", false) // a key without recent requests is not hot
 	work()
 	same("and after more requests", true)
 }
 
-// TestUsageOfSharers checks that tables which share the throughput of their keyspace are told apart: which part of what
-// they spend of it is each one's, also when only one is asked about.
+// TestUsageOfSharers checks that the usage reports distinguish tables that share the throughput of their keyspace. A
+// report must show the table's part of their common usage, also if it covers only one table.
 func TestUsageOfSharers(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0"})

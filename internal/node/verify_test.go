@@ -9,8 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestVerifyOrders checks that an order to verify what is not there is refused with what is wrong, and so is one for
-// views and indexes that are being built: each row that the build has not come to would seem to differ.
+// TestVerifyOrders checks that a request to verify a view or index that does not exist is rejected with the reason.
+// Views and indexes that are being built are rejected too, because rows that the build has not reached would appear as
+// differences.
 func TestVerifyOrders(t *testing.T) {
 	t.Parallel()
 	n := startTestNode(t, Options{})

@@ -9,8 +9,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestViewsAreGuardedByTheirBase checks that a role may read a view if it may read the base table, also a role that has
-// made the view, and that it sees values that are masked in the base with UNMASK on the view itself, as in 5.0.5.
+// TestViewsAreGuardedByTheirBase checks that a role may read a view if it may read the base table. This also applies
+// to the role that created the view. As in Cassandra 5.0.5, reading values that are masked in the base requires UNMASK
+// on the view.
 func TestViewsAreGuardedByTheirBase(t *testing.T) {
 	t.Parallel()
 	masking := true
@@ -37,19 +38,19 @@ func TestViewsAreGuardedByTheirBase(t *testing.T) {
 	read := func() string {
 		r := maker.query("SELECT w FROM ks.m WHERE v = 2")
 		if r.RowCount != 1 {
-			t.Errorf("%d rows", r.RowCount)
+			t.Errorf("%d rows, want 1", r.RowCount)
 		}
 		return string(r.Cells)
 	}
 	if got := read(); strings.Contains(got, "secret") {
-		t.Errorf("a mask of the base does not hold in the view: %q", got)
+		t.Errorf("a mask of the base table does not apply to the view: %q", got)
 	}
 	boss.query("GRANT UNMASK ON ks.t TO maker")
 	if got := read(); strings.Contains(got, "secret") {
-		t.Errorf("UNMASK on the base counts for the view: %q", got)
+		t.Errorf("UNMASK on the base table applies to the view: %q", got)
 	}
 	boss.query("GRANT UNMASK ON ks.m TO maker")
 	if got := read(); !strings.Contains(got, "secret") {
-		t.Errorf("UNMASK on the view does not count: %q", got)
+		t.Errorf("UNMASK on the view has no effect: %q", got)
 	}
 }

@@ -23,10 +23,10 @@ var (
 	viewSeed  = flag.Uint64("views.seed", 0, "seed of TestViewsFollow, 0 for one of each run")
 )
 
-// agreeMax bounds how long views may take to follow.
+// agreeMax is the maximum time that views may take to follow.
 const agreeMax = 30 * time.Second
 
-// tryQuery is query for statements that may be refused.
+// tryQuery is query for statements that may be rejected.
 func (c *client) tryQuery(text string) (*session.Result, error) {
 	c.call.Result.Reset()
 	c.call.Request.Text, c.call.Request.Values = []byte(text), nil
@@ -34,7 +34,7 @@ func (c *client) tryQuery(text string) (*session.Result, error) {
 	return r, r.Err
 }
 
-// rowsOf are the rows of a result, each with so many columns: their cells, as hexadecimal digits or null.
+// rowsOf returns the rows of a result with the given number of columns. Cells are hexadecimal digits or null.
 func rowsOf(r *session.Result, columns int) [][]string {
 	out := make([][]string, 0, r.RowCount)
 	cells := r.Cells
@@ -54,13 +54,13 @@ func rowsOf(r *session.Result, columns int) [][]string {
 	return out
 }
 
-// watched is a view of a test: what it must show of each row of its base.
+// watched is a view of a test. The function shows reports whether the view must contain a row of its base table.
 type watched struct {
 	name, columns string
 	shows         func(row map[string]string) bool
 }
 
-// rowsIn reads columns of a table, sorted; page by page does not matter here.
+// rowsIn reads columns of a table without paging and returns the sorted rows.
 func rowsIn(c *client, table, columns string) (rows []string, all []map[string]string) {
 	names := strings.Split(columns, ", ")
 	for _, row := range rowsOf(c.query("SELECT "+columns+" FROM "+table), len(names)) {
@@ -74,7 +74,7 @@ func rowsIn(c *client, table, columns string) (rows []string, all []map[string]s
 	return rows, all
 }
 
-// differs says how a view differs from what its base says it must be, "" if it does not.
+// differs returns the differences between a view and its expected content, or "" if there are no differences.
 func (w *watched) differs(c *client, base string) string {
 	_, all := rowsIn(c, base, w.columns)
 	names := strings.Split(w.columns, ", ")
@@ -108,7 +108,7 @@ func (w *watched) differs(c *client, base string) string {
 	return b.String()
 }
 
-// due counts the hints that are left.
+// due returns the number of remaining hints.
 func due(n *Node) (left int) {
 	for _, l := range n.views.Lags() {
 		left += l.Due
@@ -120,7 +120,7 @@ func present(column string) func(map[string]string) bool {
 	return func(row map[string]string) bool { return row[column] != "null" }
 }
 
-// viewStatement draws a statement about the base table of TestViewsFollow.
+// viewStatement returns a random statement about the base table of TestViewsFollow.
 func viewStatement(r *rand.Rand) string {
 	using := func(ttl bool) string {
 		var parts []string
@@ -188,10 +188,10 @@ func viewStatement(r *rand.Rand) string {
 	return draw()
 }
 
-// TestViewsFollow checks that views agree with their base table whenever all hints are followed, after any writes: of
-// every kind of statement, with timestamps out of order, times to live, batches, conditions and transactions, by
-// several clients at once, while partitions of the base and of a view are split and a view is built of the rows that
-// are there.
+// TestViewsFollow checks that views agree with their base table when all hints have been followed. Several clients
+// write concurrently with every kind of statement, including timestamps out of order, times to live, batches,
+// conditions, and transactions. In the meantime, partitions of the base and of a view are split, and a view is built
+// from existing rows.
 func TestViewsFollow(t *testing.T) {
 	t.Parallel()
 	seed := *viewSeed
@@ -258,7 +258,7 @@ func TestViewsFollow(t *testing.T) {
 			for i := range views {
 				wrong += views[i].differs(c, "v.t")
 			}
-			return wrong // rows that expire meanwhile are looked at again
+			return wrong // rows that expire during the check are checked again
 		})
 	}
 	phase(n, 1)
@@ -279,11 +279,11 @@ func TestViewsFollow(t *testing.T) {
 	c.query("TRUNCATE v.t")
 	agree("after TRUNCATE", views)
 	if rows, _ := rowsIn(c, "v.t", "k, c"); len(rows) > 0 {
-		t.Errorf("%d rows are left", len(rows))
+		t.Errorf("%d rows remain after TRUNCATE", len(rows))
 	}
 }
 
-// verifyAll fails the test if a view, or an index, differs from its table.
+// verifyAll fails the test if a view or an index differs from its table.
 func verifyAll(t *testing.T, n *Node, kind, name string) {
 	t.Helper()
 	o := admin.VerifyOrder{Kind: kind, Name: name, Rows: 3}
@@ -301,7 +301,7 @@ func verifyAll(t *testing.T, n *Node, kind, name string) {
 	}
 }
 
-// splitHalves has the first partition of a table split in the middle of its span.
+// splitHalves splits the first partition of a table in the middle of its span.
 func splitHalves(t *testing.T, n *Node, table string) {
 	t.Helper()
 	first := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("v", table).ID)[0]

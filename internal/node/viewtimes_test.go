@@ -12,9 +12,10 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestViewTimes checks that writetime and ttl of a view's columns are those of the base table's cells, of rows that
-// were there before the view and after, moved and not, whatever way the view is read: in pages of any size, backwards,
-// cut off in each partition, filtered, by several keys, folded; over more rows than one piece of a read has.
+// TestViewTimes checks that writetime and ttl of a view's columns equal the values of the base table's cells. The rows
+// were written before and after the creation of the view, and some of them were moved. The view is read in pages of
+// any size, in reverse, with limits per partition, filtered, by several keys, and aggregated. It has more rows than
+// one part of a read.
 func TestViewTimes(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})

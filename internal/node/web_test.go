@@ -29,7 +29,7 @@ func get(t *testing.T, n *Node, path string) string {
 	return webPage(t, path, r, err)
 }
 
-// orderBySocket gives an order as the owner of the data directory.
+// orderBySocket sends a request as the owner of the data directory.
 func orderBySocket(t *testing.T, n *Node, path string) string {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
@@ -40,7 +40,7 @@ func orderBySocket(t *testing.T, n *Node, path string) string {
 	return webPage(t, path, r, err)
 }
 
-// page reads an answer, which has to be one of success.
+// webPage reads a response and fails the test unless its status is 200.
 func webPage(t *testing.T, path string, r *http.Response, err error) string {
 	t.Helper()
 	if err != nil {
@@ -54,8 +54,8 @@ func webPage(t *testing.T, path string, r *http.Response, err error) string {
 	return string(b)
 }
 
-// TestHTTPByRole checks that a node with users shows its status and takes orders from roles that were granted that, as
-// on any other management bean, from the moment they are; that health is everybody's; and that the owner of the data
+// TestHTTPByRole checks that a node with users shows its status to authorized roles and accepts requests from them.
+// Permissions on management beans take effect immediately. The health page is public, and the owner of the data
 // directory needs no password.
 func TestHTTPByRole(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
@@ -110,8 +110,8 @@ func TestHTTPByRole(t *testing.T) {
 	}
 }
 
-// TestMetrics checks that the metrics are named as Prometheus recommends, that they move, and that docs/metrics.md
-// explains each.
+// TestMetrics checks that the metrics follow the naming rules of Prometheus, that their values change, and that
+// docs/metrics.md explains each metric.
 func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := clusterNode(t, nil, Options{HTTP: "127.0.0.1:0", InitialPartitions: 16})
@@ -153,10 +153,10 @@ func TestMetrics(t *testing.T) {
 		for _, f := range families {
 			found = found || f.GetName() == string(name[1])
 		}
-		// No client has asked anything here, and there are no certificates.
+		// This test has no protocol clients and no certificates.
 		if !found && string(name[1]) != "ilion_cql_requests_total" &&
 			string(name[1]) != "ilion_certificate_expiry_timestamp_seconds" {
-			t.Errorf("%s is documented and does not exist", name[1])
+			t.Errorf("%s is documented but does not exist", name[1])
 		}
 	}
 	text := get(t, n, "/metrics")
@@ -168,7 +168,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestStatus checks that /status shows the tables with their physical partitions, and what was done to them.
+// TestStatus checks that /status shows the tables with their physical partitions and the number of writes.
 func TestStatus(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", InitialPartitions: 3})
@@ -198,8 +198,8 @@ func TestStatus(t *testing.T) {
 	t.Errorf("no table ks.t in %+v", s)
 }
 
-// TestCheckpoint checks that a checkpoint of a node at work is a data directory of its own, with what was there when
-// it was made.
+// TestCheckpoint checks that a checkpoint of a running node is an independent data directory with the content at the
+// time of the checkpoint.
 func TestCheckpoint(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -219,12 +219,12 @@ func TestCheckpoint(t *testing.T) {
 		t.Errorf("the original has %d rows, want 2", rows)
 	}
 	if _, err := startNode(t, Options{}).checkpoint(); err == nil {
-		t.Error("a checkpoint of data in memory")
+		t.Error("a checkpoint of an in-memory node succeeded")
 	}
 }
 
-// TestLatencyViews checks that the latency views of system_views count what a table was asked for by what it was, and
-// forget tables that are dropped.
+// TestLatencyViews checks that the latency views of system_views count the requests of a table by their kind. The
+// views must not contain dropped tables.
 func TestLatencyViews(t *testing.T) {
 	n := startNode(t, Options{Data: t.TempDir()})
 	c := newClient(t, n)
@@ -248,6 +248,6 @@ func TestLatencyViews(t *testing.T) {
 	c.query("DROP TABLE ks.t")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	if r := c.query("SELECT * FROM system_views.coordinator_read_latency"); r.RowCount != 0 {
-		t.Errorf("%d tables have been read", r.RowCount)
+		t.Errorf("%d tables are listed after the drop, want 0", r.RowCount)
 	}
 }
