@@ -26,8 +26,8 @@ type foldWorld struct{ *rand.Rand }
 
 func (w foldWorld) pick(of ...string) string { return of[w.IntN(len(of))] }
 
-// item returns the body of an item. Properties are often missing, have several types, and contain numbers whose sums
-// are exact.
+// item returns the body of a random item. Properties are often missing and have several types. Sums of the numbers are
+// exact.
 func (w foldWorld) item(i int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"id":"%04d","k":"k%d"`, i, i%37)
