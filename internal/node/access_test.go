@@ -28,7 +28,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// startNode starts a node in memory on free ports, with what is not said in o.
+// startNode starts an in-memory node on free ports. Options in o take precedence.
 func startNode(t *testing.T, o Options) *Node {
 	t.Helper()
 	if o.CQL == "" {
@@ -50,7 +50,7 @@ func startNode(t *testing.T, o Options) *Node {
 	return n
 }
 
-// logIn connects with the driver and asks for the name and address of the node.
+// logIn connects with the Go driver and returns the rpc_address of the node.
 func logIn(addr string, change func(*gocql.ClusterConfig)) (rpc net.IP, err error) {
 	cluster := gocql.NewCluster(addr)
 	cluster.ConnectTimeout, cluster.Timeout = 30*time.Second, 30*time.Second
@@ -76,8 +76,8 @@ func hash(t *testing.T, password string) string {
 	return string(h)
 }
 
-// TestPasswords checks that with users configured only they come in, again and again, and that everybody else is told
-// the same.
+// TestPasswords checks that only configured users can log in, also with a cached password. Unknown users and wrong
+// passwords must result in the same error.
 func TestPasswords(t *testing.T) {
 	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"app": hash(t, "s3cret"),
 		"other": hash(t, "öther")}}})
@@ -87,7 +87,7 @@ func TestPasswords(t *testing.T) {
 			c.Authenticator = gocql.PasswordAuthenticator{Username: user, Password: password}
 		}
 	}
-	for range 2 { // the second time the password is remembered
+	for range 2 { // the second round uses cached passwords
 		for _, who := range [][2]string{{"app", "s3cret"}, {"other", "öther"}} {
 			if _, err := logIn(addr, as(who[0], who[1])); err != nil {
 				t.Errorf("%s: %v", who[0], err)
@@ -103,19 +103,19 @@ func TestPasswords(t *testing.T) {
 		}
 	}
 	if _, err := logIn(addr, nil); err == nil {
-		t.Error("a client without credentials came in")
+		t.Error("a client without credentials logged in")
 	}
 	if got := n.settings()["authenticator"]; got != "PasswordAuthenticator" {
-		t.Errorf("settings show the authenticator %s", got)
+		t.Errorf("the authenticator in the settings is %s", got)
 	}
 	for name, value := range n.settings() {
 		if strings.Contains(value, "$2") {
-			t.Errorf("setting %s shows a hash", name)
+			t.Errorf("setting %s contains a password hash", name)
 		}
 	}
 }
 
-// TestBadHash checks that a hash that cannot be one keeps the node from starting.
+// TestBadHash checks that the node does not start with an invalid password hash.
 func TestBadHash(t *testing.T) {
 	_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off",
 		Auth: AuthOptions{Users: map[string]string{"app": "s3cret"}}})
@@ -125,7 +125,7 @@ func TestBadHash(t *testing.T) {
 	}
 }
 
-// authority makes certificates.
+// authority is a certificate authority.
 type authority struct {
 	t    *testing.T
 	dir  string
@@ -139,14 +139,14 @@ func newAuthority(t *testing.T, name string) *authority {
 	return a
 }
 
-// sign makes a certificate that is valid for an hour and writes it to name.pem and name.key.
+// sign creates a certificate that is valid for an hour and writes it to name.pem and name.key.
 func (a *authority) sign(name string, ips []net.IP) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	return a.signUntil(name, ips, time.Now().Add(time.Hour))
 }
 
-// signUntil is sign for a certificate that is valid until a time, and since two hours before that or an hour before
-// now.
+// signUntil is like sign, but the certificate is valid until the given time. It is valid from two hours before that
+// time, or from an hour before now if that is earlier.
 func (a *authority) signUntil(name string, ips []net.IP, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	from := time.Now().Add(-time.Hour)
@@ -203,7 +203,7 @@ func (a *authority) pool() *x509.CertPool {
 	return p
 }
 
-// client is a client's TLS configuration, with a certificate if name is not empty.
+// client returns the TLS configuration of a client, with a certificate if name is not empty.
 func (a *authority) client(name string) *tls.Config {
 	c := &tls.Config{RootCAs: a.pool(), ServerName: "127.0.0.1"}
 	if name != "" {
@@ -220,8 +220,8 @@ func withTLS(c *tls.Config) func(*gocql.ClusterConfig) {
 	return func(o *gocql.ClusterConfig) { o.SslOpts = &gocql.SslOptions{Config: c} }
 }
 
-// TestTLS checks that with a certificate CQL and HTTP speak TLS and nothing else, and that with tls.client_ca only
-// clients with a certificate of that authority come in.
+// TestTLS checks that CQL and HTTP accept only TLS if the node has a certificate. With tls.client_ca, only clients
+// with a certificate of that authority can connect.
 func TestTLS(t *testing.T) {
 	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
 	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
@@ -274,7 +274,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTLSFiles checks that files that are missing or something else keep the node from starting, by name.
+// TestTLSFiles checks that the node does not start if TLS files are missing or invalid, and that the error names the
+// option.
 func TestTLSFiles(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	for want, o := range map[string]TLSOptions{
@@ -293,7 +294,7 @@ func TestTLSFiles(t *testing.T) {
 	}
 }
 
-// TestListeningBeyondLoopback proves what is refused without authentication, and what is allowed.
+// TestListeningBeyondLoopback checks which addresses a node without authentication refuses to listen on.
 func TestListeningBeyondLoopback(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -330,8 +331,8 @@ func TestListeningBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestAddressOfTheNode checks that a node that listens on all addresses tells each client the address that it dialled:
-// drivers know nodes by it.
+// TestAddressOfTheNode checks that a node that listens on all addresses reports to each client the address that the
+// client connected to. Drivers identify nodes by this address.
 func TestAddressOfTheNode(t *testing.T) {
 	n := startNode(t, Options{CQL: "0.0.0.0:0", Insecure: true})
 	_, port, err := net.SplitHostPort(n.CQLAddr().String())
@@ -341,16 +342,16 @@ func TestAddressOfTheNode(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
 		rpc, err := logIn(net.JoinHostPort(host, port), nil)
 		if errors.Is(err, os.ErrDeadlineExceeded) || err != nil && host != "127.0.0.1" {
-			t.Skipf("%s: %v", host, err) // not every system has more than one loopback address
+			t.Skipf("%s: %v", host, err) // some systems have only one loopback address
 		}
 		if err != nil || rpc.String() != host {
-			t.Errorf("dialled %s, was told %v (%v)", host, rpc, err)
+			t.Errorf("the client dialed %s and received the address %v (%v)", host, rpc, err)
 		}
 	}
 }
 
-// TestOpenSecretsAreLogged checks that a node says of each secret that other users of the machine can read which file
-// it is, and nothing of one that they cannot.
+// TestOpenSecretsAreLogged checks that a node logs the path of a secret file that other users of the machine can read.
+// It must not log files that other users cannot read.
 func TestOpenSecretsAreLogged(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files have no modes")

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestAdvice checks that a node says the same of its tables in the virtual table and over HTTP, by rows that it has
-// sampled in all physical partitions, and nothing of tables without rows.
+// TestAdvice checks that a node gives the same advice in the virtual table and over HTTP. The advice is based on rows
+// sampled in all physical partitions. Tables without rows have no findings.
 func TestAdvice(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := startNode(t, Options{InitialPartitions: 3, HTTP: "127.0.0.1:0"})
@@ -82,7 +82,7 @@ func TestAdvice(t *testing.T) {
 		c.query(fmt.Sprintf("INSERT INTO ks.orders (customer, at, state, items) VALUES (1, %d, '%s', 'some items')", i,
 			state))
 	}
-	c.query("SELECT * FROM ks.orders WHERE customer = 1 AND at = 5") // looks at what it returns
+	c.query("SELECT * FROM ks.orders WHERE customer = 1 AND at = 5") // examines only rows that it returns
 	c.query("SELECT * FROM ks.orders WHERE customer = 1 AND state = 'open' ALLOW FILTERING")
 	if reports, err = n.adviseNamed(t.Context(), "ks.orders"); err != nil {
 		t.Fatal(err)
@@ -101,8 +101,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestAdviceOfAllNodes checks that any node of a cluster says the same of a table: what others lead is asked of them,
-// and the reads that clients have asked of any node are counted together.
+// TestAdviceOfAllNodes checks that every node of a cluster gives the same advice on a table. The node must include
+// partitions that other nodes lead, and reads that clients sent to other nodes.
 func TestAdviceOfAllNodes(t *testing.T) {
 	a := clusterNode(t, nil, Options{InitialPartitions: 4})
 	b := clusterNode(t, a, Options{InitialPartitions: 4})
@@ -134,7 +134,8 @@ func TestAdviceOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestAdviceOnTraffic checks that the key which takes most of what a table costs is found, though it is small.
+// TestAdviceOnTraffic checks that the advice names the key that causes most of a table's cost, even if its logical
+// partition is small.
 func TestAdviceOnTraffic(t *testing.T) {
 	t.Parallel()
 	now := aMinute()

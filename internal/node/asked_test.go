@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// asked reads a page of JSON.
+// asked requests path from the HTTP interface of n and decodes the JSON response.
 func asked[T any](t *testing.T, n *Node, path string) (out T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(get(t, n, path)), &out); err != nil {
@@ -33,7 +33,7 @@ func asked[T any](t *testing.T, n *Node, path string) (out T) {
 	return out
 }
 
-// post is how a node answers a POST.
+// post sends a POST request to n and returns the status code of the response.
 func post(t *testing.T, n *Node, path, body string) int {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -45,7 +45,7 @@ func post(t *testing.T, n *Node, path, body string) int {
 	return r.StatusCode
 }
 
-// greet opens a connection of a driver that calls itself so.
+// greet opens a CQL connection to n and sends a STARTUP message with driver as the driver name.
 func greet(t *testing.T, n *Node, driver string) net.Conn {
 	t.Helper()
 	nc, err := net.Dial("tcp", n.CQLAddr().String())
@@ -67,9 +67,10 @@ func greet(t *testing.T, n *Node, driver string) net.Conn {
 	return nc
 }
 
-// TestAskedOfACluster checks that any node tells of the whole cluster: sessions, slow requests, the ring, where a
-// logical partition is and one view of a table, over HTTP as in keyspace ilion; that a session is cancelled wherever it
-// is; and that a node which does not answer is named and not waited for long.
+// TestAskedOfACluster checks that every node reports on the whole cluster, both over HTTP and in keyspace ilion. The
+// reports cover sessions, slow requests, the ring, the location of a logical partition, and one table. The test also
+// checks that any node can cancel a session of another node. Finally, it checks that reports name a node that does not
+// respond.
 func TestAskedOfACluster(t *testing.T) {
 	o := Options{HTTP: "127.0.0.1:0", SlowQueryLogTimeout: new(time.Microsecond), InitialPartitions: 3}
 	o.Data = t.TempDir()
@@ -91,7 +92,7 @@ func TestAskedOfACluster(t *testing.T) {
 	}
 	ca.query("DELETE FROM k.t WHERE id = 1 AND name = 'n' AND c = 1")
 
-	// sessions
+	// Sessions.
 	conn := greet(t, b, "evil\x1b]0;x\x07")
 	var found catalog.Session
 	poll.Until(t, "the session is shown at another node", func() bool {
@@ -111,21 +112,21 @@ func TestAskedOfACluster(t *testing.T) {
 		t.Errorf("ilion.sessions has no %s", found.ID)
 	}
 	if code := post(t, a, "/sessions/cancel?id="+found.ID, ""); code != http.StatusForbidden {
-		t.Errorf("cancelled without the right to: %d", code)
+		t.Errorf("canceled without permission: status %d", code)
 	}
 	if text := orderBySocket(t, third, "/sessions/cancel?id="+found.ID); !strings.Contains(text, "is closed") {
-		t.Errorf("cancelled: %s", text)
+		t.Errorf("canceled: %s", text)
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
-		t.Error("the connection is open")
+		t.Error("the connection is still open")
 	}
 	if _, err := third.cancelSession(t.Context(), found.ID); err == nil ||
 		!strings.Contains(err.Error(), "no such session") {
-		t.Errorf("cancelled twice: %v", err)
+		t.Errorf("second cancellation: %v", err)
 	}
 
-	// slow requests
+	// Slow requests.
 	told := asked[slowlog.Report](t, third, "/slow")
 	by := map[string]int{}
 	for _, r := range told.Requests {
@@ -148,7 +149,7 @@ func TestAskedOfACluster(t *testing.T) {
 		t.Errorf("the page has no slow request:\n%s", page)
 	}
 
-	// the ring and the place of a key
+	// The ring and the location of a key.
 	var share float64
 	for _, n := range asked[[]catalog.RingNode](t, b, "/ring") {
 		share += n.Share
@@ -157,10 +158,10 @@ func TestAskedOfACluster(t *testing.T) {
 		}
 	}
 	if share < 0.999 || share > 1.001 {
-		t.Errorf("all nodes have %v of the ring", share)
+		t.Errorf("the shares of the ring add up to %v", share)
 	}
 	if r := ca.query(`SELECT "token" FROM ilion.ring`); r.RowCount != 3 {
-		t.Errorf("%d tokens", r.RowCount)
+		t.Errorf("ilion.ring has %d tokens", r.RowCount)
 	}
 	places(t, nodes)
 
@@ -174,7 +175,7 @@ func TestAskedOfACluster(t *testing.T) {
 		t.Errorf("%d rows of ilion.tables", r.RowCount)
 	}
 
-	// a node is gone
+	// A node is down.
 	name := a.cluster.nodeName(third.cluster.self)
 	if err := third.Close(); err != nil {
 		t.Fatal(err)
@@ -185,12 +186,13 @@ func TestAskedOfACluster(t *testing.T) {
 		"slow":  a.slowQueries(ctx).Unreachable,
 		"table": asked[admin.TableReport](t, a, "/table?table=k.t").Silent} {
 		if !slices.Equal(silent, []string{name}) {
-			t.Errorf("%s: silent are %v, want %s", what, silent, name)
+			t.Errorf("%s: silent nodes: %v, want %s", what, silent, name)
 		}
 	}
 }
 
-// places proves that a key is where every node says it is, however it is written, and that a mistake is told of.
+// places checks that all nodes return the same location for a key, whether or not the key is quoted. It also checks
+// that the error for an invalid key names the mistake.
 func places(t *testing.T, nodes []*Node) {
 	want := token.Hash(token.AppendKey(nil, []byte{0, 0, 0, 7}, []byte("it's")))
 	for _, n := range nodes {
@@ -224,6 +226,6 @@ func places(t *testing.T, nodes []*Node) {
 	}
 	long := url.Values{"keyspace": {"k"}, "table": {"t"}, "key": {"7", strings.Repeat("\xff\x00é", 10_000)}}
 	if code := post(t, nodes[0], "/endpoints", long.Encode()); code != http.StatusNotFound {
-		t.Errorf("a key that is no text: %d", code)
+		t.Errorf("a key that is not valid UTF-8: status %d", code)
 	}
 }

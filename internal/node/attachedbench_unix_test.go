@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// BenchmarkAttachedIndex measures what a storage-attached index costs a write, and queries by one: rows of one of 1,000
-// values of 50,000, and pages of 100 of a range that has a hundredth.
+// BenchmarkAttachedIndex measures the cost of writes to a table with a storage-attached index, and of queries that use
+// the index. The table holds 50,000 rows with 1,000 distinct values. Range queries read pages of 100 rows from a range
+// that holds a hundredth of the rows.
 func BenchmarkAttachedIndex(b *testing.B) {
 	n := startTestNode(b, Options{})
 	c := newClient(b, n)
@@ -27,7 +28,7 @@ func BenchmarkAttachedIndex(b *testing.B) {
 	prepare("plain")
 	prepare("indexed")
 	settle(b, n)
-	b.Run("write", func(b *testing.B) { // by turns
+	b.Run("write", func(b *testing.B) { // alternating between the tables
 		const turn = 1000
 		names := []string{"plain", "indexed"}
 		took := make([]time.Duration, len(names))

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
 
-// TestAuditLog checks that a node writes down who logged in or could not, and who asked for what, also over HTTP, in
-// files of its data directory that only its user can read.
+// TestAuditLog checks that a node records successful logins, failed logins, and requests, including requests over
+// HTTP. It also checks that the log is in the data directory and that only its owner can read it.
 func TestAuditLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	n, err := Start(t.Context(), Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off",
@@ -31,7 +31,7 @@ func TestAuditLog(t *testing.T) {
 		}
 	}
 	if _, err := logIn(n.CQLAddr().String(), as("guess")); err == nil {
-		t.Error("it came in")
+		t.Error("a login with a wrong password succeeded")
 	}
 	if _, err := logIn(n.CQLAddr().String(), as("s3cret")); err != nil {
 		t.Error(err)

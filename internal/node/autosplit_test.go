@@ -16,14 +16,14 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// partsOf are the physical partitions of ks.t.
+// partsOf returns the physical partitions of ks.t.
 func partsOf(n *Node) []*topology.Partition {
 	return n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
 }
 
-// TestSplitsBySize checks that a table which grows beyond its cap is split while it is written, that no request fails
-// and no row is lost, that what is in the middle of the bytes is what is split at, and that a table within its cap is
-// left alone.
+// TestSplitsBySize checks that a table that exceeds its cap is split while clients write to it, without failed
+// requests or lost rows. It also checks that the split point divides the bytes about equally. A table without a cap
+// must not be split.
 func TestSplitsBySize(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -55,10 +55,10 @@ func TestSplitsBySize(t *testing.T) {
 		}
 	}
 	parts := partsOf(n)
-	inTime := time.Since(began) < time.Minute/2 // else this machine took so long for the rows that they may split again
+	inTime := time.Since(began) < time.Minute/2 // on a slow machine, the partitions may already split again
 	for _, p := range parts {
 		if inTime && split.CooldownRemaining(p, time.Now()) == 0 {
-			t.Errorf("partition %d does not rest", p.ID)
+			t.Errorf("partition %d has no cooldown", p.ID)
 		}
 		size, err := n.store.Size(p.Span.Keys(p.Table), 1)
 		if err != nil || size < 1e6/5 {
@@ -67,12 +67,12 @@ func TestSplitsBySize(t *testing.T) {
 	}
 	other := n.catalog.Snapshot().Keyspaces["ks"].Tables["u"].ID
 	if u := n.metadata.State().Topology.Partitions(other); inTime && len(parts) != 2 || len(u) != 1 {
-		t.Errorf("%d partitions within a minute, %d of a table without a cap", len(parts), len(u))
+		t.Errorf("%d partitions of the capped table, %d of the other table", len(parts), len(u))
 	}
 }
 
-// TestOneLogicalPartitionIsNotSplit checks that a physical partition which holds little but one logical partition is
-// left whole, and that this is told with the key.
+// TestOneLogicalPartitionIsNotSplit checks that a physical partition is not split if one logical partition holds
+// almost all of its data. The status must name the key of that logical partition.
 func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -98,12 +98,12 @@ func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 		t.Error(said)
 	}
 	if parts := partsOf(n); len(parts) != 1 {
-		t.Errorf("it is split in %d", len(parts))
+		t.Errorf("the table is split into %d partitions", len(parts))
 	}
 }
 
-// TestSplitsByLoad checks that a partition which is asked much for ten seconds is split where its load divides, and
-// that the siblings of a hot key are moved away, which is named.
+// TestSplitsByLoad checks that a partition under load for ten seconds is split at the point that divides its load. It
+// also checks that a hot key is separated from the other keys of its partition, and that the status names the hot key.
 func TestSplitsByLoad(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -135,7 +135,7 @@ func TestSplitsByLoad(t *testing.T) {
 				}
 				c.execute(insert, number(i%1000), number(i))
 				c.execute(ask, number(i%1000))
-				c.execute(hot, number(i%8/7*7), number(i)) // seven of eight to one key
+				c.execute(hot, number(i%8/7*7), number(i)) // seven of eight writes go to one key
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// newProcedure keeps a stored procedure with a container of the database d.
+// newProcedure creates a stored procedure in a container of database d.
 func newProcedure(t *testing.T, n *Node, table, id, body string) {
 	t.Helper()
 	c, err := n.containers.ContainerByName("d", table)
@@ -31,7 +31,7 @@ func newProcedure(t *testing.T, n *Node, table, id, body string) {
 	}
 }
 
-// driver is a session of the Go driver with a node, for a role.
+// driver opens a session of the Go driver with a node as a role.
 func driver(t *testing.T, n *Node, role, password string) *gocql.Session {
 	t.Helper()
 	o := gocql.NewCluster(n.CQLAddr().String())
@@ -44,12 +44,13 @@ func driver(t *testing.T, n *Node, role, password string) *gocql.Session {
 	return s
 }
 
-// echo sets the response to what it is called with, and logs it.
+// echo is a procedure that returns its arguments and logs them.
 const echo = `function () { var a = Array.prototype.slice.call(arguments); console.log(JSON.stringify(a)); ` +
 	`getContext().getResponse().setBody(a); }`
 
-// TestCall checks that the Go driver runs stored procedures by CALL: names, arguments of all forms, the result and the
-// log, the charge, the transfer of docs/procedures.md and its refusal, which changes nothing.
+// TestCall checks that the Go driver runs stored procedures with CALL. It covers names, all forms of arguments, the
+// result, the log, and the charge. It also runs the transfer procedure of docs/procedures.md and checks that a
+// transfer that throws an error changes nothing.
 func TestCall(t *testing.T) {
 	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
@@ -120,7 +121,7 @@ func TestCall(t *testing.T) {
 	}
 	if a, b := items.body(key("p"), "a"), items.body(key("p"), "b"); a != `{"id":"a","k":"p","amount":101}` ||
 		b != `{"id":"b","k":"p","amount":0}` {
-		t.Errorf("after all: %s %s", a, b)
+		t.Errorf("the items are %s and %s", a, b)
 	}
 
 	it = s.Query(`CALL d.c.bothOf('p', 'it''s') WITH LOG`).Iter()
@@ -136,8 +137,9 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestCallPrepared proves what a prepared CALL tells clients: its markers with their types, and which of them route it;
-// that it is prepared anew after the procedure was replaced, and runs the new one.
+// TestCallPrepared checks the metadata that clients receive for a prepared CALL: the markers, their types, and the
+// markers that determine the routing. After the procedure is replaced, the client must prepare the statement again,
+// and the statement then runs the new procedure.
 func TestCallPrepared(t *testing.T) {
 	n := startNode(t, Options{})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":2}}`)
@@ -174,7 +176,7 @@ func TestCallPrepared(t *testing.T) {
 	}
 	c.call.Result.Reset()
 	if r := c.wait(c.s.Execute(t.Context(), &c.call)); r.Err == nil || !strings.Contains(r.Err.Error(), "not found") {
-		t.Errorf("the client is not told to prepare again: %v", r.Err)
+		t.Errorf("no error that requires the client to prepare again: %v", r.Err)
 	}
 	id = c.prepare("CALL d.p(?, 1, (int) ?)")
 	if r := c.execute(id, []byte("k"), one); r.Err != nil || string(r.Cells[4:]) != "3" {

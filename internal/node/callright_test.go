@@ -19,8 +19,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestCallPermission checks that CALL takes EXECUTE on the procedure, or on the functions of the keyspace, and no right
-// on the container: that rights on one are none on another, are listed, and go with the procedure.
+// TestCallPermission checks that CALL requires EXECUTE on the procedure or on the functions of the keyspace, and no
+// permission on the container. A permission on one procedure must not apply to another procedure. Permissions must be
+// listed, and they must be removed with their procedure.
 func TestCallPermission(t *testing.T) {
 	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
@@ -29,7 +30,7 @@ func TestCallPermission(t *testing.T) {
 	}
 	boss := driver(t, n, "boss", "b")
 	do := func(s *gocql.Session, text string) error { return s.Query(text).Exec() }
-	// What is called procedure is still a table.
+	// A keyspace and a table may still be named procedure.
 	for _, text := range []string{"CREATE ROLE low WITH PASSWORD = 'l' AND LOGIN = true",
 		"GRANT MODIFY ON KEYSPACE d TO low", "CREATE TABLE d.procedure (k int PRIMARY KEY)",
 		"GRANT SELECT ON d.procedure TO low", "CREATE KEYSPACE procedure WITH replication = {'class': 'SimpleStrategy', " +
@@ -105,14 +106,14 @@ func TestCallPermission(t *testing.T) {
 	refused(`CALL d.c."Other"('x')`, "d.c.Other")
 }
 
-// steps are the steps of a trace.
+// steps holds the session IDs of traces.
 type steps []string
 
 // Trace implements gocql.Tracer.
 func (s *steps) Trace(id []byte) { *s = append(*s, fmt.Sprintf("%x", id)) }
 
-// TestCallBeside proves what goes with CALL: a procedure that does nothing has a price, a trace has its steps, and
-// batches and transactions refuse it.
+// TestCallBeside checks that a procedure that does nothing still has a charge, and that a trace records the call. It
+// also checks that batches and transactions reject CALL.
 func TestCallBeside(t *testing.T) {
 	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
@@ -159,8 +160,8 @@ func TestCallBeside(t *testing.T) {
 	}
 }
 
-// TestCallInCluster checks that a procedure that is called at any of four nodes runs at the leader, once for each call,
-// while the partitions split and move their leaders.
+// TestCallInCluster checks that a procedure runs at the leader exactly once per call, no matter which of four nodes
+// receives it. The partitions split and move their leaders during the calls.
 func TestCallInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
@@ -202,7 +203,7 @@ func TestCallInCluster(t *testing.T) {
 						break
 					}
 					if strings.Contains(err.Error(), "already exists") {
-						break // an attempt whose end was not known
+						break // an earlier attempt with an unknown outcome succeeded
 					}
 					if strings.Contains(err.Error(), "failed: ") || attempt == 1000 {
 						t.Error(err)
@@ -236,6 +237,6 @@ func TestCallInCluster(t *testing.T) {
 		sum += n
 	}
 	if sum != lanes*each {
-		t.Errorf("%d calls were made, and %d counted; %d were answered", lanes*each, sum, answered.Load())
+		t.Errorf("%d calls, %d increments, %d responses", lanes*each, sum, answered.Load())
 	}
 }

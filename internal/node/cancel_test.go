@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestTakenBackAlone checks that a split and a merge which were recorded on a node that stands alone, and taken back
-// before they were carried out, leave the table as it was, also where the process ended in between; and that the
-// partitions split and merge later.
+// TestTakenBackAlone records a split and a merge on a single node and cancels them before they run. It checks that the
+// table is unchanged, even if the process ends after the cancellation is recorded. It also checks that the partitions
+// can be split and merged later.
 func TestTakenBackAlone(t *testing.T) {
 	const rows = 200
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func TestTakenBackAlone(t *testing.T) {
 		}
 		got := newClient(t, n).query("SELECT k FROM ks.t").RowCount
 		if got != rows || len(parts()) != want || found != abandoned {
-			t.Errorf("%s: %d rows in %d partitions, %d orders taken back", when, got, len(parts()), found)
+			t.Errorf("%s: %d rows in %d partitions, %d canceled requests", when, got, len(parts()), found)
 		}
 		for _, p := range parts() {
 			if p.Split != nil || p.Merge != nil {

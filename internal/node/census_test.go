@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// logicalPartitions is what /status says that a table has.
+// logicalPartitions returns the number of logical partitions of a table according to /status.
 func logicalPartitions(t *testing.T, n *Node, table string) uint64 {
 	t.Helper()
 	text, err := json.Marshal(n.statusView().Status())
@@ -29,7 +29,7 @@ func logicalPartitions(t *testing.T, n *Node, table string) uint64 {
 		}
 		for _, p := range ts.Partitions {
 			if p.Counted == "" {
-				t.Errorf("partition %d of %s is estimated", p.ID, table)
+				t.Errorf("the count of partition %d of %s is an estimate", p.ID, table)
 			}
 		}
 		return ts.LogicalPartitions
@@ -38,9 +38,9 @@ func logicalPartitions(t *testing.T, n *Node, table string) uint64 {
 	return 0
 }
 
-// TestLogicalPartitionsAreCounted checks that a status has the exact number of logical partitions, of few and of many,
-// with rows and with nothing but a static cell, in one physical partition and in several, before and after rows and
-// whole partitions are deleted.
+// TestLogicalPartitionsAreCounted checks that the status reports the exact number of logical partitions. It covers few
+// and many partitions, partitions with only a static cell, and one or several physical partitions. It counts before
+// and after rows and whole partitions are deleted.
 func TestLogicalPartitionsAreCounted(t *testing.T) {
 	t.Parallel()
 	for _, physical := range []int{1, 3} {
@@ -51,7 +51,7 @@ func TestLogicalPartitionsAreCounted(t *testing.T) {
 		insert := c.prepare("INSERT INTO ks.t (k, c) VALUES (?, ?)")
 		static := c.prepare("INSERT INTO ks.t (k, s) VALUES (?, 1)")
 		number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
-		// A status does not wait long for a count: on a busy machine it has the previous one first.
+		// A status does not wait long for a count, so it may first return the previous count.
 		check := func(want uint64) {
 			t.Helper()
 			poll.UntilNone(t, "the count", poll.Limit, func() string {

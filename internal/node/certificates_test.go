@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// shownSerial is the serial number of the certificate that a client is shown.
+// shownSerial returns the serial number of the certificate that a server presents.
 func shownSerial(t *testing.T, address string) *big.Int {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
@@ -25,8 +25,9 @@ func shownSerial(t *testing.T, address string) *big.Int {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber
 }
 
-// TestCertificatesAreReadAgain checks that clients of CQL and HTTP are shown a new certificate when its files have
-// changed or the node is told so, without a restart, and the one before where the new one is broken.
+// TestCertificatesAreReadAgain checks that CQL and HTTP clients receive a new certificate without a restart, either
+// after Reload or after the certificate files have changed. If the new certificate is invalid, clients must still
+// receive the previous certificate.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t, "ca")
@@ -59,18 +60,18 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := n.Reload(); err == nil {
-		t.Error("a broken certificate was taken")
+		t.Error("Reload accepted a broken certificate")
 	}
 	for _, a := range addresses {
 		if shownSerial(t, a).Cmp(before) != 0 {
-			t.Error("the certificate before is not shown any more")
+			t.Error("the server no longer presents the previous certificate")
 		}
 	}
 }
 
-// TestCertificatesStandForRoles checks that a client whose certificate was made to stand for a role acts as that role
-// without a password, that one whose certificate stands for nobody needs a password or is refused, and that what stands
-// for a role stops to when it is dropped.
+// TestCertificatesStandForRoles checks that a client whose certificate maps to a role acts as that role without a
+// password. A client whose certificate maps to no role must give a password in optional mode and is rejected in
+// required mode. A certificate must no longer map to its role after the identity has been dropped.
 func TestCertificatesStandForRoles(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
@@ -109,7 +110,7 @@ func TestCertificatesStandForRoles(t *testing.T) {
 				boss.query(step.statement)
 			}
 			if got := in(step.certificate, step.password); got != step.in {
-				t.Errorf("%s: after %q, with certificate %q and password %q: came in %v", mode, step.statement,
+				t.Errorf("%s: after %q, with certificate %q and password %q: logged in: %v", mode, step.statement,
 					step.certificate, step.password, got)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// changed is what a feed says of an item.
+// changed is an item in a change feed.
 type changed struct {
 	ID  string `json:"id"`
 	K   string `json:"k"`
@@ -25,7 +25,7 @@ type changed struct {
 	LSN int64  `json:"_lsn"`
 }
 
-// version is a change of all versions.
+// version is a change in a feed of all versions.
 type version struct {
 	Current, Previous changed
 	Metadata          struct {
@@ -36,14 +36,14 @@ type version struct {
 	}
 }
 
-// changes reads a feed to its end, by pages, and returns its documents and where it goes on.
+// changes reads a feed page by page to its end. It returns the documents and the continuation of the last page.
 func (s *items) changes(r container.ChangesRequest) (docs []string, continuation string) {
 	s.t.Helper()
 	for {
 		page, err := s.n.containers.Changes(s.t.Context(), s.c, &r)
 		if err != nil {
 			if status := container.StatusOf(err); status == 503 || status == 408 || status == 410 {
-				continue // a leader has gone, and the page was not given
+				continue // the leader is gone, so retry the page
 			}
 			s.t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func (s *items) changes(r container.ChangesRequest) (docs []string, continuation
 	}
 }
 
-// ids are those of the items of a feed of latest versions.
+// ids returns the ID and the value of n of each item in a feed of latest versions.
 func (s *items) ids(docs []string) (out []string) {
 	s.t.Helper()
 	for _, d := range docs {
@@ -69,9 +69,10 @@ func (s *items) ids(docs []string) (out []string) {
 	return out
 }
 
-// TestChangeFeed proves what the change feed of latest versions gives: each item once, as it is, in the order in which
-// the items of a key were changed last; nothing of what was deleted or has expired; from the beginning, a time, now, or
-// a continuation; of a key or of the container. CQL reads the same.
+// TestChangeFeed checks that the change feed of latest versions returns the current version of each item once. The
+// items of a key must be in the order of their latest changes. Deleted and expired items must be missing. The feed
+// starts at the beginning, at a given time, now, or at a continuation, and covers a key or the container. CQL must
+// return the same changes.
 func TestChangeFeed(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -95,7 +96,7 @@ func TestChangeFeed(t *testing.T) {
 		}
 		docs, _ = s.changes(container.ChangesRequest{Continuation: end, Scope: container.Scope{Key: key("a")}})
 		if docs != nil {
-			t.Errorf("at the end there is %v", docs)
+			t.Errorf("after the end: %v", docs)
 		}
 		for _, other := range []container.Scope{{}, {Key: key("b")}, {MinEPK: "", MaxEPK: "80"}} {
 			_, err := n.containers.Changes(t.Context(), s.c, &container.ChangesRequest{Continuation: end, Scope: other})
@@ -105,7 +106,7 @@ func TestChangeFeed(t *testing.T) {
 		}
 		docs, _ = s.changes(container.ChangesRequest{MaxItems: size})
 		if len(docs) != 6 {
-			t.Errorf("pages of %d of all: %v", size, docs)
+			t.Errorf("pages of %d of the container: %v", size, docs)
 		}
 	}
 	page, err := n.containers.Changes(t.Context(), s.c, &container.ChangesRequest{Now: true})
@@ -154,8 +155,9 @@ func TestChangeFeed(t *testing.T) {
 	}
 }
 
-// TestAllVersions checks that a container with a change feed policy tells of every change, of deletions too, with the
-// item before and after, and that what is not kept any more is refused instead of being passed over.
+// TestAllVersions checks that a container with a change feed policy reports every change, including deletions, with
+// the item before and after the change. A request for changes that have expired must be rejected instead of omitting
+// them.
 func TestAllVersions(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -185,7 +187,7 @@ func TestAllVersions(t *testing.T) {
 	}
 	_, err := n.containers.Changes(t.Context(), s.c, &container.ChangesRequest{Continuation: end})
 	if err == nil {
-		t.Error("a continuation of all versions is one of latest versions")
+		t.Error("a feed of latest versions accepts a continuation of all versions")
 	}
 	all := newClient(t, n).query(fmt.Sprintf(`SELECT id, body FROM d.c WHERE cosmos_changefeed_start_time() = %d `+
 		`AND cosmos_changefeed_mode() = 'all'`, from.Since.UnixMilli()))
@@ -200,18 +202,18 @@ func TestAllVersions(t *testing.T) {
 	}
 	if from.Since = (time.Time{}); true {
 		if _, err := n.containers.Changes(t.Context(), s.c, &from); err == nil {
-			t.Error("all versions are read from the beginning")
+			t.Error("a feed of all versions can start at the beginning")
 		}
 	}
 	if _, err := n.containers.ReplaceContainer(t.Context(), s.c, []byte(`{"id":"c","changeFeedPolicy":`+
 		`{"retentionDuration":-1},"partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`), ""); err == nil {
-		t.Error("a negative retention is taken")
+		t.Error("a negative retention is accepted")
 	}
 }
 
-// TestChangesInCluster checks that while clients of four nodes change a few items, and partitions split and merge under
-// them, a reader of all versions is told of every change exactly once, those of a key in order; that its continuations
-// work at any node; and that a reader of latest versions sees the last state of each item in the end.
+// TestChangesInCluster checks change feeds while clients of four nodes change a few items and partitions split and
+// merge. A reader of all versions must receive every change exactly once, and the changes of each key in order. Its
+// continuations must be valid at every node. A reader of latest versions must finally see the last state of each item.
 func TestChangesInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
@@ -246,7 +248,7 @@ func TestChangesInCluster(t *testing.T) {
 		})
 	}
 	written := make(chan struct{})
-	next := map[string]int{} // how often each item was changed
+	next := map[string]int{} // number of changes read per item
 	var feed, latest sync.WaitGroup
 	read := func(n int, r *container.ChangesRequest) {
 		at := itemsOf(t, nodes[n%len(nodes)])
@@ -322,7 +324,7 @@ func TestChangesInCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		if next[k] != body.N+1 || states[k] != body.N {
-			t.Errorf("item %s was changed %d times, %d came, and the last was %d", k, body.N+1, next[k], states[k])
+			t.Errorf("item %s has %d changes, the feed had %d, the last was %d", k, body.N+1, next[k], states[k])
 		}
 	}
 }

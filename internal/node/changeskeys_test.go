@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestChangesOfLongKeys proves that changes of items with partition keys of any length are found in the change feed of
-// their key, of their physical partition and of all, for each version of the hash, also where keys have the same first
-// hundred bytes, which version 1 does not tell apart.
+// TestChangesOfLongKeys checks that changes of items with long partition keys are in the change feeds of their key, of
+// their physical partition, and of the container. It covers both versions of the hash. Some keys share the first
+// hundred bytes, and version 1 hashes such keys to the same value.
 func TestChangesOfLongKeys(t *testing.T) {
 	t.Parallel()
 	for version := 1; version <= 2; version++ {
@@ -60,14 +60,14 @@ func TestChangesOfLongKeys(t *testing.T) {
 		slices.Sort(parts)
 		slices.Sort(hashed)
 		if len(ranges) != 4 || !slices.Equal(parts, all) || !slices.Equal(hashed, all) {
-			t.Errorf("version %d: %d changes of %d partitions, %d of ranges of hashes, want %d", version, len(parts),
+			t.Errorf("version %d: %d changes in %d partitions, %d in hash ranges, want %d", version, len(parts),
 				len(ranges), len(hashed), len(all))
 		}
 		for _, k := range keys {
 			if got := changes(container.Scope{Key: key(k)}); len(got) != 1 || !strings.Contains(got[0], `"`+k+`"`) {
 				t.Errorf("version %d: %d changes of the key of %d bytes", version, len(got), len(k))
 			}
-			hash := s.c.Definition.Hash.Hex(key(k)) // an SDK asks for the range of a key
+			hash := s.c.Definition.Hash.Hex(key(k)) // SDKs request the EPK range of a key
 			got := changes(container.Scope{MinEPK: hash, MaxEPK: hash + epk.End})
 			if !slices.ContainsFunc(got, func(d string) bool { return strings.Contains(d, `"`+k+`"`) }) {
 				t.Errorf("version %d: the key of %d bytes is not in the range of its hash", version, len(k))
@@ -76,9 +76,9 @@ func TestChangesOfLongKeys(t *testing.T) {
 	}
 }
 
-// TestChangesInOrder proves that the changes of a page are in the order of their commits, whatever their partition keys
-// are, for a physical partition, which a client may name, and for all, and that each comes once where a client begins
-// with now at each physical partition.
+// TestChangesInOrder checks that the changes in a page are in commit order, even if their partition keys differ. It
+// covers single physical partitions and the whole container. Readers that start now at each physical partition must
+// together receive each change once.
 func TestChangesInOrder(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -128,7 +128,7 @@ func TestChangesInOrder(t *testing.T) {
 			}
 			if i%len(scopes) == 0 {
 				if !slices.Equal(got, want) {
-					t.Errorf("%v were changed, want %v", got, want)
+					t.Errorf("changed items: %v, want %v", got, want)
 				}
 				continue
 			}

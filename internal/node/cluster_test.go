@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// member starts a node of the cluster of the first one, which founds it.
+// clusterNode starts a node that joins the cluster of first. If first is nil, the node creates a new cluster.
 func clusterNode(t *testing.T, first *Node, o Options) *Node {
 	t.Helper()
 	o.Cluster.Internal = "127.0.0.1:0"
@@ -36,7 +36,7 @@ func clusterNode(t *testing.T, first *Node, o Options) *Node {
 	return startNode(t, o)
 }
 
-// voters counts the voters of every partition; it is the same number for all, or 0.
+// voters returns the number of voters of each partition, or 0 if the numbers differ or a replica is still joining.
 func voters(n *Node) int {
 	count := -1
 	for p := range n.metadata.State().Topology.All() {
@@ -49,9 +49,9 @@ func voters(n *Node) int {
 	return count
 }
 
-// TestClusterGrows checks that replica sets grow from one voter to three and then four as nodes join (never two), that
-// what one node writes another reads, that all follow a schema change, and that a node that leaves is taken out of
-// every set and stops.
+// TestClusterGrows checks that replica sets grow from one voter to three and then to four as nodes join, and never
+// have two voters. Nodes must read the data that another node has written, and all nodes must apply a schema change. A
+// node that leaves must be removed from every set and then stop.
 func TestClusterGrows(t *testing.T) {
 	t.Parallel()
 	a := clusterNode(t, nil, Options{})
@@ -74,7 +74,7 @@ func TestClusterGrows(t *testing.T) {
 	poll.Until(t, "four voters", func() bool { return voters(d) == 4 })
 	e := newClient(t, d)
 	if r := e.query("SELECT count(*) FROM k.t"); r.RowCount != 1 {
-		t.Errorf("the fourth node counts %v", r)
+		t.Errorf("count(*) at the fourth node: %v", r)
 	}
 	e.query("ALTER TABLE k.t ADD w int")
 	newClient(t, b).query("INSERT INTO k.t (k, w) VALUES (7, 8)")
@@ -84,7 +84,7 @@ func TestClusterGrows(t *testing.T) {
 	})
 	id := fmt.Sprintf("%x", d.cluster.self)
 	if _, err := a.setNodeState(t.Context(), "resume", id); err == nil {
-		t.Error("an order was cancelled that nobody had given")
+		t.Error("resume succeeded without a command to cancel")
 	}
 	for _, what := range []string{"drain", "decommission"} {
 		for _, o := range []string{what, "resume"} {
@@ -94,7 +94,7 @@ func TestClusterGrows(t *testing.T) {
 		}
 		poll.Until(t, "four voters after "+what+" was cancelled", func() bool { return voters(a) == 4 })
 		if state := a.metadata.State().Node(d.cluster.self).State; state != meta.Up || d.Err() != nil {
-			t.Errorf("%s was cancelled: the node is %s, %v", what, state, d.Err())
+			t.Errorf("%s was canceled: the node is %s, %v", what, state, d.Err())
 		}
 	}
 	if _, err := a.setNodeState(t.Context(), "decommission", id); err != nil {
@@ -103,15 +103,15 @@ func TestClusterGrows(t *testing.T) {
 	poll.Until(t, "three voters again", func() bool { return voters(a) == 3 })
 	poll.Until(t, "the node that left ends", func() bool { return d.Err() != nil })
 	if !errors.Is(d.Err(), ErrLeft) {
-		t.Errorf("it did what it was told and says %v", d.Err())
+		t.Errorf("the node stopped with %v, want ErrLeft", d.Err())
 	}
 	if state := a.metadata.State().Node(d.cluster.self).State; state != meta.Left {
 		t.Errorf("the node is %s", state)
 	}
 }
 
-// TestAdoption checks that a node that stood alone goes on as the first of a cluster with all its data, does so again
-// after a restart, and never stands alone again.
+// TestAdoption checks that a single node with data can become the first node of a cluster and keeps all its data. It
+// must be able to restart as a cluster node, but never as a single node.
 func TestAdoption(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	alone := startNode(t, Options{Data: dir})
@@ -153,8 +153,7 @@ func (o Options) quiet() Options {
 	return o
 }
 
-// TestJoinRefusals checks that data of another node are never mixed into a cluster, and that each refusal says what to
-// do.
+// TestJoinRefusals checks that a node with data cannot join another cluster, and that each error states the remedy.
 func TestJoinRefusals(t *testing.T) {
 	first := clusterNode(t, nil, Options{})
 	used := filepath.Join(t.TempDir(), "used")
@@ -196,13 +195,13 @@ func TestJoinRefusals(t *testing.T) {
 		})
 	}
 	if _, err := os.Stat(used); err != nil {
-		t.Error("the directory is gone")
+		t.Error("the data directory was removed")
 	}
 }
 
-// TestFeatureLevel checks that builds of two feature levels work together at the older one, that nothing but an order
-// raises it, to what all of them understand, and that the older build cannot come back then: neither on its directory,
-// which it refuses as newer, nor on an empty one.
+// TestFeatureLevel checks that builds of two feature levels work together at the older level. Only an explicit command
+// raises the level, and only as far as all nodes support it. After that, the older build must fail to start on its old
+// directory, whose format is too new, and on an empty directory.
 func TestFeatureLevel(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "old")
 	a := clusterNode(t, nil, Options{Data: dir})
@@ -215,7 +214,7 @@ func TestFeatureLevel(t *testing.T) {
 	raise := func(n *Node, want feature.Level) {
 		t.Helper()
 		if level, err := n.RaiseLevel(t.Context()); err != nil || level != want {
-			t.Errorf("with a node of the older build the level is raised to %d: %v", level, err)
+			t.Errorf("the level was raised to %d: %v", level, err)
 		}
 	}
 	raise(b, feature.Newest)
@@ -227,7 +226,7 @@ func TestFeatureLevel(t *testing.T) {
 		return b.metadata.State().Node(a.store.Identity().Node).Levels.Newest == feature.Newest+1
 	})
 	if level := b.metadata.State().Topology.Level(); level != feature.Newest {
-		t.Errorf("the level was raised to %d by nobody", level)
+		t.Errorf("the level was raised to %d without a command", level)
 	}
 	raise(b, feature.Newest+1)
 	poll.Until(t, "both directories and all partitions are of the newer level", func() bool {
@@ -283,13 +282,13 @@ func TestFeatureLevel(t *testing.T) {
 	}
 }
 
-// TestLongAbsence checks that a node which was away for so long that its replicas were rebuilt elsewhere, that of the
-// meta partition among them, follows the records again when it is back, and can be used.
+// TestLongAbsence checks a node that is down until its replicas, including its replica of the meta partition, have
+// been rebuilt elsewhere. After its restart, the node must follow the metadata again and serve requests.
 func TestLongAbsence(t *testing.T) {
 	t.Parallel()
 	const heal = 500 * time.Millisecond
 	dirs := t.TempDir()
-	roomy := func(string) (vfs.DiskUsage, error) { // a node with little space gets no replicas back
+	roomy := func(string) (vfs.DiskUsage, error) { // a node with little space receives no replicas
 		return vfs.DiskUsage{AvailBytes: 1 << 40, TotalBytes: 1 << 40}, nil
 	}
 	var nodes []*Node
@@ -305,7 +304,8 @@ func TestLongAbsence(t *testing.T) {
 	a := nodes[0]
 	poll.Until(t, "four voters", func() bool { return voters(a) == 4 && len(a.metadata.State().Nodes) == 5 })
 	set := func() *topology.ReplicaSet { return &a.metadata.State().Topology.Meta().Sets[0] }
-	// Which node has the replica that does not vote depends on who joined when; nobody takes its place.
+	// The order of the joins determines which node holds the non-voting replica. That replica is not replaced, so the
+	// test stops a node with a voter.
 	votes := func(n *Node) bool { return set().On(n.cluster.self).State == topology.Voter }
 	i := 1 + slices.IndexFunc(nodes[1:], votes)
 	away := nodes[i]
@@ -325,7 +325,7 @@ func TestLongAbsence(t *testing.T) {
 		return back.metadata.State().Version >= a.metadata.State().Version
 	})
 	if back.cluster.self != id {
-		t.Fatal("it came back as another node")
+		t.Fatal("the node restarted with another ID")
 	}
 	c := newClient(t, back)
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY)")

@@ -15,14 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// items are the items of one container, for tests.
+// items reads and writes the items of one container.
 type items struct {
 	t testing.TB
 	n *Node
 	c *container.Container
 }
 
-// newContainer makes a database d, if it is not there, and in it a container.
+// newContainer creates a container in database d. It creates the database if it does not exist.
 func newContainer(t testing.TB, n *Node, definition string) *items {
 	t.Helper()
 	d, err := n.containers.Database("d")
@@ -38,7 +38,7 @@ func newContainer(t testing.TB, n *Node, definition string) *items {
 	return &items{t, n, c}
 }
 
-// itemsOf are those of the container c of the database d, as a node knows it now.
+// itemsOf returns the items of container c of database d, with the definition that the node currently knows.
 func itemsOf(t testing.TB, n *Node) *items {
 	t.Helper()
 	d, err := n.containers.Database("d")
@@ -52,10 +52,10 @@ func itemsOf(t testing.TB, n *Node) *items {
 	return &items{t, n, c}
 }
 
-// key is a partition key of one text.
+// key returns a partition key with one string.
 func key(s string) epk.Key { return epk.Key{epk.Text(s)} }
 
-// do carries out one operation, and returns its result.
+// do executes one operation and returns its result.
 func (s *items) do(key epk.Key, op container.Operation) *container.Result {
 	s.t.Helper()
 	r, err := s.n.containers.Do(s.t.Context(), s.c, key, []container.Operation{op}, container.RequestOptions{})
@@ -63,12 +63,12 @@ func (s *items) do(key epk.Key, op container.Operation) *container.Result {
 		s.t.Fatal(err)
 	}
 	if r.Charge <= 0 || r.Of[0].Charge <= 0 || r.Failed < 0 && (r.LSN <= 0 || r.Range == "") {
-		s.t.Errorf("%+v costs nothing or was nowhere: %+v", op, r)
+		s.t.Errorf("%+v has no charge or no partition: %+v", op, r)
 	}
 	return &r.Of[0]
 }
 
-// want fails the test unless an operation ends with a status.
+// want executes an operation and fails the test unless it returns the expected status.
 func (s *items) want(status int, key epk.Key, op container.Operation) *container.Result {
 	s.t.Helper()
 	r := s.do(key, op)
@@ -78,7 +78,7 @@ func (s *items) want(status int, key epk.Key, op container.Operation) *container
 	return r
 }
 
-// body reads the body of an item, "" if there is none.
+// body returns the body of an item, or "" if the item does not exist.
 func (s *items) body(key epk.Key, id string) string {
 	s.t.Helper()
 	r, _, err := s.n.containers.Read(s.t.Context(), s.c, key, id, "", container.RequestOptions{})
@@ -95,15 +95,15 @@ func create(body string) container.Operation {
 	return container.Operation{Kind: container.Create, Body: []byte(body)}
 }
 
-// attempt executes a statement, and returns its error.
+// attempt executes a statement and returns its error.
 func attempt(c *client, text string) error {
 	c.call.Result.Reset()
 	c.call.Request.Text, c.call.Request.Values = []byte(text), nil
 	return c.wait(c.s.Query(c.t.Context(), &c.call)).Err
 }
 
-// TestItems proves what each operation on an item does and refuses, that bodies are kept byte for byte, what etags are
-// good for, and that CQL reads the items as rows of a table that it does not change.
+// TestItems checks the effects and errors of each operation on an item, the conditions on etags, and that bodies are
+// stored byte for byte. It also checks that CQL returns the items as rows and cannot change them.
 func TestItems(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -117,16 +117,16 @@ func TestItems(t *testing.T) {
 	whole := document.View(made.Item.Resource())
 	if whole.Get("_etag").Str() != made.Item.Etag || whole.Get("_rid").Str() != made.Item.RID ||
 		whole.Get("_self").Str() != s.c.Self()+"docs/"+made.Item.RID+"/" || whole.Get("_ts").Float() == 0 {
-		t.Errorf("the item is shown as %v", whole)
+		t.Errorf("the resource of the item is %v", whole)
 	}
 	id, err := n.containers.IDOf(t.Context(), s.c, beef, made.Item.RID)
 	if err != nil || id != "1" {
-		t.Errorf("the resource id is that of %q, %v", id, err)
+		t.Errorf("the resource ID belongs to %q, %v", id, err)
 	}
 	s.want(409, beef, create(body))
 	r, _, err := n.containers.Read(t.Context(), s.c, beef, "1", made.Item.Etag, container.RequestOptions{})
 	if err != nil || r.Status != 304 {
-		t.Errorf("a read of what is known: %+v, %v", r, err)
+		t.Errorf("a read with the current etag: %+v, %v", r, err)
 	}
 	next := `{"id":"1","foodGroup":"Beef Products","n":2}`
 	replace := container.Operation{Kind: container.Replace, ID: "1", Body: []byte(next), IfMatch: `"other"`}
@@ -136,7 +136,7 @@ func TestItems(t *testing.T) {
 	if replaced.Item.Etag == made.Item.Etag || replaced.Item.RID != made.Item.RID {
 		t.Errorf("replaced: %+v, before: %+v", replaced.Item, made.Item)
 	}
-	s.want(412, beef, replace) // the etag has gone
+	s.want(412, beef, replace) // the etag is outdated
 	s.want(404, beef, container.Operation{Kind: container.Replace, Body: []byte(strings.Replace(next, "1", "2", 1))})
 	upsert := container.Operation{Kind: container.Upsert, Body: []byte(`{"id":"2","foodGroup":"Beef Products"}`)}
 	s.want(201, beef, upsert)
@@ -181,12 +181,12 @@ func TestItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, b := s.body(beef, "1"), s.body(beef, "2"); a+b != "" {
-		t.Errorf("the logical partition was deleted, and has %s and %s", a, b)
+		t.Errorf("the deleted logical partition has %s and %s", a, b)
 	}
 }
 
-// TestItemsRefused checks that what is not an item, or not one of the key that was asked for, is refused with the
-// status and sub-status of Cosmos DB, and nothing is done.
+// TestItemsRefused checks that an invalid item, or an item with a partition key other than the requested key, is
+// rejected without effect. The error must have the status and substatus of Cosmos DB.
 func TestItemsRefused(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -204,7 +204,7 @@ func TestItemsRefused(t *testing.T) {
 			t.Errorf("%.40s: sub-status %d", body, r.Err.SubStatus)
 		}
 	}
-	s.want(201, epk.Key{{}}, create(`{"id":"1"}`)) // no key is a key
+	s.want(201, epk.Key{{}}, create(`{"id":"1"}`)) // items without a key share one key
 	s.want(201, epk.Key{{}}, create(`{"id":"2","k":[1]}`))
 	s.want(201, epk.Key{{Kind: epk.Null}}, create(`{"id":"1","k":null}`))
 	s.want(201, epk.Key{epk.Float(1)}, create(`{"id":"1","k":1.0}`))
@@ -233,12 +233,12 @@ func TestItemsRefused(t *testing.T) {
 		container.RequestOptions{})
 	e, ok := errors.AsType[*container.Error](err)
 	if !ok || e.Status != 404 || e.SubStatus != container.SubOwnerMissing {
-		t.Errorf("in a container that is gone: %v", err)
+		t.Errorf("in a dropped container: %v", err)
 	}
 }
 
-// TestBatches checks that the operations of a batch see what those before them have done, that they are done all or not
-// at all, and which of them is named when one fails.
+// TestBatches checks that each operation of a batch sees the effects of the preceding operations, and that a batch is
+// applied completely or not at all. If a batch fails, the result must name the failed operation.
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -273,13 +273,13 @@ func TestBatches(t *testing.T) {
 	}
 	if r = batch(remove, one, remove, one); r.Failed >= 0 || s.body(k, "1") != `{"id":"1","k":"a","n":1}` ||
 		r.LSN != first+1 {
-		t.Errorf("removed and made again: %s, %+v", s.body(k, "1"), r)
+		t.Errorf("deleted and created again: %s, %+v", s.body(k, "1"), r)
 	}
 	if r = batch(create(`{"id":"3","k":"a"}`), container.Operation{Kind: container.Delete, ID: "3"}); r.Failed >= 0 ||
 		s.body(k, "3") != "" {
-		t.Errorf("made and removed: %+v", r)
+		t.Errorf("created and deleted: %+v", r)
 	}
-	large := strings.Repeat("x", 400<<10) // more than a transaction tells
+	large := strings.Repeat("x", 400<<10) // exceeds the normal result limit of a transaction
 	if r = batch(create(`{"id":"4","k":"a","pad":"`+large+`"}`), container.Operation{Kind: container.Read, ID: "4"},
 		container.Operation{Kind: container.Patch, ID: "4", Body: []byte(`[{"op":"set","path":"/n","value":1}]`)},
 		container.Operation{Kind: container.Read, ID: "4"}); r.Failed >= 0 {
@@ -289,7 +289,7 @@ func TestBatches(t *testing.T) {
 		item := r.Of[i].Item
 		got := document.View(item.Body)
 		if len(got.Get("pad").Str()) != len(large) || got.Get("n").IsDefined() != patched {
-			t.Errorf("operation %d on a large item answers %d bytes", i, len(item.Body))
+			t.Errorf("operation %d on a large item returns %d bytes", i, len(item.Body))
 		}
 	}
 	for _, many := range []int{0, container.OperationsMax + 1} {
@@ -300,8 +300,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestUniqueKeys checks that two items of a logical partition never have the values of a unique key in common, within a
-// batch as well, that a missing path is null, and that what has gone is free again.
+// TestUniqueKeys checks that two items of a logical partition never have the same values of a unique key, even within
+// a batch. A missing path counts as null. The values of a deleted or changed item can be used again.
 func TestUniqueKeys(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -330,7 +330,8 @@ func TestUniqueKeys(t *testing.T) {
 	}
 }
 
-// feed reads all items of a scope by pages of so many, in the order in which they come, as id and key.
+// feed reads all items of a scope in pages of up to most items. It returns the ID and the key of each item in feed
+// order.
 func (s *items) feed(scope container.Scope, most int) (out []string) {
 	s.t.Helper()
 	for token, pages := "", 0; ; pages++ {
@@ -349,14 +350,15 @@ func (s *items) feed(scope container.Scope, most int) (out []string) {
 			return out
 		}
 		if pages > 10_000 {
-			s.t.Fatal("the feed has no end")
+			s.t.Fatal("the feed does not end")
 		}
 	}
 }
 
-// TestFeeds checks that pages of any size have every item of a container, of a key, of a physical partition, of a range
-// of effective partition keys and of the prefix of a hierarchical key exactly once, in one order, and that the physical
-// partitions tile the ring, also while they split between two pages and after a restart.
+// TestFeeds checks that feeds return every item of their scope exactly once and in the same order, with pages of any
+// size. The scopes are a container, a key, a prefix of a hierarchical key, a physical partition, and a range of
+// effective partition keys. The test also checks that the physical partitions cover the ring without gaps, even after
+// splits and after a restart.
 func TestFeeds(t *testing.T) {
 	t.Parallel()
 	o := Options{Data: t.TempDir(), InitialPartitions: 3}
@@ -400,7 +402,7 @@ func TestFeeds(t *testing.T) {
 		}
 		if _, err := n.containers.Feed(t.Context(), s.c, container.Scope{Range: "gone"}, "", 0,
 			container.RequestOptions{}); container.StatusOf(err) != 410 {
-			t.Errorf("a range that is not there: %v", err)
+			t.Errorf("a range that does not exist: %v", err)
 		}
 	}
 	tiles()
@@ -438,7 +440,7 @@ func TestFeeds(t *testing.T) {
 	}
 	n = startNode(t, o)
 	if s = itemsOf(t, n); !slices.Equal(s.feed(container.Scope{}, 10), all) {
-		t.Error("other items after a restart")
+		t.Error("the items have changed after a restart")
 	}
 	tiles()
 	s.want(409, nil, create(`{"id":"003","k":"k3","l":1}`))

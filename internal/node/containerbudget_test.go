@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// spent is a coordinator whose partitions have spent what they may take: refuse says which reads are refused, by their
-// numbers from 0 on, and for how long.
+// spent is a coordinator that rejects reads as if their partitions had exhausted their budget. The function refuse
+// receives the number of a read, starting at 0, and returns the time to wait, or 0 to allow the read.
 type spent struct {
 	container.Coordinator
 	refuse  func(n int) time.Duration
@@ -29,16 +29,16 @@ func (s *spent) Read(ctx context.Context, q *command.Read, v command.Visitor) er
 	s.asked++
 	if wait := s.refuse(n); wait > 0 {
 		s.refused++
-		// What was read of other partitions before is of no use.
+		// The read visits rows before it is rejected, and the query must discard these rows.
 		_ = s.Coordinator.Read(ctx, q, v)
 		return &dberr.Overloaded{Message: "Request rate is large", RetryAfter: wait}
 	}
 	return s.Coordinator.Read(ctx, q, v)
 }
 
-// TestQueriesWaitForBudget checks that a query and a feed that have read something wait for budget in their middle
-// instead of being refused, lose and double nothing by it, and end their page early where they would have to wait too
-// long; that the first read of a request is refused, and so is what has no pages to end.
+// TestQueriesWaitForBudget checks that a query or feed that has already read something waits for budget instead of
+// being rejected. It must not lose or duplicate items. If the wait is too long, the page ends early; a query without
+// partial pages is rejected. The first read of a request is always rejected.
 func TestQueriesWaitForBudget(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -85,7 +85,7 @@ func TestQueriesWaitForBudget(t *testing.T) {
 		t.Errorf("a feed: %d items, %v, after %d refusals", len(page.Documents), err, c.refused)
 	}
 
-	// Every other page is refused for longer than it may take, so each has one piece.
+	// Every other read has to wait longer than a page may take, so each page ends after one successful read.
 	long := func(n int) time.Duration { return time.Duration(n%2) * time.Hour }
 	for _, test := range []struct {
 		q    container.QueryRequest

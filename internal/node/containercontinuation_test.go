@@ -12,8 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestContinuationsOfDropped proves that a continuation of a container that was dropped is refused by another one of
-// the same name, whose items it would miss, and those of earlier builds, which name no container, are not.
+// TestContinuationsOfDropped checks that a container rejects the continuations of a dropped container with the same
+// name. Otherwise, the reader would miss items. Continuations of earlier builds do not identify a container, so they
+// must be accepted.
 func TestContinuationsOfDropped(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -68,7 +69,7 @@ func TestContinuationsOfDropped(t *testing.T) {
 	fill()
 	for name, read := range reads {
 		if _, err := read(old[name]); container.StatusOf(err) != 400 || !strings.Contains(err.Error(), "dropped") {
-			t.Errorf("%s: a continuation of the container before: %v", name, err)
+			t.Errorf("%s: a continuation of the dropped container: %v", name, err)
 		}
 		if _, err := read(older[name]); err != nil {
 			t.Errorf("%s: a continuation of an earlier build: %v", name, err)

@@ -8,8 +8,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestConditionsOfChanges checks that of two changes with one etag one succeeds, for containers, scripts and offers,
-// that what was dropped is missing for those who change it, and that nothing is dropped in its place.
+// TestConditionsOfChanges checks that only the first of two changes with the same etag succeeds, for containers,
+// scripts, and offers. A change or deletion of a dropped resource must fail with status 404. It must not affect a new
+// resource with the same name.
 func TestConditionsOfChanges(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -71,8 +72,8 @@ func TestConditionsOfChanges(t *testing.T) {
 	status(200, e.DeleteDatabase(t.Context(), again, again.Etag))
 }
 
-// TestAutoscaleIncrement proves that the increment of an automatic throughput is kept with a container and with a
-// database, changes with their offers, and goes when the throughput becomes a fixed one.
+// TestAutoscaleIncrement checks that the increment of an autoscale throughput is stored with its container or
+// database. It must follow changes of the offer and be removed when the throughput becomes manual.
 func TestAutoscaleIncrement(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})

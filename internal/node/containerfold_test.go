@@ -21,12 +21,13 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// foldWorld makes items and queries of a seed.
+// foldWorld generates random items and queries.
 type foldWorld struct{ *rand.Rand }
 
 func (w foldWorld) pick(of ...string) string { return of[w.IntN(len(of))] }
 
-// item is an item whose properties are often missing, of several types, and of numbers that add up exactly.
+// item returns the body of a random item. Properties are often missing and have several types. Sums of the numbers are
+// exact.
 func (w foldWorld) item(i int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"id":"%04d","k":"k%d"`, i, i%37)
@@ -41,7 +42,7 @@ func (w foldWorld) item(i int) string {
 	return b.String()
 }
 
-// query is a query of any shape, its scope and the size of its pages.
+// query returns a random query with a random scope and page size.
 func (w foldWorld) query(keys int) container.QueryRequest {
 	q := container.QueryRequest{CrossPartition: true, MaxItems: []int{0, 0, 0, 0, 40, 120}[w.IntN(6)]}
 	where := w.pick("", "", " WHERE c.m = @m", " WHERE c.m > @m AND c.n < 500", " WHERE c.a = 1 OR c.b = 'x'",
@@ -78,7 +79,7 @@ func (w foldWorld) query(keys int) container.QueryRequest {
 	return q
 }
 
-// foldAnswer are all pages of a query, and what they have cost.
+// foldAnswer contains all pages of a query and their charge.
 type foldAnswer struct {
 	documents []string
 	pages     []int
@@ -86,7 +87,7 @@ type foldAnswer struct {
 	folded    int64
 }
 
-// ask reads all pages of a query. A page is asked for again that could not be read in time.
+// ask reads all pages of a query. It retries a page that times out or is unavailable, up to 20 times per query.
 func ask(ctx context.Context, e *container.Engine, c *container.Container, q container.QueryRequest) (a foldAnswer,
 	err error) {
 	for late := 0; ; {
@@ -113,7 +114,7 @@ func ask(ctx context.Context, e *container.Engine, c *container.Container, q con
 	}
 }
 
-// unreliable are folds that are declined now and then, end early, or fail in their middle or at their end.
+// unreliable wraps folds and makes some of them decline, stop early, or fail during or after the scan.
 type unreliable struct {
 	partition.Folds
 	mu     sync.Mutex
@@ -164,13 +165,13 @@ func (f *unreliableFold) Result() ([]byte, error) {
 	return f.Fold.Result()
 }
 
-// unfolded is an engine over a node that evaluates all queries by itself.
+// unfolded returns an engine that evaluates all queries on the node itself.
 func unfolded(n *Node) *container.Engine {
 	return container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, FoldsNever: true, SortFreely: true})
 }
 
-// splitOne splits a physical partition of the container c that can be split.
+// splitOne splits the first physical partition of container c that can be split.
 func splitOne(t *testing.T, n *Node) {
 	t.Helper()
 	var err error
@@ -183,8 +184,8 @@ func splitOne(t *testing.T, n *Node) {
 	t.Fatal(err)
 }
 
-// differ asks random queries with folds and without: the answers have to be the same, document for document and page
-// for page. Where a query is read whole, and folds do not end early, they cost the same.
+// differ runs random queries with and without folds. Both runs must return the same documents in the same pages. If
+// costs is true, queries with COUNT must also have the same charge. The result is the number of folded items.
 func differ(t *testing.T, w foldWorld, s *items, queries int, costs bool) (folded int64) {
 	t.Helper()
 	plain := unfolded(s.n)
@@ -196,8 +197,8 @@ func differ(t *testing.T, w foldWorld, s *items, queries int, costs bool) (folde
 			t.Fatalf("%s: %v with folds, %v without", q.Text, err2, err)
 		}
 		if !slices.Equal(got.documents, want.documents) || !slices.Equal(got.pages, want.pages) {
-			t.Fatalf("%s of %+v by %d:\n%v\n%v\nwithout folds\n%v\n%v", q.Text, q.Scope, q.MaxItems, got.documents,
-				got.pages, want.documents, want.pages)
+			t.Fatalf("%s of %+v, pages of %d:\n%v\n%v\nwithout folds\n%v\n%v", q.Text, q.Scope, q.MaxItems,
+				got.documents, got.pages, want.documents, want.pages)
 		}
 		if costs && strings.Contains(q.Text, "COUNT") && got.charge != want.charge {
 			t.Fatalf("%s of %+v by %d: %s with folds, %s without", q.Text, q.Scope, q.MaxItems, got.charge, want.charge)
@@ -210,8 +211,8 @@ func differ(t *testing.T, w foldWorld, s *items, queries int, costs bool) (folde
 const foldContainer = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
 	"excludedPaths":[{"path":"/n/?"},{"path":"/text/?"},{"path":"/a/*"}]}}`
 
-// TestFoldsChangeNothing checks that queries which replicas evaluate for the node that is asked have the answers of
-// queries that it evaluates by itself, over splits, and whatever becomes of the folds: declined, ended early, failed.
+// TestFoldsChangeNothing compares queries that replicas evaluate to queries that the coordinating node evaluates. It
+// checks that both return the same results, even after splits and if folds decline, stop early, or fail.
 func TestFoldsChangeNothing(t *testing.T) {
 	t.Parallel()
 	w := foldWorld{rand.New(rand.NewPCG(3, 1))}
@@ -234,13 +235,14 @@ func TestFoldsChangeNothing(t *testing.T) {
 		}
 		n.host.SetFolds(known)
 		if folded := differ(t, w, s, each, round%2 == 0); folded == 0 {
-			t.Error("nothing is folded")
+			t.Error("no items are folded")
 		}
 		splitOne(t, n)
 	}
 }
 
-// foldCluster is a cluster of five nodes, of which the last has no replica of a container that exists, or not of all.
+// foldCluster starts a cluster of five nodes. The last node joins after the container has been created, so it has no
+// replica of some physical partitions.
 func foldCluster(t *testing.T, fill func(s *items)) (nodes []*Node) {
 	t.Helper()
 	nodes = []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
@@ -256,7 +258,7 @@ func foldCluster(t *testing.T, fill func(s *items)) (nodes []*Node) {
 	return nodes
 }
 
-// elsewhere is how many physical partitions of the container c have no replica on a node.
+// elsewhere returns the number of physical partitions of container c that have no replica on a node.
 func elsewhere(n *Node) (count int) {
 	for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
 		if n.host.Replica(p.ID) == nil {
@@ -266,8 +268,8 @@ func elsewhere(n *Node) (count int) {
 	return count
 }
 
-// TestFoldsInCluster proves the same of a cluster of four nodes and a fifth, which has to ask others, while partitions
-// split.
+// TestFoldsInCluster runs the same checks on each node of a five-node cluster while partitions split. The fifth node
+// must read from other nodes.
 func TestFoldsInCluster(t *testing.T) {
 	t.Parallel()
 	w := foldWorld{rand.New(rand.NewPCG(7, 2))}
@@ -291,7 +293,7 @@ func TestFoldsInCluster(t *testing.T) {
 		n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 			Definitions: &n.definitions, SortFreely: true})
 		if folded := differ(t, w, itemsOf(t, n), each, false); folded == 0 {
-			t.Error("nothing is folded")
+			t.Error("no items are folded")
 		}
 		poll.Until(t, "the split is done", func() bool {
 			return len(n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID)) > before

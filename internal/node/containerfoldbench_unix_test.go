@@ -17,8 +17,8 @@ import (
 
 var foldItems = flag.Int("container.folds", 0, "measure queries over so many items with folds and without")
 
-// TestFoldCosts measures the processor time of queries which replicas evaluate, beside those for which they pass items
-// on, in a cluster of two nodes.
+// TestFoldCosts compares the processor time of queries that replicas evaluate to queries for which replicas return
+// items. It uses a cluster of two nodes.
 func TestFoldCosts(t *testing.T) {
 	if *foldItems == 0 {
 		t.Skip("without -container.folds")
@@ -34,7 +34,7 @@ func TestFoldCosts(t *testing.T) {
 	poll.Until(t, "the second node has the container", func() bool {
 		return b.catalog.Snapshot().Table("d", "c") != nil
 	})
-	t.Logf("%d and %d physical partitions are elsewhere", elsewhere(a), elsewhere(b))
+	t.Logf("%d and %d physical partitions are on other nodes", elsewhere(a), elsewhere(b))
 	for _, text := range []string{
 		`SELECT VALUE COUNT(1) FROM c`, `SELECT VALUE COUNT(1) FROM c WHERE c.city = "c17"`,
 		`SELECT VALUE SUM(c.price) FROM c WHERE c.active`,

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// indexPolicies are policies that TestIndexChangesNoResult indexes by.
+// indexPolicies are the indexing policies of TestIndexChangesNoResult.
 var indexPolicies = []string{
 	`{"indexingMode":"consistent","includedPaths":[{"path":"/*"}]}`,
 	`{"includedPaths":[{"path":"/a/?"},{"path":"/tags/[]/?"},{"path":"/s/?"}],"excludedPaths":[{"path":"/*"}]}`,
@@ -25,8 +25,8 @@ var indexPolicies = []string{
 	`{"includedPaths":[{"path":"/o/*"},{"path":"/n/?"}],"excludedPaths":[{"path":"/*"},{"path":"/o/x/?"}]}`,
 }
 
-// indexComposites are composite indexes for the queries of TestIndexChangesNoResult that sort by several properties:
-// those of one policy are in the order of another policy's, or in the opposite one.
+// indexComposites are composite indexes for the queries of TestIndexChangesNoResult that sort by several properties.
+// The second set has the same or the opposite order for each index of the first set.
 var indexComposites = []string{
 	`"compositeIndexes":[[{"path":"/a"},{"path":"/n"}],[{"path":"/n","order":"descending"},{"path":"/s"}],` +
 		`[{"path":"/s"},{"path":"/long"},{"path":"/n","order":"descending"}],[{"path":"/k"},{"path":"/n"}],` +
@@ -37,7 +37,7 @@ var indexComposites = []string{
 		`"order":"descending"}],[{"path":"/o/x","order":"descending"},{"path":"/a"}],[{"path":"/n"},{"path":"/a"}]]`,
 }
 
-// indexQueries are what TestIndexChangesNoResult asks; %v is a value.
+// indexQueries are the queries of TestIndexChangesNoResult; %v stands for a value.
 var indexQueries = []string{
 	`SELECT VALUE c.id FROM c WHERE c.a = %v`,
 	`SELECT VALUE c.id FROM c WHERE c.a = %v AND c.s = "s1"`,
@@ -93,13 +93,14 @@ var indexQueries = []string{
 	`SELECT VALUE [c.n, c.id] FROM c WHERE c.n = 5 AND c._ts > 1800000100`,
 }
 
-// drawValue draws a value of a property.
+// drawValue returns a random property value.
 func drawValue(r *rand.Rand) string {
 	all := []string{"1", "2", "2.5", "-3", `"x"`, `"xy"`, "null", "true", "false", `{"z":1}`, "[1]", "1e3", `""`}
 	return all[r.IntN(len(all))]
 }
 
-// drawItem draws the body of an item. Members of it may be missing; a few have more values than an index takes.
+// drawItem returns the body of a random item. Some members may be missing. If large is true, a few items have more
+// values than an index can hold.
 func drawItem(r *rand.Rand, id int, large bool) string {
 	parts := []string{fmt.Sprintf(`"id":"%03d","k":"k%d"`, id, id%4)}
 	add := func(name, value string) {
@@ -126,15 +127,15 @@ func drawItem(r *rand.Rand, id int, large bool) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// indexChanges make random changes of two containers alike.
+// indexChanges applies the same random changes to two containers.
 type indexChanges struct {
 	r              *rand.Rand
 	plain, indexed *items
-	// large says that some items have more values than an index takes.
+	// large makes some items have more values than an index can hold.
 	large bool
 }
 
-// draw draws an operation on one of the items of a logical partition.
+// draw returns a random operation on an item of a logical partition.
 func (x *indexChanges) draw(k int) container.Operation {
 	id := k + 4*x.r.IntN(38)
 	name := fmt.Sprintf("%03d", id)
@@ -150,7 +151,7 @@ func (x *indexChanges) draw(k int) container.Operation {
 	return container.Operation{Kind: container.Upsert, Body: []byte(drawItem(x.r, id, x.large))}
 }
 
-// make makes one change: of an item, of several in a batch, or of a whole logical partition.
+// make applies one change to an item, to several items in a batch, or to a whole logical partition.
 func (x *indexChanges) make() {
 	k := x.r.IntN(4)
 	ops := []container.Operation{x.draw(k)}
@@ -183,12 +184,12 @@ func (x *indexChanges) make() {
 	}
 }
 
-// TestIndexChangesNoResult proves for random items, changes and queries that what a query finds does not depend on
-// whether there is an index, by which policy it was built, or whether that was replaced, partitions were split or items
-// were changed or expired between two of its pages.
+// TestIndexChangesNoResult checks with random items, changes, and queries that an index does not change the result of
+// a query. The result must also be the same for every indexing policy. Between pages of a query, the policy may be
+// replaced. Between rounds, partitions split, and items change and expire.
 func TestIndexChangesNoResult(t *testing.T) {
 	t.Parallel()
-	var clock atomic.Int64 // only this test moves it
+	var clock atomic.Int64 // advanced only by this test
 	clock.Store(1_800_000_000)
 	n := startNode(t, Options{InitialPartitions: 2, now: func() time.Time { return time.Unix(clock.Load(), 0) }})
 	const head = `"partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"defaultTtl":-1,"indexingPolicy":`
@@ -263,14 +264,15 @@ func TestIndexChangesNoResult(t *testing.T) {
 			}
 			want, got := ask(plain, text, 0, func() {}), ask(indexed, text, most, between)
 			if !slices.Equal(got, want) {
-				t.Fatalf("round %d, query %d by %d: %s\n got %v\nwant %v", round, i, most, text, got, want)
+				t.Fatalf("round %d, query %d, pages of %d: %s\n got %v\nwant %v", round, i, most, text, got, want)
 			}
 		}
 	}
 }
 
-// TestIndexServes proves what reads no more items than it has results for: that is what an index is for. It also has
-// the paths that were used, and those that a policy leaves out.
+// TestIndexServes checks the number of items that queries examine. With a suitable index, a query must not examine
+// more items than necessary. The test also checks the reported paths that the query used, and the paths that the
+// policy excludes.
 func TestIndexServes(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -299,10 +301,11 @@ func TestIndexServes(t *testing.T) {
 		{`c.n >= 100 OFFSET 0 LIMIT 3`, 3, 3, "[/n/?]", "[]"},
 		{`c.n > 20 AND c.n < 23 AND c.b > 0`, 2, 2, "[/n/?]", "[/b/?]"},
 		{`STARTSWITH(c.id, "19")`, 10, 10, "[/id/?]", "[]"},
-		// Sorted, a page takes one item to know that there are more, and one that is behind it.
+		// A sorted page examines two more items than it returns: one shows that there are more results, and the other
+		// is read ahead.
 		{`true ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 5, "[/n/?]", "[]"},
 		{`c.n < 100 ORDER BY c.n`, 5, 7, "[/n/?]", "[]"},
-		// By composite indexes.
+		// Queries with composite indexes.
 		{`c.a = 3 AND c.n = 53`, 1, 1, "[[/a ASC /n ASC]]", "[]"},
 		{`c.a = 3 AND c.n > 60`, 2, 2, "[[/a ASC /n ASC]]", "[]"},
 		{`c.b = 1 AND c.n >= 198`, 2, 2, "[[/b DESC /n ASC]]", "[]"},
@@ -330,8 +333,9 @@ func TestIndexServes(t *testing.T) {
 	}
 }
 
-// TestIndexWithinKey checks that a range of values, and an order, within one logical partition of many items read only
-// what they find, and that the logical partition is read whole where too many entries of others are in the way.
+// TestIndexWithinKey checks queries for a range of values or a sort order in a logical partition with many items. They
+// must read only the items that they return. If too many index entries of other partitions are in the range, the query
+// must read the whole logical partition instead.
 func TestIndexWithinKey(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -358,7 +362,7 @@ func TestIndexWithinKey(t *testing.T) {
 		{"a", `AND c.n < 50`, 50, 50},
 		{"a", `AND c.n >= 5 ORDER BY c.n OFFSET 0 LIMIT 3`, 3, 5},
 		{"b", `ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 5},
-		// All entries of b come before those of the others.
+		// Too many entries of b are in the range, so the query reads all items of a.
 		{"a", `ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 300},
 		{"a", `AND c.n >= 290`, 10, 300},
 	} {
@@ -374,8 +378,8 @@ func TestIndexWithinKey(t *testing.T) {
 	}
 }
 
-// TestOrderNeedsComposite checks that what sorts by several properties is refused without a composite index of these,
-// in this order or the opposite one, with Cosmos DB's text and one that says what to do.
+// TestOrderNeedsComposite checks that sorting by several properties requires a composite index of these properties, in
+// the same or the opposite order. Otherwise, the error must contain the message of Cosmos DB and the remedy.
 func TestOrderNeedsComposite(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -398,7 +402,7 @@ func TestOrderNeedsComposite(t *testing.T) {
 	}
 }
 
-// mostOf is how many results a page of TestIndexServes has: few where they are sorted.
+// mostOf returns the page size for a query: small if the query sorts, otherwise 0 for the default.
 func mostOf(where string) int {
 	if strings.Contains(where, "ORDER BY") {
 		return 5
@@ -406,8 +410,8 @@ func mostOf(where string) int {
 	return 0
 }
 
-// TestIndexIsPaid checks that a write pays for the entries that it makes: a create for all, a replace for those that
-// the item did not have.
+// TestIndexIsPaid checks that writes are charged for the index entries that they add. A create adds all entries; a
+// replace adds only the entries that the item did not have before.
 func TestIndexIsPaid(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -423,12 +427,12 @@ func TestIndexIsPaid(t *testing.T) {
 	same := s.want(200, nil, container.Operation{Kind: container.Replace, ID: "1",
 		Body: []byte(`{"id":"1","k":"k","a":1,"b":2,"c":2}`)})
 	if d := again.Charge - same.Charge; d.Float() != 0.5 {
-		t.Errorf("one entry more costs %v RU, want 0.5", d)
+		t.Errorf("one additional entry costs %v RU, want 0.5", d)
 	}
 }
 
-// TestIndexIsBuilt checks that an index is built for items that were there before it, that its progress reaches 100,
-// that it serves queries then, and that it is gone with the mode none.
+// TestIndexIsBuilt checks that an index is built for existing items, that its progress reaches 100, and that it then
+// serves queries. The indexing mode none must remove the index.
 func TestIndexIsBuilt(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -457,7 +461,7 @@ func TestIndexIsBuilt(t *testing.T) {
 		}
 		poll.Until(t, "the index is built", func() bool { return n.containers.IndexProgress(s.c) == 100 })
 		if got := examined(); got != c.want {
-			t.Errorf("by %s %d items were examined, want %d", c.policy, got, c.want)
+			t.Errorf("with %s, %d items were examined, want %d", c.policy, got, c.want)
 		}
 	}
 }

@@ -22,14 +22,14 @@ var (
 	indexedSettle = flag.Bool("container.settle", true, "wait until compactions have caught up")
 )
 
-// benchItem is an item of about 1 KB with ten properties.
+// benchItem returns the body of an item of about 1 KB with ten properties.
 func benchItem(i int) string {
 	return fmt.Sprintf(`{"id":"%08d","k":"k%d","user":"u%d","n":%d,"state":"s%d","at":%d,"price":%d.5,"city":"c%d",`+
 		`"active":%v,"text":"%s"}`, i, i%5000, i%100_000, i, i%10, 1_700_000_000+i, i%1000, i%200, i%2 == 0,
 		strings.Repeat("x", *indexedBytes))
 }
 
-// TestIndexedQueriesOverMany measures creates and queries by the index in a container of many items.
+// TestIndexedQueriesOverMany measures creates and indexed queries in a container with many items.
 func TestIndexedQueriesOverMany(t *testing.T) {
 	if *indexedItems == 0 {
 		t.Skip("without -container.items")

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestLargeResults checks that a batch returns what its operations have read and made, also where items are large,
-// deleted or changed by the same batch and by others at the same time, and that it is refused as a whole where it would
-// return too much.
+// TestLargeResults checks that a batch returns the items that its operations have read or written, even if the items
+// are large. The items may be changed or deleted by the same batch or by concurrent batches. If the response would be
+// too large, the whole batch must be rejected.
 func TestLargeResults(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -45,10 +45,10 @@ func TestLargeResults(t *testing.T) {
 	s.want(201, nil, create(item("a", 1)))
 	s.want(201, nil, create(item("b", 0)))
 	if r := do(read("a"), incr("a")); value(&r.Of[0]) != 1 || value(&r.Of[1]) != 2 {
-		t.Errorf("the read of a batch sees %d, its patch makes %d", value(&r.Of[0]), value(&r.Of[1]))
+		t.Errorf("the read of a batch returns %d, its patch %d", value(&r.Of[0]), value(&r.Of[1]))
 	}
 	if r := do(read("a"), container.Operation{Kind: container.Delete, ID: "a"}); value(&r.Of[0]) != 2 {
-		t.Errorf("the read before a deletion sees %d", value(&r.Of[0]))
+		t.Errorf("the read before a deletion returns %d", value(&r.Of[0]))
 	}
 	s.want(201, nil, create(item("a", 0)))
 	const clients, each = 4, 10
@@ -82,6 +82,6 @@ func TestLargeResults(t *testing.T) {
 		t.Errorf("a response of more than 4 MiB: %+v", r.Failed)
 	}
 	if got := s.do(k, read("a")); value(got) != clients*each {
-		t.Errorf("a batch that was refused has made %d of %d", value(got), clients*each)
+		t.Errorf("after a rejected batch, the value is %d, want %d", value(got), clients*each)
 	}
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// aging is a container whose time to live a test changes, as several nodes see it. The clock is the test's.
+// aging is a container on several nodes whose default time to live changes. The test controls the clock.
 type aging struct {
 	t          *testing.T
 	nodes      []*items
-	now        atomic.Int64 // in Unix milliseconds
+	now        atomic.Int64 // Unix milliseconds
 	level      atomic.Uint32
 	definition string
 }
@@ -52,10 +52,11 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 	return a
 }
 
-// pass lets time pass.
+// pass advances the clock.
 func (a *aging) pass(d time.Duration) { a.now.Add(d.Milliseconds()) }
 
-// set replaces the container with a default time to live, "" for none. All nodes know of it when it returns.
+// set changes the default time to live of the container, or removes it if ttl is "". It waits until all nodes have
+// applied the change.
 func (a *aging) set(ttl string) {
 	a.t.Helper()
 	if ttl != "" {
@@ -75,7 +76,7 @@ func (a *aging) set(ttl string) {
 	}
 }
 
-// left checks which items are there, at each node and in each way.
+// left checks the remaining items on each node, with queries, feeds, and point reads.
 func (a *aging) left(want string) {
 	a.t.Helper()
 	ids := strings.Fields(want)
@@ -111,7 +112,8 @@ func (a *aging) left(want string) {
 	}
 }
 
-// fill creates an item without a time to live, one with one of its own, and one that lives forever.
+// fill creates three items: one without a time to live, one that never expires, and one with a time to live of 10
+// seconds.
 func (a *aging) fill() {
 	a.t.Helper()
 	s := a.nodes[len(a.nodes)-1]
@@ -120,14 +122,14 @@ func (a *aging) fill() {
 	s.want(201, nil, create(`{"id":"own","k":"a","u":3,"there":true,"ttl":10}`))
 }
 
-// TestChangedTimeToLive proves that the time to live of a container applies to the items that are there, counted from
-// their last modification, and that what has expired does not come back.
+// TestChangedTimeToLive checks that a change of the container's time to live applies to existing items, counted from
+// their last modification. It also checks that expired items do not reappear.
 func TestChangedTimeToLive(t *testing.T) {
 	t.Parallel()
 	testChangedTimeToLive(t, newAging(t, startNode(t, Options{InitialPartitions: 2})))
 }
 
-// TestChangedTimeToLiveInCluster proves the same of four nodes.
+// TestChangedTimeToLiveInCluster runs the same checks with four nodes.
 func TestChangedTimeToLiveInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
@@ -147,14 +149,14 @@ func testChangedTimeToLive(t *testing.T, a *aging) {
 	a.pass(time.Hour)
 	a.left("default forever own")
 
-	a.set("-1") // on, for items with a time to live of their own
+	a.set("-1") // only items with their own time to live expire
 	a.left("default forever")
 	a.nodes[0].want(409, nil, create(`{"id":"other","k":"a","u":1}`))
 	a.nodes[0].want(201, nil, create(`{"id":"other","k":"a","u":3,"there":true,"ttl":-1}`))
 	a.set("")
-	a.left("default forever other") // what has expired stays so
+	a.left("default forever other") // expired items stay expired
 
-	a.set("7200") // from the last modification on
+	a.set("7200") // counted from the last modification
 	a.left("default forever other")
 	a.set("2")
 	a.left("forever other")
@@ -168,13 +170,14 @@ func testChangedTimeToLive(t *testing.T, a *aging) {
 	patch := []byte(`[{"op":"set","path":"/n","value":1}]`)
 	a.nodes[0].want(200, key("a"), container.Operation{Kind: container.Patch, ID: "default", Body: patch})
 	a.pass(90 * time.Minute)
-	a.left("default forever other") // the patch was a modification
+	a.left("default forever other") // the patch counts as a modification
 	a.pass(31 * time.Minute)
 	a.left("forever other")
 }
 
-// TestUniqueValueOfExpired proves that an item does not come back which had expired by the setting that one node still
-// had while another one had changed it, if another item has taken its unique value meanwhile.
+// TestUniqueValueOfExpired checks that an expired item does not reappear if another item has taken its unique value.
+// The item has expired under the old setting, but the node that changes the setting has not seen this because its
+// clock is slow.
 func TestUniqueValueOfExpired(t *testing.T) {
 	t.Parallel()
 	a := newAging(t, startNode(t, Options{}))
@@ -182,15 +185,15 @@ func TestUniqueValueOfExpired(t *testing.T) {
 	a.fill()
 	a.pass(12 * time.Second)
 	a.nodes[0].want(201, nil, create(`{"id":"other","k":"a","u":1,"there":true}`))
-	a.pass(-5 * time.Second) // the clock of the node that changes the container is behind
+	a.pass(-5 * time.Second) // the node that changes the container has a slow clock
 	a.set("")
 	a.pass(5 * time.Second)
 	a.left("forever other own")
 	a.nodes[0].want(409, nil, create(`{"id":"another","k":"a","u":3}`))
 }
 
-// TestItemsWithDeadlines proves that items which were written before feature level 8 keep the deadlines they have,
-// until they are written again.
+// TestItemsWithDeadlines checks that items written before feature level 8 keep their deadlines until they are written
+// again.
 func TestItemsWithDeadlines(t *testing.T) {
 	t.Parallel()
 	a := newAging(t, startNode(t, Options{}))
@@ -211,7 +214,7 @@ func TestItemsWithDeadlines(t *testing.T) {
 	a.left("default forever")
 }
 
-// TestRestoreOfLifetimes proves that items with lifetimes are restored only where every node knows them.
+// TestRestoreOfLifetimes checks that items with lifetimes can be restored only if every node supports lifetimes.
 func TestRestoreOfLifetimes(t *testing.T) {
 	var b row.Builder
 	b.Reset(1)

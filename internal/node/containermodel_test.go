@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// modelItem is an item of the model: a number that may be unique, and an etag.
+// modelItem is an item of the model, with a unique number and an etag.
 type modelItem struct {
 	n    int
 	etag string
@@ -27,13 +27,13 @@ type modelItem struct {
 // model is a logical partition in memory.
 type model map[string]modelItem
 
-// apply says which status an operation has, and makes its change.
+// apply applies an operation to the model and returns its expected status.
 func (m model) apply(op container.Operation) int {
 	var body struct {
 		ID string
 		N  int
 	}
-	_ = json.Unmarshal(op.Body, &body) // of a patch it is an array
+	_ = json.Unmarshal(op.Body, &body) // fails for a patch, whose body is an array
 	id := op.ID
 	if op.Kind == container.Create || op.Kind == container.Upsert {
 		id = body.ID
@@ -70,7 +70,7 @@ func (m model) apply(op container.Operation) int {
 	return status
 }
 
-// drawOperation draws an operation on one of few items; now is what is there.
+// drawOperation returns a random operation on one of five items; now holds the current items.
 func drawOperation(t *rapid.T, k string, now model) container.Operation {
 	id := fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))
 	op := container.Operation{ID: id,
@@ -90,9 +90,9 @@ func drawOperation(t *rapid.T, k string, now model) container.Operation {
 	return op
 }
 
-// TestItemsAgreeWithModel proves for random batches on one logical partition, unique keys and conditions on etags
-// among them, that each operation ends as in a model in memory, that a batch with a failure changes nothing, and that
-// reads, feeds and queries have what the model has.
+// TestItemsAgreeWithModel runs random batches on one logical partition and compares the results to a model in memory.
+// The batches include unique keys and conditions on etags. A failed batch must change nothing, and reads, feeds, and
+// queries must agree with the model.
 func TestItemsAgreeWithModel(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -157,9 +157,10 @@ func TestItemsAgreeWithModel(t *testing.T) {
 	})
 }
 
-// TestItemsInCluster checks that clients of four nodes, all at the same few items, lose no increment and double none
-// while the partitions split and move their leaders, that each node reads what another wrote, that of those who replace
-// one etag exactly one succeeds, and that all nodes list the same physical partitions.
+// TestItemsInCluster checks concurrent batches from clients of four nodes on the same few items while partitions split
+// and move their leaders. No increment may be lost or applied twice, and each node must read the writes of the other
+// nodes. If several clients replace an item with the same etag, exactly one must succeed. Finally, all nodes must list
+// the same physical partitions.
 func TestItemsInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
@@ -193,7 +194,7 @@ func TestItemsInCluster(t *testing.T) {
 					done, _, err := at.n.containers.Read(t.Context(), at.c, k, fmt.Sprintf("%d-%d", lane, i), "",
 						container.RequestOptions{})
 					if err == nil && done.Item != nil {
-						break // no leader for a moment, but it was done
+						break // the request failed, but the batch was applied
 					}
 				}
 			}
@@ -240,7 +241,7 @@ func TestItemsInCluster(t *testing.T) {
 	won := 0
 	winners.Range(func(_, _ any) bool { won++; return true })
 	if won != 1 {
-		t.Errorf("%d of those who replace one etag succeed", won)
+		t.Errorf("%d replaces with the same etag succeeded, want 1", won)
 	}
 	want, _ := nodes[0].containers.Ranges(s.c)
 	if len(want) < 3 {
@@ -256,8 +257,8 @@ func TestItemsInCluster(t *testing.T) {
 	}
 }
 
-// BenchmarkItems stresses one core with items of 1 KB, and with the same by CQL: a point read, and a row made if it is
-// not there.
+// BenchmarkItems measures creates and point reads of 1 KB items, and the equivalent CQL statements: inserts with IF
+// NOT EXISTS and point reads.
 func BenchmarkItems(b *testing.B) {
 	n, err := Start(b.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off"})
 	if err != nil {

@@ -26,7 +26,7 @@ func (s *items) query(q container.QueryRequest) (out []string, err error) {
 			return out, err
 		}
 		if p.Charge <= 0 || p.Range == "" || p.LSN <= 0 || q.MaxItems > 0 && len(p.Documents) > q.MaxItems {
-			s.t.Errorf("%s: a page of %d items was at %+v", q.Text, len(p.Documents), p.Where)
+			s.t.Errorf("%s: a page of %d items has %+v", q.Text, len(p.Documents), p.Where)
 		}
 		for _, d := range p.Documents {
 			out = append(out, string(d))
@@ -35,13 +35,14 @@ func (s *items) query(q container.QueryRequest) (out []string, err error) {
 			return out, nil
 		}
 		if pages > 1000 {
-			s.t.Fatalf("%s has no end", q.Text)
+			s.t.Fatalf("%s does not end", q.Text)
 		}
 	}
 }
 
-// TestQueries proves what queries find by key, by id, by ranges and over all partitions, by pages of any size and while
-// partitions split between pages, that a query which names its key looks nowhere else, and what is refused.
+// TestQueries checks the results of queries by key, by ID, by range, and over all partitions. Pages have any size, and
+// partitions split between pages. A query with a key must examine only the items of that key. Invalid queries must be
+// rejected.
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -78,7 +79,7 @@ func TestQueries(t *testing.T) {
 				slices.Sort(got)
 			}
 			if err != nil || !slices.Equal(got, c.want) {
-				t.Errorf("%s by %d: %v, %v; want %v", c.text, most, got, err, c.want)
+				t.Errorf("%s, pages of %d: %v, %v; want %v", c.text, most, got, err, c.want)
 			}
 		}
 	}
@@ -93,7 +94,7 @@ func TestQueries(t *testing.T) {
 	pinned := of(container.QueryRequest{Text: "SELECT * FROM c WHERE c.k = @k", Parameters: []container.Parameter{
 		{Name: "@k", Value: []byte(`"k3"`)}}})
 	if pinned.Metrics.RetrievedCount != count/6 || len(pinned.Documents) != count/6 {
-		t.Errorf("a query that names its key looked at %d items", pinned.Metrics.RetrievedCount)
+		t.Errorf("a query with a key examined %d items", pinned.Metrics.RetrievedCount)
 	}
 	if v := document.View(pinned.Documents[0]); v.Get("_etag").Str() == "" || v.Get("_rid").Str() == "" {
 		t.Errorf("the item is %v", v)
@@ -146,11 +147,11 @@ func TestQueries(t *testing.T) {
 	}
 	q.Continuation = "x"
 	if _, err := s.query(q); container.StatusOf(err) != 400 {
-		t.Errorf("a continuation that is none: %v", err)
+		t.Errorf("an invalid continuation: %v", err)
 	}
 }
 
-// TestPatchConditions checks that a patch with a condition is made only where that holds.
+// TestPatchConditions checks that a conditional patch is applied only if its condition is true.
 func TestPatchConditions(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -178,8 +179,9 @@ func (r runner) RunProgram(ctx context.Context, t *container.Transaction, progra
 	return r(ctx, t, program)
 }
 
-// TestRunner checks that a program reads and writes the items of its logical partition in one transaction, sees what it
-// has written by point and by query, goes on after an operation that was refused, and leaves nothing when it fails.
+// TestRunner checks that a program reads and writes the items of its logical partition in one transaction. Its reads
+// and queries must see its own writes, and it must be able to continue after a rejected operation. A failed program
+// must change nothing.
 func TestRunner(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -190,7 +192,7 @@ func TestRunner(t *testing.T) {
 	run := func() ([]byte, error) {
 		out, where, err := n.containers.Run(t.Context(), s.c, k, []byte("p"), container.RequestOptions{})
 		if where.Charge <= 0 && err == nil {
-			t.Error("it costs nothing")
+			t.Error("the program has no charge")
 		}
 		return out, err
 	}
@@ -245,8 +247,8 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestRunnerPages checks that a program reads many items page by page, each page from where the one before has ended:
-// it sees every item once, with what it changes meanwhile, and reads hardly more than there is.
+// TestRunnerPages checks that a program can read many items page by page and that each page resumes after the previous
+// page. It must see every item once, including its own changes, and stay within the read limit of a transaction.
 func TestRunnerPages(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -255,7 +257,7 @@ func TestRunnerPages(t *testing.T) {
 	item := func(id string, n int) container.Operation {
 		return create(fmt.Sprintf(`{"id":"%s","k":"a","n":%d}`, id, n))
 	}
-	const items, page = 3000, 20 // if each page read all, more than a transaction may read
+	const items, page = 3000, 20 // exceeds the read limit if each page reads all items
 	var want []string
 	for i := 0; i < items; i += container.OperationsMax {
 		var batch []container.Operation
@@ -276,7 +278,7 @@ func TestRunnerPages(t *testing.T) {
 				t.Errorf("%+v: %v", op, bad)
 			}
 		}
-		do(item("0100a", 1)) // after the first pages
+		do(item("0100a", 1)) // sorts after the first pages
 		do(container.Operation{Kind: container.Delete, ID: "0200"})
 		q := container.QueryRequest{Text: "SELECT c.id FROM c WHERE c.n >= 0", MaxItems: page}
 		for {
@@ -293,7 +295,7 @@ func TestRunnerPages(t *testing.T) {
 			last := got[len(got)-1]
 			if len(got)%(10*page) == 0 {
 				do(container.Operation{Kind: container.Delete, ID: last})
-				do(item(last[:3], 1)) // before what comes
+				do(item(last[:3], 1)) // sorts before the next page
 			}
 		}
 	}))
@@ -307,8 +309,8 @@ func TestRunnerPages(t *testing.T) {
 	}
 }
 
-// TestTimeToLive proves which items expire and when, and that what has expired is gone from reads, feeds, queries and
-// unique keys, and its id free. The clock is the test's.
+// TestTimeToLive checks which items expire and when. An expired item must be missing from reads, feeds, and queries,
+// and its ID and unique values can be used again. The test controls the clock.
 func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -335,7 +337,7 @@ func TestTimeToLive(t *testing.T) {
 		}
 	}
 	left(`"0""1""2""3"`)
-	now = now.Add(10 * time.Second) // of a second that had nearly ended
+	now = now.Add(10 * time.Second) // the items were created at the end of a second
 	left(`"0""1""2""3"`)
 	now = now.Add(time.Second)
 	left(`"0""1""3"`)
@@ -359,7 +361,8 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// TestHierarchicalQueries checks that a query by a prefix of a hierarchical key finds what has it and nothing else.
+// TestHierarchicalQueries checks that a query by a prefix of a hierarchical key returns exactly the items with that
+// prefix.
 func TestHierarchicalQueries(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 4})

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// copied turns the rows that a read finds into mutations of another table.
+// copied converts the rows of a read into mutations of another table.
 type copied struct {
 	table uint32
 	tok   token.Token
@@ -42,9 +42,9 @@ func (c *copied) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestRestoredContainer checks that the items of a container cannot be used while it is being restored, that a restore
-// ends after the indexes of its unique keys are complete, and that a table which a client makes in the place of one
-// that was being restored is the client's.
+// TestRestoredContainer checks that the items of a container are unavailable during a restore. The restore must wait
+// until the indexes of its unique keys are complete. If a client replaces a container that is being restored, the
+// restore must not use the client's container.
 func TestRestoredContainer(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -109,7 +109,7 @@ func TestRestoredContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(rows.out) != 60 {
-		t.Fatalf("%d rows are copied", len(rows.out))
+		t.Fatalf("%d rows were copied", len(rows.out))
 	}
 	for i := range rows.out {
 		done := make(completion, 1)
@@ -141,7 +141,7 @@ func TestRestoredContainer(t *testing.T) {
 	if err := n.containers.DeleteContainer(t.Context(), half, ""); err != nil {
 		t.Fatal(err)
 	}
-	// What an earlier build has left behind.
+	// Add a setting that an earlier build could leave behind.
 	if _, err := n.metadata.Update(t.Context(), func(m *meta.State) (*meta.State, error) {
 		return m.WithSetting(meta.RestoreSetting(s.c.Database.Keyspace(), "mine"), "b2"), nil
 	}); err != nil {
@@ -150,6 +150,6 @@ func TestRestoredContainer(t *testing.T) {
 	mine := newContainer(t, n, `{"id":"mine","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
 	mine.want(201, nil, create(`{"id":"1","k":"a"}`))
 	if _, err := n.restoreTables(t.Context(), from, &again); err == nil {
-		t.Error("a restore took the container of a client for its own")
+		t.Error("a restore used the container of a client")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestUniqueIndexIncomplete checks that a unique key whose index is not complete refuses what it would have to look up,
-// and nothing else.
+// TestUniqueIndexIncomplete checks that writes that must look up an incomplete index of a unique key are rejected. All
+// other writes must succeed.
 func TestUniqueIndexIncomplete(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -39,8 +39,9 @@ func TestUniqueIndexIncomplete(t *testing.T) {
 	s.want(201, nil, create(`{"id":"2","k":"a","slot":1}`))
 }
 
-// TestUniqueValuesStayCheap checks that a value of a unique key which items take and give up again costs the same each
-// time, whether they are deleted or changed, and that an item with large values and many unique keys can be changed.
+// TestUniqueValuesStayCheap checks that the cost of using a unique value does not grow after items have repeatedly
+// taken and released the value. Items release a value when they are deleted or changed. The test also checks that an
+// item with large values and many unique keys can be changed.
 func TestUniqueValuesStayCheap(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -63,10 +64,10 @@ func TestUniqueValuesStayCheap(t *testing.T) {
 		}
 	}
 	if last > first*3/2 {
-		t.Errorf("the value costs %v, and %v when it was used before", first, last)
+		t.Errorf("the first use of the value costs %v, the last use %v", first, last)
 	}
 	s.want(201, nil, create(`{"id":"a","k":"a","slot":"y"}`))
-	for i := range 40 { // of a free value and of one that is taken
+	for i := range 40 { // the value is taken and released in turn
 		s.want(409, nil, create(`{"id":"b","k":"a","slot":"y"}`))
 		s.want(200, k, container.Operation{Kind: container.Patch, ID: "a",
 			Body: []byte(fmt.Sprintf(`[{"op":"set","path":"/slot","value":"z%d"}]`, i%2))})
@@ -80,7 +81,7 @@ func TestUniqueValuesStayCheap(t *testing.T) {
 	patched := many.want(200, k, container.Operation{Kind: container.Patch, ID: "1",
 		Body: []byte(`[{"op":"set","path":"/a","value":1}]`)})
 	if patched.Charge > made.Charge*3/2 {
-		t.Errorf("a patch costs %v, the creation %v", patched.Charge, made.Charge)
+		t.Errorf("a patch costs %v, the create %v", patched.Charge, made.Charge)
 	}
 	var ops []container.Operation
 	for i := range 7 {

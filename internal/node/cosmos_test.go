@@ -12,7 +12,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// withKey has a client log in as those of Azure Cosmos DB do.
+// withKey configures a client with TLS and an account key, as clients of Azure Cosmos DB do.
 func withKey(key string, ca *authority) func(*gocql.ClusterConfig) {
 	return func(o *gocql.ClusterConfig) {
 		withTLS(ca.client(""))(o)
@@ -20,9 +20,10 @@ func withKey(key string, ca *authority) func(*gocql.ClusterConfig) {
 	}
 }
 
-// TestAccountKeysLogIn checks that an application for Azure Cosmos DB connects as it is, over TLS and with a key, and
-// what each key allows, whether others have to log in or not; that no key is a password elsewhere, that no password is
-// a key, and that a role which has the name of a key lends it nothing.
+// TestAccountKeysLogIn checks that an unmodified application for Azure Cosmos DB can connect over TLS with an account
+// key. It checks the permissions of each key, both with and without authentication of other clients. A key must not be
+// accepted as a password on other addresses, and a password must not be accepted as a key. A role with the same name
+// as a key must not change the permissions of the key.
 func TestAccountKeysLogIn(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
@@ -34,7 +35,7 @@ func TestAccountKeysLogIn(t *testing.T) {
 		n := startNode(t, o)
 		keys := n.restKeys()
 		if len(keys.Secondary) == 0 {
-			t.Fatal("the key that is not configured is not drawn")
+			t.Fatal("the missing key was not generated")
 		}
 		secondary := n.shownRESTKeys().Secondary
 		door := n.CosmosAddr().String()
@@ -53,7 +54,7 @@ func TestAccountKeysLogIn(t *testing.T) {
 		for _, step := range []struct {
 			s         *gocql.Session
 			statement string
-			want      string // of the error
+			want      string // part of the error message
 		}{
 			{primary, "CREATE KEYSPACE uprofile WITH REPLICATION = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}", ""},
 			{primary, "CREATE TABLE uprofile.user (user_id int PRIMARY KEY, user_name text) WITH " +
@@ -90,20 +91,21 @@ func TestAccountKeysLogIn(t *testing.T) {
 		}
 		for _, wrong := range []string{"", "b", "p", o.REST.PrimaryKey[1:], drawKey()} {
 			if _, err := logIn(door, withKey(wrong, ca)); err == nil {
-				t.Errorf("%q comes in", wrong)
+				t.Errorf("a login with key %q succeeded", wrong)
 			}
 		}
 		if _, err := logIn(door, withTLS(ca.client(""))); err == nil {
-			t.Error("a client comes in that shows nothing")
+			t.Error("a login without a key succeeded")
 		}
 		if _, err := logIn(n.CQLAddr().String(), withKey(o.REST.PrimaryKey, ca)); (err == nil) != (users == nil) {
-			t.Errorf("with %d users, a key at the address of CQL: %v", len(users), err)
+			t.Errorf("with %d users, a key at the CQL address: %v", len(users), err)
 		}
 	}
 }
 
-// TestAccountAddress checks that nobody serves keys unless told to, that a key is not asked for in clear beyond this
-// machine, whatever else is allowed, and that an address that is none, or is taken, is refused.
+// TestAccountAddress checks that a node accepts account keys only if it is configured to. A node must not accept keys
+// without TLS on an address that other machines can reach, even with the insecure option. It must also reject invalid
+// addresses and addresses in use.
 func TestAccountAddress(t *testing.T) {
 	n := startNode(t, Options{})
 	if n.CosmosAddr() != nil || strings.Contains(n.ReadyLine(), "account keys") {
