@@ -199,3 +199,16 @@ func TestErrorsForClients(t *testing.T) {
 		t.Errorf("%v", e.JSON())
 	}
 }
+
+// TestRepeatedConstants checks that IN keeps equal constants once, so a long text of repeated constants does not take a
+// multiple of its size in memory.
+func TestRepeatedConstants(t *testing.T) {
+	q, err := Parse("SELECT * FROM c WHERE c.n IN (1" + strings.Repeat(", 1", 1000) + ", 2, 1.0, '1', c.m, c.m)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, ok := q.Where.(*In)
+	if !ok || len(in.List) != 5 {
+		t.Errorf("the condition is %#v, want IN with 5 values: 1, 2, '1', c.m, c.m", q.Where)
+	}
+}

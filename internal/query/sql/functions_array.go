@@ -160,6 +160,16 @@ func containsMany(every bool) builtin {
 // valueSet is a set of values, represented by their setKey texts.
 type valueSet map[string]struct{}
 
+// add reports whether the set has grown. key is a buffer for the key of v.
+func (s valueSet) add(key *[]byte, v document.Value) bool {
+	*key = appendKey((*key)[:0], v)
+	if _, known := s[string(*key)]; known {
+		return false
+	}
+	s[string(*key)] = struct{}{}
+	return true
+}
+
 // setEntryBytes is the memory of a valueSet entry excluding its text and including the growth of the map.
 // setEntrySteps is the work of creating an entry.
 const (

@@ -199,12 +199,10 @@ func newIn(x node, list []node, not bool) node {
 			if !ok {
 				return n
 			}
-			key = appendKey(key[:0], c.value)
-			if _, known := set[string(key)]; !known {
-				set[string(key)] = struct{}{}
-			}
+			set.add(&key, c.value)
 		}
-		n.set = set
+		// eval uses the list only if x is undefined, and then only its first value.
+		n.set, n.list = set, []node{list[0]}
 	}
 	return n
 }

@@ -142,7 +142,7 @@ func (p *parser) relation(x Expr, level int) (Expr, error) {
 		if err := p.expect("("); err != nil {
 			return nil, err
 		}
-		list, err := p.list()
+		list, err := p.list(true)
 		if err == nil {
 			err = p.expect(")")
 		}

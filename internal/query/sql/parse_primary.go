@@ -113,7 +113,7 @@ func (p *parser) nameOrCall() (Expr, error) {
 	}
 	var err error
 	if !p.isSymbol(")") {
-		if call.Args, err = p.list(); err != nil {
+		if call.Args, err = p.list(false); err != nil {
 			return nil, err
 		}
 	}
@@ -161,7 +161,7 @@ func (p *parser) array() (Expr, error) {
 	}
 	var err error
 	if !p.isSymbol("]") {
-		if a.Elements, err = p.list(); err != nil {
+		if a.Elements, err = p.list(false); err != nil {
 			return nil, err
 		}
 	}
