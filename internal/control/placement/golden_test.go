@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// stage is a cluster that a script plays with.
+// stage is a cluster on which a script operates.
 type stage struct {
 	state *meta.State
 	view  View
@@ -37,8 +37,8 @@ func partitionID(t *testing.T, name string) topology.PartitionID {
 	return topology.PartitionID(n)
 }
 
-// TestSchedule plays the scripts of testdata/schedule: what is scheduled when nodes come, die, leave and come back, and
-// how it ends.
+// TestSchedule runs the scripts of testdata/schedule. They show the scheduled actions and the resulting topology when
+// nodes join, fail, leave, and return.
 //
 //	node n1 [zone=a]        a node joins            state n1 leaving     what it is meant to be
 //	down n1 / up n1         it answers no more      wait 5m              time passes
@@ -167,7 +167,7 @@ func (s *stage) schedule() (string, error) {
 	return b.String(), nil
 }
 
-// lead has the configuration of every set become what Plan says, with learners on nodes that answer caught up at once.
+// lead changes the configuration of every set as Plan requires. Learners on available nodes catch up immediately.
 func (s *stage) lead() error {
 	for p := range s.state.Topology.All() {
 		set, c := &p.Sets[0], Config{}
