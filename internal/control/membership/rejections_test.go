@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// TestDuplicateWatch checks that a node gives up when others have said for a while that it is somebody else, and not
-// when they say it now and then: after each of its restarts, say.
+// TestDuplicateWatch checks that a node stops if other nodes have rejected it as a duplicate for a while, but not if
+// they reject it occasionally, such as after each restart.
 func TestDuplicateWatch(t *testing.T) {
 	const silence = time.Second
 	w := duplicateWatch{threshold: duplicateIntervals * silence}
@@ -34,7 +34,7 @@ func TestDuplicateWatch(t *testing.T) {
 	}
 }
 
-// TestHopeless proves which failures to join end the start, and which are waited out.
+// TestHopeless checks which failures to join are permanent and which are retried.
 func TestHopeless(t *testing.T) {
 	for _, c := range []struct {
 		err  error

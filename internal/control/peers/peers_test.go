@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// world is some nodes that hear each other unless one is cut off.
+// world is a set of nodes that reach each other unless a node is cut off.
 type world struct {
 	nodes map[topology.NodeID]Host
 	cut   map[topology.NodeID]bool
@@ -73,7 +73,8 @@ func (h *host) HandleQuery(_ context.Context, subject string, question []byte) (
 
 func (h *host) Acquire(context.Context) (uint64, error) { return h.report.Records, h.admit }
 
-// TestHoldings checks that a node tells what its replicas take, in few bytes, and that damaged answers are refused.
+// TestHoldings checks that the statistics of a node's replicas arrive in a compact encoding, and that corrupted
+// responses are rejected.
 func TestHoldings(t *testing.T) {
 	w := &world{nodes: map[topology.NodeID]Host{{2}: &host{}}, cut: map[topology.NodeID]bool{}}
 	p := New(topology.NodeID{1}, w, Options{})
@@ -104,7 +105,7 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-// TestPeers proves what is known of others: reports, the difference of clocks, who is down and who agrees.
+// TestPeers checks the knowledge about other nodes: reports, clock differences, unavailable nodes, and agreement.
 func TestPeers(t *testing.T) {
 	a, b, c := topology.NodeID{1}, topology.NodeID{2}, topology.NodeID{3}
 	now := time.Unix(1_000_000, 0)
@@ -172,7 +173,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestJoin checks that a newcomer's description arrives and that a refusal is told.
+// TestJoin checks that the description of a new node arrives and that the reason of a rejection is returned.
 func TestJoin(t *testing.T) {
 	b := topology.NodeID{2}
 	h := &host{}
@@ -195,8 +196,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestFollow checks that a node hears of new versions of the others' schemas without waiting for their reports, that
-// Known waits for that, and that a node which does not answer holds nobody up for longer than Timeout.
+// TestFollow checks that a node learns about new schema versions of other nodes without waiting for their reports, and
+// that AwaitVersion waits for them. A silent node delays it by Timeout or less.
 func TestFollow(t *testing.T) {
 	b, c := topology.NodeID{2}, topology.NodeID{3}
 	h := &host{report: Report{Records: 9, Schema: [16]byte{9}}}
@@ -225,8 +226,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestMemoryAsItWas checks that what a node has told of its memory is known as it was at any instant of the last
-// seconds, and that nothing is made up of what was before.
+// TestMemoryAsItWas checks that Memory returns the value that a node had reported at any instant of the last seconds,
+// and 0 for earlier times.
 func TestMemoryAsItWas(t *testing.T) {
 	b := topology.NodeID{2}
 	p := New(topology.NodeID{1}, nil, Options{})
@@ -234,7 +235,7 @@ func TestMemoryAsItWas(t *testing.T) {
 	if m := p.Memory(b, time.Now()); m != 0 {
 		t.Errorf("a node that has said nothing remembers from %d", m)
 	}
-	var at []time.Time // when a value had been heard, and not yet the next one
+	var at []time.Time // times at which a value had been received, but not the next one
 	for _, told := range []uint64{7, 8, 8, 9, 10, 11, 2} {
 		p.handleReport(b, 0, Report{Memory: told})
 		for at = append(at, time.Now()); !time.Now().After(at[len(at)-1]); {
@@ -250,9 +251,9 @@ func TestMemoryAsItWas(t *testing.T) {
 	}
 }
 
-// TestYoung checks that a node is young from when another process of it is heard of until all others have, too, and
-// from when it is back until it has said that it is the same. One that is heard of for the first time is not, and
-// neither is one that says more.
+// TestYoung checks which nodes count as recently restarted: a node whose new process has been reported, until all
+// other nodes know of it, and a returned node, until it has reported that its process is the same. A node that is
+// reported for the first time does not count.
 func TestYoung(t *testing.T) {
 	b := topology.NodeID{2}
 	synctest.Test(t, func(t *testing.T) {
