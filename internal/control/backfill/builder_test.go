@@ -31,7 +31,7 @@ type world struct {
 	records  *meta.Keeper
 	required uint64
 	before   func() // called between a chunk's read and its write
-	refuse   int // number of writes that are rejected, with ErrAgain or by a throughput limit
+	refuse   int    // number of writes that are rejected, with ErrAgain or by a throughput limit
 	reads    []command.Read
 	written  func(ms []command.Mutation) // called with the mutations of each chunk
 }

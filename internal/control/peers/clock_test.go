@@ -100,8 +100,8 @@ func TestClockIsHeld(t *testing.T) {
 	}
 }
 
-// TestClockJumps checks that a node detects a jump of its own clock, and its size, before it receives other clocks
-// again. Skewed is called once when the jump is found and once when it is over.
+// TestClockJumps checks that a node detects a jump of its clock, and the size of the jump, before it receives other
+// clocks again. Skewed is called once when the jump is found and once when it is over.
 func TestClockJumps(t *testing.T) {
 	c := newClocks(3)
 	c.hear(0, 0, 0)

@@ -30,7 +30,7 @@ func mergeMaps(t *testing.T, node topology.NodeID) (halves, joining, whole *topo
 	return halves, joining, whole
 }
 
-// TestFrozenReplicaStays checks a replica that is no longer in the topology because its partition was merged. It stays
+// TestFrozenReplicaStays checks a replica that was frozen for a merge and that the topology does not contain. It stays
 // as long as the log of the absorbing replica on this node has not reached the merge. This applies to a topology
 // change, to a start, and later.
 //
