@@ -314,7 +314,7 @@ func TestBuildGoesOn(t *testing.T) {
 	w.reads = nil
 	some(1)
 	if w.reads[0].AfterToken != first.Token || !bytes.Equal(w.reads[0].AfterKey, first.Key) {
-		t.Errorf("it goes on after %d %q, want %d %q", w.reads[0].AfterToken, w.reads[0].AfterKey, first.Token,
+		t.Errorf("it resumes after %d %q, want %d %q", w.reads[0].AfterToken, w.reads[0].AfterKey, first.Token,
 			first.Key)
 	}
 	// The saved progress of another policy cannot be used.
@@ -331,7 +331,7 @@ func TestBuildGoesOn(t *testing.T) {
 	w.reads = nil
 	some(1 << 20)
 	if w.reads[0].AfterKey != nil {
-		t.Error("entries by another policy were taken for those of this one")
+		t.Error("the progress of another policy was used")
 	}
 	if w.builder().Building(index) || w.records.State().Builds[index.ID] != nil {
 		t.Error("it is still to be built")

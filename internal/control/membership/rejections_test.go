@@ -20,7 +20,7 @@ func TestDuplicateWatch(t *testing.T) {
 	now := time.Unix(1_000, 0)
 	for range 5 {
 		if w.rejected(now) || w.rejected(now.Add(silence)) {
-			t.Fatal("it gives up at once")
+			t.Fatal("it stops immediately")
 		}
 		now = now.Add(time.Hour)
 	}
@@ -30,7 +30,7 @@ func TestDuplicateWatch(t *testing.T) {
 		gaveUp = gaveUp || w.rejected(now)
 	}
 	if !gaveUp {
-		t.Fatal("it never gives up")
+		t.Fatal("it never stops")
 	}
 }
 

@@ -96,7 +96,7 @@ func (w *world) step() {
 		w.s = next
 	}
 	if InProgress(w.s.Topology) > MaxConcurrent {
-		w.t.Fatalf("%d merges are under way", InProgress(w.s.Topology))
+		w.t.Fatalf("%d merges are in progress", InProgress(w.s.Topology))
 	}
 	for p := range before.Topology.All() {
 		if now := w.s.Topology.Partition(p.ID); now != nil && now.Merge != nil && now.Merge.Left == p.ID {
@@ -375,7 +375,7 @@ func TestGathered(t *testing.T) {
 		t.Fatalf("%+v, %v, %v", wish, gathering, err)
 	}
 	if again := append(r.Choose(s, q, now), ColocatedRequests(s, now)...); len(again) > 0 {
-		t.Fatalf("ordered again: %+v", again)
+		t.Fatalf("requested again: %+v", again)
 	}
 	there, err := s.Topology.WithPin(1, nil)
 	if err != nil {
@@ -394,7 +394,7 @@ func TestGathered(t *testing.T) {
 	}
 	s = s.WithTopology(m)
 	if late := ColocatedRequests(s, now.Add(ColocateTimeout)); len(late) > 0 {
-		t.Errorf("ordered when the time was over: %+v", late)
+		t.Errorf("requested after the time limit: %+v", late)
 	}
 	orders = ColocatedRequests(s, now)
 	if len(orders) != 1 || !placement.Colocated(m.Partition(1), m.Partition(2)) {
@@ -411,7 +411,7 @@ func TestGathered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := ColocatedRequests(s.WithTopology(m), now); len(again) > 0 {
-		t.Errorf("ordered after it was taken back: %+v", again)
+		t.Errorf("requested after it was canceled: %+v", again)
 	}
 }
 

@@ -82,10 +82,10 @@ func TestOrders(t *testing.T) {
 			}
 			if again, err := topology.Decode(s.Topology.Append(nil)); err != nil ||
 				string(again.Append(nil)) != string(s.Topology.Append(nil)) {
-				t.Fatalf("the map does not come back as it was: %v", err)
+				t.Fatalf("the decoded topology differs: %v", err)
 			}
 			if n := InProgress(s.Topology); n > MaxConcurrent {
-				t.Fatalf("%d merges are under way", n)
+				t.Fatalf("%d merges are in progress", n)
 			}
 			for id := range gone {
 				if s.Topology.Partition(id) != nil {

@@ -32,7 +32,7 @@ type cluster struct {
 	version uint64
 	log     []command.Records
 	nodes   []*follower
-	trouble bool // changes get lost, are late, or happen without an answer
+	trouble bool // changes get lost, are late, or are applied without a response
 	lined   bool // keepers wait for their turn at the first node; with trouble they do not always get a reply
 	beaten  int  // changes that were based on an older version
 	stopped chan struct{}

@@ -211,7 +211,7 @@ func TestDifference(t *testing.T) {
 				same(t, told, here)
 				shared(t, before, told)
 				if !maps.EqualFunc(told.records, here.records, bytes.Equal) {
-					t.Fatal("who was told of the change has other records")
+					t.Fatal("applying the change results in different records")
 				}
 			}
 			shared(t, before, here)

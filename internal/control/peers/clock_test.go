@@ -119,7 +119,7 @@ func TestClockJumps(t *testing.T) {
 		c.hear(0, 0, 0)
 	}
 	if len(c.told) != 2 || c.told[0] != 45*24*time.Hour || c.told[1] != 0 {
-		t.Errorf("told %v", c.told)
+		t.Errorf("Skewed received %v", c.told)
 	}
 	if now := c.off(c.p.Now()); now != 0 {
 		t.Errorf("Now is off by %v", now)
@@ -160,25 +160,25 @@ func TestSilentNodesClock(t *testing.T) {
 func TestUnknownClockIsDoubted(t *testing.T) {
 	c := newClocks(4)
 	if !c.skewed {
-		t.Error("a clock that nobody has looked at is right")
+		t.Error("an unverified clock is considered right")
 	}
 	if c.hear(0); !c.skewed {
-		t.Error("one other clock is no quorum")
+		t.Error("one other clock is not a quorum")
 	}
 	if c.hear(0, 0); c.skewed {
-		t.Error("a quorum says that the clock is right")
+		t.Error("a quorum confirms the clock, but it is considered wrong")
 	}
 	c = newClocks(4)
 	c.own = time.Minute
 	if c.hear(0, 0, 0); !c.skewed || c.told[len(c.told)-1] == 0 {
-		t.Errorf("a quorum says that the clock is wrong; told %v", c.told)
+		t.Errorf("a quorum contradicts the clock; Skewed received %v", c.told)
 	}
 	c = newClocks(4)
 	c.steady += unverifiedMax
 	if c.p.watchClock(); c.skewed {
-		t.Error("the doubt does not end")
+		t.Error("the clock is considered wrong after unverifiedMax")
 	}
 	if c = newClocks(0); c.skewed {
-		t.Error("a node without others doubts")
+		t.Error("a node without other nodes considers its clock wrong")
 	}
 }

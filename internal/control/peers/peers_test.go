@@ -146,11 +146,11 @@ func TestPeers(t *testing.T) {
 	}
 	p.pollReports(t.Context()) // c answers
 	if !p.Alive(c) || !slices.Equal(events, []bool{false, true}) {
-		t.Errorf("c is back, told: %v", events)
+		t.Errorf("c has returned, events: %v", events)
 	}
 	p.SendAcknowledged(t.Context(), map[topology.PartitionID]uint64{7: 70})
 	if w.nodes[b].(*host).acknowledged[7] != 70 || w.nodes[c].(*host).acknowledged[7] != 70 {
-		t.Error("what is acknowledged is not told")
+		t.Error("the acknowledged positions were not sent")
 	}
 	p.AnnounceStop(t.Context())
 	p.MarkStopping(b)
@@ -165,7 +165,7 @@ func TestPeers(t *testing.T) {
 	w.nodes[b].(*host).report.Left = true
 	p.pollReports(t.Context())
 	if !left {
-		t.Error("the node does not hear that it has left")
+		t.Error("the node does not learn that it has left")
 	}
 	p.Watch([]topology.NodeID{a, b})
 	if _, ok := p.Report(c); ok {
@@ -222,7 +222,7 @@ func TestFollow(t *testing.T) {
 	<-done
 	p.handleReport(b, 0, Report{Records: 9})
 	if k, _ := p.Report(b); k.Records != 10 {
-		t.Error("a report that was under way takes back what came after it")
+		t.Error("a late report overwrites a newer version")
 	}
 }
 
@@ -233,7 +233,7 @@ func TestMemoryAsItWas(t *testing.T) {
 	p := New(topology.NodeID{1}, nil, Options{})
 	p.Watch([]topology.NodeID{b})
 	if m := p.Memory(b, time.Now()); m != 0 {
-		t.Errorf("a node that has said nothing remembers from %d", m)
+		t.Errorf("a node that has not reported has memory from %d", m)
 	}
 	var at []time.Time // times at which a value had been received, but not the next one
 	for _, told := range []uint64{7, 8, 8, 9, 10, 11, 2} {
@@ -247,7 +247,7 @@ func TestMemoryAsItWas(t *testing.T) {
 		}
 	}
 	if m := p.Memory(topology.NodeID{3}, time.Now()); m != 0 {
-		t.Errorf("a node that nobody knows remembers from %d", m)
+		t.Errorf("an unknown node has memory from %d", m)
 	}
 }
 
@@ -270,21 +270,21 @@ func TestYoung(t *testing.T) {
 		}
 		time.Sleep(restartReports * time.Second)
 		if p.RecentlyRestarted()[b] {
-			t.Error("it stays young")
+			t.Error("it still counts as restarted")
 		}
 		p.SetDown(b, true)
 		p.SetDown(b, false)
 		if !p.RecentlyRestarted()[b] {
-			t.Error("it is back, and trusted before it has said anything")
+			t.Error("it has returned and is trusted before its first report")
 		}
 		p.handleReport(b, 0, Report{Started: time.Unix(6, 0)})
 		if p.RecentlyRestarted()[b] {
-			t.Error("it is young, although its process is the same")
+			t.Error("it counts as restarted although its process is the same")
 		}
 		p.SetDown(b, true)
 		p.handleReport(b, 0, Report{Started: time.Unix(6, 0)})
 		if p.RecentlyRestarted()[b] {
-			t.Error("its report that ends its absence says that its process is the same, and it is young")
+			t.Error("it counts as restarted although the report that ends its absence has the same process")
 		}
 	})
 }

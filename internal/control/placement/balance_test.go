@@ -179,7 +179,7 @@ func TestLeadersByLoad(t *testing.T) {
 		d := &scheduler{}
 		d.begin(w.state, &w.view)
 		if len(d.leaders()) > 0 {
-			t.Fatal("leaders have not come to rest")
+			t.Fatal("leader balancing has not terminated")
 		}
 		for i := range d.sets {
 			s := &d.sets[i]
@@ -192,7 +192,7 @@ func TestLeadersByLoad(t *testing.T) {
 					return w.view.MayLead(w.state.Node(id))
 				})
 			if n == nil || n.ID == bad || s.set.Member(prefers).Node != n.ID {
-				t.Fatalf("partition %d is to be led by %v and is led by replica %d", s.p.ID, n, prefers)
+				t.Fatalf("partition %d should be led by %v and is led by replica %d", s.p.ID, n, prefers)
 			}
 			if n.led <= s.region.leadLimit(1) || s.size.Load == 0 {
 				continue

@@ -40,12 +40,20 @@ func partitionID(t *testing.T, name string) topology.PartitionID {
 // TestSchedule runs the scripts of testdata/schedule. They show the scheduled actions and the resulting topology when
 // nodes join, fail, leave, and return.
 //
-//	node n1 [zone=a]        a node joins            state n1 leaving     what it is meant to be
-//	down n1 / up n1         it answers no more      wait 5m              time passes
-//	free n1 10              free disk, in percent   table 1024 [parts=2] [whole]
-//	move p1 n1 n5           an order, see Move      gather p1 p2             see Gather
-//	schedule                schedules and does it    lead                 every leader does all it can, and publishes
-//	show                    the map                 short                what status says
+//	node n1 [zone=a]   a node joins
+//	state n1 leaving   sets the requested state
+//	down n1 / up n1    a node fails or returns
+//	free n1 10         sets the free disk space in percent
+//	wait 5m            advances the time
+//	table 1024 [parts=2] [whole]
+//	move p1 n1 n5      requests a move, see Move
+//	gather p1 p2       requests a colocation, see Colocate
+//	together p1 p2     reports whether partitions are colocated
+//	schedule           schedules actions and applies them
+//	lead               every leader does all it can and publishes the result
+//	why p1             prints the reason of a change
+//	show               prints the topology
+//	short              prints the under-replicated partitions
 func TestSchedule(t *testing.T) {
 	datadriven.Walk(t, "testdata/schedule", func(t *testing.T, path string) {
 		s := &stage{state: meta.Empty(), view: View{Now: time.Unix(0, 0), Down: map[topology.NodeID]time.Time{},

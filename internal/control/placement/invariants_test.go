@@ -247,7 +247,7 @@ func (w *world) converge() {
 	for _, a := range Schedule(w.state, w.view) {
 		w.t.Log(a)
 	}
-	w.t.Fatal("schedules come to no end")
+	w.t.Fatal("scheduling does not terminate")
 }
 
 func (w *world) turn(n *meta.Node, to meta.NodeState) {
@@ -334,7 +334,7 @@ func (w *world) rested() {
 		alive := 0
 		for _, m := range set.Replicas {
 			if m.State == topology.Joining {
-				w.t.Fatalf("partition %d: replica %d is joining for ever", p.ID, m.ID)
+				w.t.Fatalf("partition %d: replica %d is joining indefinitely", p.ID, m.ID)
 			}
 			if m.State == topology.Voter && w.view.stays(w.state.Node(m.Node)) {
 				alive++
@@ -371,7 +371,7 @@ func (w *world) rested() {
 		if p.ID == topology.MetaPartition {
 			for _, n := range w.state.Nodes {
 				if n.State == meta.Up && !w.view.down(n.ID) && set.On(n.ID) == nil {
-					w.t.Fatalf("node %x is no member of the meta partition", n.ID)
+					w.t.Fatalf("node %x is not a member of the meta partition", n.ID)
 				}
 			}
 			continue

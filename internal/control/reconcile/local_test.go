@@ -72,7 +72,7 @@ func TestOwnRemovalIsHeard(t *testing.T) {
 	for n := range 3 {
 		for _, spoken := range []topology.ReplicaID{id, id + 5} {
 			if done, err := l.Rejoin(spoken); err != nil || done != (n == 0 && spoken > id) {
-				t.Fatalf("Return(%d): %v, %v", spoken, done, err)
+				t.Fatalf("Rejoin(%d): %v, %v", spoken, done, err)
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func TestMergeIsTakenBackByNewLeaders(t *testing.T) {
 			}
 		}
 	}
-	t.Fatal("it still waits")
+	t.Fatal("the merge is never canceled")
 }
 
 // TestFoundFrozen checks that a leader that finds a partition frozen by its predecessor cancels the merge sooner than
@@ -129,19 +129,19 @@ func TestMergesComeFirst(t *testing.T) {
 		}
 	}
 	if workers, press := m.round(true); workers != 0 || press {
-		t.Fatalf("%d workers are added to those that are busy, a merge is seen: %t", workers, press)
+		t.Fatalf("%d workers are added to the busy workers, urgent: %t", workers, press)
 	}
 	m.Enqueue(2, 1)
 	if workers, press := m.round(false); workers != 2 || !press {
-		t.Fatalf("%d workers for two that merge, which are seen: %t", workers, press)
+		t.Fatalf("%d workers for two merging partitions, urgent: %t", workers, press)
 	}
 	for _, want := range []topology.PartitionID{1, 2} {
 		if id, ok := m.next(); id != want || !ok {
-			t.Errorf("%d is taken out of the queue in the place of %d", id, want)
+			t.Errorf("%d is taken from the queue instead of %d", id, want)
 		}
 	}
 	if id, ok := m.next(); ok {
-		t.Errorf("a worker more than there are to be takes %d", id)
+		t.Errorf("an extra worker takes %d", id)
 	}
 	if _, press := m.round(false); !press {
 		t.Error("the next look is not soon while a merge is being looked at")

@@ -34,7 +34,7 @@ func TestEmptyNodeLeaves(t *testing.T) {
 	p := PlacementReconciler{View: func() placement.View { return placement.View{Now: time.Unix(1, 0)} }}
 	next, actions := p.decide(s.WithTopology(m))
 	if len(actions) == 0 {
-		t.Fatal("nothing is to be moved")
+		t.Fatal("no move is planned")
 	}
 	if state := next.Node(topology.NodeID{5}).State; state != meta.Left {
 		t.Fatalf("the empty node is %s", state)

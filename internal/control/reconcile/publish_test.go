@@ -83,12 +83,12 @@ func TestLatePublication(t *testing.T) {
 		t.Fatal(err)
 	}
 	if k.State().Topology.Partition(1).Sets[0].Member(fifth) == nil {
-		t.Error("the map has lost a voter")
+		t.Error("the topology has lost a voter")
 	}
 	if err := m.publish(t.Context(), k.State().Topology.Partition(1), "r", []topology.ReplicaID{1, 2, 3}); err != nil {
 		t.Fatal(err)
 	}
 	if k.State().Topology.Partition(1).Sets[0].Member(fifth) != nil {
-		t.Error("the map does not hear that a voter has gone")
+		t.Error("the topology still contains a removed voter")
 	}
 }

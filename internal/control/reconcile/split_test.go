@@ -238,7 +238,7 @@ func TestSplitIsTakenBackOrMade(t *testing.T) {
 			}
 			if h := k.State().History; len(h) != 1 || len(told) != 1 || h[0].Abandoned == c.split ||
 				told[0] == c.split {
-				t.Errorf("history %v, told %v", h, told)
+				t.Errorf("history %v, reported %v", h, told)
 			}
 			if m, err = m.BeginSplit(1, topology.Position{Ring: 1 << 60}, topology.ByOperator, time.Now()); err != nil {
 				t.Fatal(err)

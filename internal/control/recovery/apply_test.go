@@ -129,7 +129,7 @@ func TestApplyInterrupted(t *testing.T) {
 			t.Fatalf("after %d steps it can be surveyed: %v", steps, err)
 		}
 		if err := Apply(p, "another", dir, time.Now()); err == nil {
-			t.Fatal("another plan is carried out")
+			t.Fatal("another plan is applied")
 		}
 		if err := Apply(p, "digest", dir, time.Now()); err != nil {
 			t.Fatalf("after %d steps: %v", steps, err)
@@ -139,7 +139,7 @@ func TestApplyInterrupted(t *testing.T) {
 		}
 		if b, err := os.ReadFile(filepath.Join(dir, doneFile)); err != nil || !strings.Contains(string(b),
 			"plan digest") {
-			t.Errorf("it is not noted: %s (%v)", b, err)
+			t.Errorf("it is not recorded: %s (%v)", b, err)
 		}
 		if err := starts(t, dir, func(store *storage.Store, log *raftlog.Store) {
 			checkApplied(t, p, store,

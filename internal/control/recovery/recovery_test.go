@@ -243,7 +243,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	if e := parts[3]; e.ID == 4 || e.Parent != 0 || e.Moves != 0 || e.Epoch != 1 || len(votes(e)) != 3 {
-		t.Errorf("in the place of what is gone: %+v", e)
+		t.Errorf("replacement of the lost partition: %+v", e)
 	}
 	if len(p.Pieces) != 1 || p.Pieces[0].Partition != 4 {
 		t.Errorf("gone: %+v", p.Pieces)
@@ -276,7 +276,7 @@ func TestLongestLog(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	if g.Thaw == nil || *g.Thaw != (Thaw{Index: 102, Term: 8, Epoch: 1}) {
-		t.Errorf("thawed by %+v", g.Thaw)
+		t.Errorf("unfrozen by %+v", g.Thaw)
 	}
 	if part := w.after(p).Topology.Partition(1); part.Epoch != 2 {
 		t.Errorf("the map has epoch %d", part.Epoch)
@@ -328,7 +328,7 @@ func TestMergeHalfway(t *testing.T) {
 		}
 		g := p.groupOf(2)
 		if len(parts) != 2 || parts[1].Epoch != 2 || parts[0].Merge != nil || g.Thaw == nil || g.Thaw.Index != 101 {
-			t.Errorf("taken back: %d partitions, %+v", len(parts), g)
+			t.Errorf("canceled: %d partitions, %+v", len(parts), g)
 		}
 	}
 }

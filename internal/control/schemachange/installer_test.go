@@ -38,7 +38,7 @@ func TestFirstChange(t *testing.T) {
 	want := []schema.Event{{Change: schema.Created, Target: schema.TargetKeyspace, Keyspace: "ks"}}
 	installer := Installer{WithSystemKeyspaces: catalog.WithSystem}
 	if got := installer.events(empty, next); !slices.Equal(got, want) {
-		t.Errorf("clients are told %v", got)
+		t.Errorf("clients receive %v", got)
 	}
 }
 

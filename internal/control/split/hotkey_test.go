@@ -157,10 +157,10 @@ func TestIsolate(t *testing.T) {
 		p := holder()
 		_, left, right := mine(p)
 		if all := len(places); left > all/50+1 || right > all/50+1 {
-			t.Fatalf("%d and %d siblings are still there", left, right)
+			t.Fatalf("%d and %d siblings remain", left, right)
 		}
 		if sides := min(wasLeft, 1) + min(wasRight, 1); cuts > sides {
-			t.Fatalf("%d cuts, %d and %d siblings were asked for", cuts, wasLeft, wasRight)
+			t.Fatalf("%d splits, but %d and %d sampled siblings on the two sides", cuts, wasLeft, wasRight)
 		}
 		for _, p := range s.Topology.Partitions(table) {
 			if p.Since == 0 {

@@ -70,7 +70,7 @@ func TestOrders(t *testing.T) {
 			}
 			again, err := topology.Decode(s.Topology.Append(nil))
 			if err != nil || string(again.Append(nil)) != string(s.Topology.Append(nil)) {
-				t.Fatalf("the map does not come back as it was: %v", err)
+				t.Fatalf("the decoded topology differs: %v", err)
 			}
 			for p := range s.Topology.All() {
 				was := again.Partition(p.ID).Reason
@@ -79,7 +79,7 @@ func TestOrders(t *testing.T) {
 				}
 			}
 			if n := inProgress(s.Topology); n > MaxConcurrent {
-				t.Fatalf("%d splits are under way", n)
+				t.Fatalf("%d splits are in progress", n)
 			}
 		}
 	})
@@ -141,7 +141,7 @@ func TestRefusedOrders(t *testing.T) {
 	}
 	o.At.Ring >>= 1
 	if _, err := try(done, o); err == nil {
-		t.Error("it was split twice at once")
+		t.Error("it was split twice without a cooldown")
 	}
 	o.SkipCooldown = true
 	if _, err := try(done, o); err != nil {
