@@ -145,7 +145,7 @@ func TestRecoverTwoOfFour(t *testing.T) {
 	b.start()
 	l.only(a, b)
 	f.nodes[3].dir = old
-	f.nodes[3].comesBack("was given up when the cluster was recovered")
+	f.nodes[3].comesBack("was abandoned when the cluster was recovered")
 	f.until("the survivors serve", settleTime, func() string {
 		c := a.dial()
 		defer c.Close()

@@ -169,7 +169,7 @@ func texts(passages []Passage) string {
 	return "[" + strings.Join(all, "|") + "]"
 }
 
-// TestSentences checks that sentences end at their periods and not at those of abbreviations.
+// TestSentences checks that sentences end at their periods and not at the periods of abbreviations.
 func TestSentences(t *testing.T) {
 	got := Sentences("One thing, e.g. this. Another (in brackets). And a third")
 	if want := []string{"One thing, e.g. this.", "Another (in brackets).", "And a third"}; !slices.Equal(got, want) {
@@ -182,7 +182,7 @@ func TestMarkdownWidth(t *testing.T) {
 	checkWidth(t, 100)
 }
 
-// TestCommitSubjects checks the subjects of the commits since the rule exists: "area: do something", in at most 72
+// TestCommitSubjects checks the subjects of the commits since testdata/since.txt: "area: do something", with up to 72
 // characters.
 func TestCommitSubjects(t *testing.T) {
 	since, err := os.ReadFile("testdata/since.txt")

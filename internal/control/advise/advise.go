@@ -168,8 +168,8 @@ func (d *design) text() string {
 	name := cqltype.QuoteName(d.name())
 	switch {
 	case d.unit != nil:
-		return fmt.Sprintf("Put the %s of %s into the partition key, as a column %s that the client computes: what is "+
-			"older than a %s grows no more, and can be deleted as a whole.", d.unit.name,
+		return fmt.Sprintf("Put the %s of %s into the partition key, as a column %s that the client computes: a "+
+			"logical partition stops growing after a %s, and can be deleted as a whole.", d.unit.name,
 			cqltype.QuoteName(d.table.Clustering[d.column].Name), name, d.unit.name)
 	case d.buckets > 0:
 		return fmt.Sprintf("Put a column %s into the partition key, which the client computes from the clustering key "+

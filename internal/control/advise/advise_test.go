@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// logs writes the log of servers for two weeks: the first writes far more than the others.
+// logs generates the logs of servers for two weeks. The first server writes far more than the others.
 func logs(w *world, insert func(server string, at time.Time, message string)) {
 	for i := range 20 {
 		rows := 140
@@ -33,8 +33,8 @@ func logs(w *world, insert func(server string, at time.Time, message string)) {
 	}
 }
 
-// TestServerLogs is the example of the requirements: with the server alone as the key logs grow for ever, and one
-// server that writes more makes them uneven; with the hour in the key they do neither.
+// TestServerLogs checks the log example of the requirements. With only the server as the key, logical partitions grow
+// indefinitely, and a server that writes more makes them uneven. With the hour in the key, there are no findings.
 func TestServerLogs(t *testing.T) {
 	w := newWorld(t, "server_logs(server text | log_time timestamp) log_level text; message text")
 	logs(w, func(server string, at time.Time, message string) { w.insert(server, at, "INFO", message) })
@@ -55,8 +55,8 @@ func TestServerLogs(t *testing.T) {
 	}
 }
 
-// TestOneRowAnHour is the first definition of the requirements' example: its key is an hour, so that each row replaces
-// the one before. Keys that are instants or ids have one row each as they are to have.
+// TestOneRowAnHour checks the first table of the requirements' example. Its key is an hour, so each row replaces the
+// previous row. Keys that are exact times or IDs are expected to have one row each.
 func TestOneRowAnHour(t *testing.T) {
 	const declaration = "server_logs(log_hour timestamp) log_level text; message text; server text"
 	w := newWorld(t, declaration)
@@ -88,7 +88,7 @@ func TestOneRowAnHour(t *testing.T) {
 	}
 }
 
-// foods fills a table of foods in groups of uneven size, as the data of the requirements' example has them.
+// foods fills a table with foods in groups of uneven size, like the data of the requirements' example.
 func foods(t *testing.T, groups int) *world {
 	w := newWorld(t, "foods(food_group text | id int) description text")
 	names := []string{"Beef Products", "Vegetables and Vegetable Products", "Soups, Sauces, and Gravies",
@@ -106,8 +106,8 @@ func foods(t *testing.T, groups int) *world {
 	return w
 }
 
-// TestFoodGroups is the example of 18,000 RU/s over three physical partitions: with 25 groups as keys they cannot be
-// filled evenly, with a thousand they can.
+// TestFoodGroups checks the example of 18,000 RU/s over three physical partitions. Groups are the keys. The partitions
+// cannot be filled evenly with 25 groups, but they can with a thousand groups.
 func TestFoodGroups(t *testing.T) {
 	r := Advise(foods(t, 25).input())
 	golden(t, "foods", &r)
@@ -124,8 +124,8 @@ func TestFoodGroups(t *testing.T) {
 	}
 }
 
-// TestBusyKey checks that a logical partition which takes most of what a table costs is told of though it is no larger
-// than others, and is not when a table is asked for little, or evenly.
+// TestBusyKey checks that a logical partition that causes most of a table's request units is reported, even if it is
+// not larger than the others. It is not reported if the table has little load, or if the load is even.
 func TestBusyKey(t *testing.T) {
 	advise := func(units, keyUnits float64) Report {
 		w := foods(t, 1000)
@@ -151,8 +151,8 @@ func TestBusyKey(t *testing.T) {
 	}
 }
 
-// TestMagazines is the example of two queries: a list of all magazines asks all physical partitions, those of one
-// publisher are found in one. A table by publisher is proposed where they are found through an index.
+// TestMagazines checks the example of two queries. A list of all magazines reads all physical partitions, and the
+// magazines of one publisher are in one partition. If they are found by an index, a table by publisher is proposed.
 func TestMagazines(t *testing.T) {
 	fill := func(w *world, values func(i int) []any) *world {
 		for i := range 300 {
@@ -206,9 +206,9 @@ func TestMagazines(t *testing.T) {
 	}
 }
 
-// TestFiltering checks that reads of one server's logs by their level look at all of its rows, and find one of fifty.
-// Another order of the rows is proposed, with the level first; nothing is said where a read returns most of what it
-// looks at, and nothing where no order would help.
+// TestFiltering checks reads of one server's logs by their level. They read all rows of the server and return one in
+// fifty, so a row order that starts with the level is proposed. There is no finding if a read returns most of the rows
+// that it reads, or if no order would help.
 func TestFiltering(t *testing.T) {
 	w := newWorld(t, "server_logs(server text | log_time timestamp; log_level text) message text; user text")
 	levels := []string{"info", "debug"}
@@ -244,8 +244,8 @@ func TestFiltering(t *testing.T) {
 	}
 }
 
-// TestConditions checks that a tenth of all writes is worth a word if it has conditions, a twentieth is not, and
-// counters are no conditions.
+// TestConditions checks that conditional writes are reported if they are at least a tenth of all writes. Increments of
+// counters are not conditional writes.
 func TestConditions(t *testing.T) {
 	w := newWorld(t, "account(name text) balance int")
 	for i := range 50 {
@@ -269,8 +269,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestNothingToSay checks that neither a table without rows nor one with a few users and their messages gives a
-// finding.
+// TestNothingToSay checks that an empty table and a table with a few users and their messages have no findings.
 func TestNothingToSay(t *testing.T) {
 	for _, declaration := range []string{
 		"user(id uuid) user text; message text",
@@ -296,8 +295,8 @@ func TestNothingToSay(t *testing.T) {
 	}
 }
 
-// TestLimits checks that a logical partition is told of from 10 MB on, or 100,000 values, and not below; a warning
-// comes at 100 MB.
+// TestLimits checks that a logical partition is reported from 10 MB or 100,000 values on, and as a warning from 100 MB
+// on.
 func TestLimits(t *testing.T) {
 	for _, tc := range []struct {
 		rows, bytes int
@@ -324,7 +323,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestExpected is the hotel example of Cassandra's documentation: 73,000 rows of available rooms make 1.1 MB.
+// TestExpected checks the hotel example of Cassandra's documentation: 73,000 rows of available rooms are 1.1 MB.
 func TestExpected(t *testing.T) {
 	got := Expected(73_000, 4, 3, 0, 16, 0, 7)
 	if got.Values != 73_000 || math.Abs(got.Bytes-1_095_016) > 0.5 {
@@ -340,8 +339,8 @@ func hasConditions(w *world) bool {
 	return r.has(Condition)
 }
 
-// TestEveryFindingHasNumbers is a law over tables of all kinds: a finding has evidence, a proposal and its effect, all
-// of them numbers; the same input gives the same report; and the proposals keep all rows and values.
+// TestEveryFindingHasNumbers checks tables of all kinds. Every finding has evidence, a proposal, and its effect, all
+// with numbers. The same input yields the same report. Proposals keep all rows and values.
 func TestEveryFindingHasNumbers(t *testing.T) {
 	declarations := []*schema.Table{
 		newWorld(t, "a(k text | c timestamp) v text").table,
@@ -389,7 +388,7 @@ func TestEveryFindingHasNumbers(t *testing.T) {
 	})
 }
 
-// draw makes the sample of a table up.
+// draw generates the sample of a table.
 func draw(t *rapid.T, table *schema.Table) *Input {
 	in := &Input{Table: table, Physical: rapid.IntRange(1, 5).Draw(t, "physical"),
 		Throughput: schema.Throughput{Units: rapid.SampledFrom([]int64{0, 18_000, 90_000}).Draw(t, "units")}}
@@ -451,7 +450,7 @@ func drawPartition(t *rapid.T, table *schema.Table, number int) (p storage.Sampl
 	return p
 }
 
-// BenchmarkAdvise advises on a table of 10^6 rows of which samples are there: what it takes does not grow with the
+// BenchmarkAdvise measures the advice for a sampled table of 10^6 rows. The cost does not depend on the size of the
 // table.
 func BenchmarkAdvise(b *testing.B) {
 	w := newWorld(b, "t(k int | c timestamp) v text")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package advise finds problems in the design of a table from its declaration, a sample of its rows, and its requests:
-// large, growing, or uneven logical partitions, tables that keep one row instead of many, queries of all physical
-// partitions, and conditional writes.
+// Package advise finds problems in the design of a table from its declaration, a sample of its rows, and its requests.
+// It finds large, growing, or uneven logical partitions, tables that keep one row instead of many, queries of all
+// physical partitions, and conditional writes.
 //
 // Guarantees:
 //

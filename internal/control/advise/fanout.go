@@ -168,8 +168,8 @@ func (s *study) tableBy(c *schema.Column) *declaration {
 // wholeTable adds proposals for reads of the whole table.
 func (s *study) wholeTable(f *Finding, each float64) {
 	if s.bytes > inOne || s.count <= 1 {
-		f.Proposal.Text = "A read of everything asks every physical partition, whatever the key: have it done rarely, by " +
-			"token ranges, or keep what it looks for in a table of its own, by a key that the query gives."
+		f.Proposal.Text = "A read of the whole table reads every physical partition, regardless of the key: run it rarely, " +
+			"by token ranges, or keep the requested data in a separate table with a key that the query gives."
 		f.Effect = []Change{{What: "price of one, if it gave the key of a mean logical partition", Before: each,
 			After: readPart(s.rows/max(s.count, 1), s.mean()), Unit: RU}}
 		return

@@ -58,7 +58,7 @@ func (s *study) filtering(sh *Shape, first []*schema.Column, each, rows, alone f
 		{"times that it was read, on the nodes that answered", float64(sh.Count), Count},
 		{"price of one", each, RU},
 		{"rows of one", rows, Count},
-		{"price of so many rows that stand side by side", alone, RU},
+		{"price of so many adjacent rows", alone, RU},
 	}
 	f.Basis = fmt.Sprintf("computed for %s rows of the mean size, %s", roughly(rows), bytesText(s.rowBytes()))
 	names := make([]string, len(first))
@@ -66,8 +66,8 @@ func (s *study) filtering(sh *Shape, first []*schema.Column, each, rows, alone f
 		names[i] = cqltype.QuoteName(c.Name)
 	}
 	d := s.tableOrderedBy(first)
-	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("Order the rows of a logical partition by %s first: what is "+
-		"asked for stands side by side. Where rows are read by their order of now, too, write each row to both tables.%s",
+	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("Order the rows of a logical partition by %s first: the "+
+		"requested rows are then adjacent. If rows are also read in the current order, write each row to both tables.%s",
 		joined(names), s.whenItChanges(first))}
 	f.Effect = []Change{
 		{What: "price of one", Before: each, After: alone, Unit: RU},

@@ -103,7 +103,7 @@ func (s *study) unbounded() *Finding {
 	if days < soon {
 		f.Level = Warning
 	}
-	f.Headline = fmt.Sprintf("logical partitions grow for ever: %s by %s a day", key, bytesText(top.perDay))
+	f.Headline = fmt.Sprintf("logical partitions grow without limit: %s by %s a day", key, bytesText(top.perDay))
 	f.Evidence = []Fact{
 		{fmt.Sprintf("days that rows of %s are from, by %s (%s to %s)", key, s.source, top.first.Format(time.DateOnly),
 			top.last.Format(time.DateOnly)), top.last.Sub(top.first).Hours() / 24, Days},
@@ -232,8 +232,8 @@ func (s *study) bounded(top *growth) (Proposal, []Change) {
 	d := declarationOf(s.Table)
 	d.partition = append(d.partition, declared{name: free(s.Table, "month"), typ: "date"})
 	month := top.perDay * 30
-	return Proposal{Text: "Put the month in which a row is written into the partition key, or whatever else says when a " +
-			"row is from: what is older grows no more.", DDL: d.String()},
+	return Proposal{Text: "Put the month in which a row is written, or another period of time, into the partition key: the " +
+			"logical partitions of earlier periods stop growing.", DDL: d.String()},
 		[]Change{
 			{What: "bytes of the largest key after a year", Before: top.member.Bytes + 365*top.perDay, After: month,
 				Unit: Bytes, OffBy: 100 / math.Sqrt(max(float64(len(top.member.Kept)), 1))},

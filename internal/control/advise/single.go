@@ -31,7 +31,7 @@ func (s *study) singleRow() *Finding {
 	}
 	name := cqltype.QuoteName(column.Name)
 	f := &Finding{Kind: SingleRow, Level: Warning}
-	f.Headline = fmt.Sprintf("a logical partition can hold one row: what is written to the same %s of %s replaces it", period,
+	f.Headline = fmt.Sprintf("a logical partition can hold one row: a write to the same %s of %s replaces it", period,
 		name)
 	f.Evidence = []Fact{
 		{fmt.Sprintf("sampled keys whose %s is a whole %s", name, period), float64(round), Count},

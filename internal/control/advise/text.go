@@ -130,7 +130,7 @@ func (f *Figures) write(b *bytes.Buffer) {
 		fmt.Fprintf(b, " (%s of them looked at)", group(float64(f.Sampled)))
 	}
 	if f.Surveyed < f.PhysicalPartitions {
-		fmt.Fprintf(b, ", without %s of which nobody told", plural(float64(f.PhysicalPartitions-f.Surveyed),
+		fmt.Fprintf(b, ", without %s that did not report", plural(float64(f.PhysicalPartitions-f.Surveyed),
 			"physical partition"))
 	}
 	b.WriteByte('\n')

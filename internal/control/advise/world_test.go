@@ -26,7 +26,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the reports that are expected anew")
 
-// world is a table with rows in a store of its own.
+// world is a table with rows in a separate store.
 type world struct {
 	t      testing.TB
 	store  *storage.Store
@@ -34,17 +34,17 @@ type world struct {
 	parts  int
 	shapes []Shape
 	units  int64
-	// writes and conditions are what the leaders have counted.
+	// writes and conditions are counted by the leaders.
 	writes, conditions uint64
 	stamp              int64
 	batch              []command.Mutation
 }
 
-// epoch is when the rows of tests begin.
+// epoch is the time of the first row in tests.
 var epoch = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
 // newWorld declares a table: name(partition key | clustering key) columns, separated by semicolons. A type that ends
-// with DESC is in descending order, one with static a static column.
+// with DESC has descending order, and a type that ends with "static" declares a static column.
 func newWorld(t testing.TB, declaration string) *world {
 	t.Helper()
 	name, rest, _ := strings.Cut(declaration, "(")
@@ -93,7 +93,7 @@ func newWorld(t testing.TB, declaration string) *world {
 	return w
 }
 
-// insert writes a row; values are those of the columns as they are declared in storage order: keys, statics, regulars.
+// insert writes a row. values are in storage order: keys, static columns, regular columns.
 func (w *world) insert(values ...any) {
 	w.t.Helper()
 	t := w.table
@@ -149,7 +149,7 @@ func (w *world) flush() {
 	w.batch = w.batch[:0]
 }
 
-// input is what the nodes of a cluster would gather.
+// input returns the data that the nodes of a cluster would collect.
 func (w *world) input() *Input {
 	w.t.Helper()
 	w.flush()
@@ -179,11 +179,11 @@ func (w *world) input() *Input {
 		w.t.Fatal(err)
 	}
 	in.Add(&part)
-	in.Add(&Part{Samples: part.Samples}) // another node that thinks it leads them
+	in.Add(&Part{Samples: part.Samples}) // another node that believes it leads them
 	return in
 }
 
-// kinds are the kinds of findings of a report.
+// kinds returns the kinds of the findings of a report.
 func (r *Report) kinds() (kinds []Kind) {
 	for i := range r.Findings {
 		kinds = append(kinds, r.Findings[i].Kind)

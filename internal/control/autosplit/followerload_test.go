@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCombineSamples checks that samples of several replicas are taken in proportion to their loads, however many each
-// has.
+// TestCombineSamples checks that samples of several replicas are used in proportion to their loads, regardless of the
+// number of samples of each replica.
 func TestCombineSamples(t *testing.T) {
 	many := func(place uint64, n int) (out []uint64) {
 		for range n {

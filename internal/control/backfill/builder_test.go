@@ -30,10 +30,10 @@ type world struct {
 	store    *storage.Store
 	records  *meta.Keeper
 	required uint64
-	before   func() // what happens between a chunk's read and its write
-	refuse   int    // how many writes are refused with ErrAgain, or by a throughput
+	before   func() // called between a chunk's read and its write
+	refuse   int    // number of writes that are rejected, with ErrAgain or by a throughput limit
 	reads    []command.Read
-	written  func(ms []command.Mutation) // hears of each chunk
+	written  func(ms []command.Mutation) // called with the mutations of each chunk
 }
 
 func (w *world) Read(ctx context.Context, read *command.Read, v command.Visitor) error {
@@ -102,7 +102,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// apply records changes of the schema; indexes that come with them are to be built.
+// apply records schema changes. New indexes are recorded as being built.
 func (w *world) apply(changes ...schema.Change) {
 	w.t.Helper()
 	for _, c := range changes {
@@ -134,7 +134,7 @@ func (w *world) builder() *Builder {
 	})
 }
 
-// insert writes rows of a partition whose v is its key.
+// insert writes rows of a partition whose v equals its key.
 func (w *world) insert(key string, rows int) {
 	w.t.Helper()
 	table := w.schema().Table("ks", "t")
@@ -152,7 +152,7 @@ func (w *world) insert(key string, rows int) {
 	}
 }
 
-// found counts the rows that an index finds for a value.
+// found returns the number of rows that an index finds for a value.
 func (w *world) found(index uint32, value string) int {
 	w.t.Helper()
 	v := &counter{}
@@ -182,8 +182,8 @@ func createIndex() *schema.CreateIndex {
 	return &schema.CreateIndex{Keyspace: "ks", Table: "t", Name: "i", Targets: []schema.TargetSpec{{Column: "v"}}}
 }
 
-// TestBuildFindsEveryRow checks that a build misses no row where chunks end: within a partition, at its end, between
-// many small ones, and when a chunk has to be tried again.
+// TestBuildFindsEveryRow checks that a build misses no row at the end of a chunk: within a partition, at its end,
+// between many small partitions, and when a chunk must be retried.
 func TestBuildFindsEveryRow(t *testing.T) {
 	w := newWorld(t)
 	want := map[string]int{"one": 1, "short": chunkRows - 1, "exact": chunkRows, "over": chunkRows + 1,
@@ -215,8 +215,8 @@ func TestBuildFindsEveryRow(t *testing.T) {
 	}
 }
 
-// TestBuildTooEarly proves B2 for the moment at which the records have an index that this node's statements do not know
-// yet: it is not taken for dropped, and so for built.
+// TestBuildTooEarly checks B2 while the records have an index that this node's statements do not know yet. The build
+// must not consider the index dropped, because a dropped index no longer counts as being built.
 func TestBuildTooEarly(t *testing.T) {
 	w := newWorld(t)
 	w.insert("a", 1)
@@ -236,8 +236,8 @@ func TestBuildTooEarly(t *testing.T) {
 	}
 }
 
-// TestBuildOfDroppedIndex checks that a build ends when its index is dropped under it, and that nothing is left to
-// build.
+// TestBuildOfDroppedIndex checks that a build ends when its index is dropped, and that the index is then not
+// considered as being built.
 func TestBuildOfDroppedIndex(t *testing.T) {
 	w := newWorld(t)
 	w.insert("a", 2*chunkRows)
@@ -254,8 +254,7 @@ func TestBuildOfDroppedIndex(t *testing.T) {
 	}
 }
 
-// TestAnotherNodeBuilds checks that only the node whose turn it is builds, and that Await returns when the index is
-// ready.
+// TestAnotherNodeBuilds checks that only the responsible node builds, and that Await returns when the index is ready.
 func TestAnotherNodeBuilds(t *testing.T) {
 	w := newWorld(t)
 	w.insert("a", 1)
@@ -283,8 +282,8 @@ func TestAnotherNodeBuilds(t *testing.T) {
 	}
 }
 
-// TestBuildGoesOn checks that a build which ended early goes on from the place that was noted last, whoever builds
-// next, and that one by another policy begins anew; how far it has come everybody can tell.
+// TestBuildGoesOn checks that an interrupted build resumes at the last saved position, on any node. A build with
+// another policy restarts. Every node can report the progress.
 func TestBuildGoesOn(t *testing.T) {
 	w := newWorld(t)
 	rows := map[string]int{"wide": 2*chunkRows + 7}
@@ -315,10 +314,10 @@ func TestBuildGoesOn(t *testing.T) {
 	w.reads = nil
 	some(1)
 	if w.reads[0].AfterToken != first.Token || !bytes.Equal(w.reads[0].AfterKey, first.Key) {
-		t.Errorf("it goes on after %d %q, want %d %q", w.reads[0].AfterToken, w.reads[0].AfterKey, first.Token,
+		t.Errorf("it resumes after %d %q, want %d %q", w.reads[0].AfterToken, w.reads[0].AfterKey, first.Token,
 			first.Key)
 	}
-	// What was noted of another policy is of no use.
+	// The saved progress of another policy cannot be used.
 	other := *w.records.State().Builds[index.ID]
 	other.Policy = "other"
 	if _, err := w.records.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
@@ -332,7 +331,7 @@ func TestBuildGoesOn(t *testing.T) {
 	w.reads = nil
 	some(1 << 20)
 	if w.reads[0].AfterKey != nil {
-		t.Error("entries by another policy were taken for those of this one")
+		t.Error("the progress of another policy was used")
 	}
 	if w.builder().Building(index) || w.records.State().Builds[index.ID] != nil {
 		t.Error("it is still to be built")
@@ -344,8 +343,8 @@ func TestBuildGoesOn(t *testing.T) {
 	}
 }
 
-// TestBuildIsBoundedInBytes checks that the entries of a chunk, and those of a mutation, are bounded in bytes by more
-// than the entries of one row, and one entry, never; that rows are, too; and that the index is complete.
+// TestBuildIsBoundedInBytes checks that the bytes of a chunk's entries exceed the limit by no more than the entries of
+// one row. Mutations and the rows of a chunk are also bounded in bytes. The index must be complete.
 func TestBuildIsBoundedInBytes(t *testing.T) {
 	w := newWorld(t)
 	const rows, perRow, size = 40, 10, 60_000
@@ -383,7 +382,7 @@ func TestBuildIsBoundedInBytes(t *testing.T) {
 	if b.Building(index) || entries != (rows+3)*perRow {
 		t.Errorf("%d entries were written, building %v", entries, b.Building(index))
 	}
-	// Rows without entries end a chunk by their size.
+	// Rows without entries end a chunk when their size reaches the limit.
 	large := bytes.Repeat([]byte("x"), 1<<20)
 	v := &visitor{entries: func(*schema.Table, *schema.Index, []byte, []byte, *row.Row) ([]command.Op, error) {
 		return nil, nil
@@ -401,8 +400,8 @@ func TestBuildIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestBuildEntersNewestLists checks that the build of a vector index by new lists writes their entries alone: those of
-// the older lists are complete.
+// TestBuildEntersNewestLists checks that building new lists of a vector index writes only entries of the new lists.
+// The entries of the older lists are complete.
 func TestBuildEntersNewestLists(t *testing.T) {
 	entries := func(*schema.Table, *schema.Index, []byte, []byte, *row.Row) ([]command.Op, error) {
 		return []command.Op{{Value: []byte("newest")}, {Value: []byte("older")}}, nil

@@ -125,7 +125,7 @@ func (o *DirectoryGuard) FormerCluster(cluster transport.ClusterID, node topolog
 		return fmt.Sprintf("the cluster was recovered (plan of %s), and the plan was not applied to the data directory of node %s: "+
 			"apply it there (ilion recover apply)", at, node.Short())
 	}
-	return fmt.Sprintf("node %s was given up when the cluster was recovered (plan of %s): its data directory no longer belongs to "+
+	return fmt.Sprintf("node %s was abandoned when the cluster was recovered (plan of %s): its data directory no longer belongs to "+
 		"a cluster. Start it on an empty directory with --join", node.Short(), at)
 }
 

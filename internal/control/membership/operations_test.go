@@ -18,8 +18,8 @@ func withNodes(states map[topology.NodeID]meta.NodeState) *meta.State {
 	return s
 }
 
-// TestFind checks that an order is about the one member that is meant: by four digits of its identity at least, never
-// by digits that another member has, and not by those of a node that has left unless nobody else has them.
+// TestFind checks that a node is found by four or more digits of its ID. Digits that two members share are ambiguous.
+// The digits of a node that has left count only if no other node has them.
 func TestFind(t *testing.T) {
 	a, b, left := topology.NodeID{0xab, 0xcd, 0x01}, topology.NodeID{0xab, 0xcd, 0x02},
 		topology.NodeID{0xab, 0xcd, 0x02, 0x99}
@@ -50,8 +50,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestMayLeave proves N4: the last node stays, and so does one without which replica sets of three voters could not be
-// kept.
+// TestMayLeave checks N4: a node may not leave if it is the last node, or if the replica sets could then not keep
+// three voters.
 func TestMayLeave(t *testing.T) {
 	id := func(i int) topology.NodeID { return topology.NodeID{byte(i + 1)} }
 	for _, c := range []struct {

@@ -12,15 +12,15 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// TestDuplicateWatch checks that a node gives up when others have said for a while that it is somebody else, and not
-// when they say it now and then: after each of its restarts, say.
+// TestDuplicateWatch checks that a node stops if other nodes have rejected it as a duplicate for a while, but not if
+// they reject it occasionally, such as after each restart.
 func TestDuplicateWatch(t *testing.T) {
 	const silence = time.Second
 	w := duplicateWatch{threshold: duplicateIntervals * silence}
 	now := time.Unix(1_000, 0)
 	for range 5 {
 		if w.rejected(now) || w.rejected(now.Add(silence)) {
-			t.Fatal("it gives up at once")
+			t.Fatal("it stops immediately")
 		}
 		now = now.Add(time.Hour)
 	}
@@ -30,11 +30,11 @@ func TestDuplicateWatch(t *testing.T) {
 		gaveUp = gaveUp || w.rejected(now)
 	}
 	if !gaveUp {
-		t.Fatal("it never gives up")
+		t.Fatal("it never stops")
 	}
 }
 
-// TestHopeless proves which failures to join end the start, and which are waited out.
+// TestHopeless checks which failures to join are permanent and which are retried.
 func TestHopeless(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestWeights checks that a partition counts by the largest of its replicas, that a node which does not answer keeps
-// what it said last, that a load which no replica has is not believed, and that a node which has left is forgotten.
+// TestWeights checks that a partition has the size of its largest replica and that a silent node keeps its last
+// statistics. A load that no replica can have is ignored. A node that has left is removed.
 func TestWeights(t *testing.T) {
 	a, b := &meta.Node{ID: topology.NodeID{1}}, &meta.Node{ID: topology.NodeID{2}}
 	nodes := []*meta.Node{a, b}

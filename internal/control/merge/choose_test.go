@@ -20,7 +20,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// world is a table whose bytes and load are spread over the ring, by eighths, and which splits and merges by itself.
+// world is a table with its bytes and load spread over the ring in eighths. Its partitions split and merge
+// automatically.
 type world struct {
 	t           *rapid.T
 	s           *meta.State
@@ -39,7 +40,7 @@ const mostBytes = 1000
 
 const limit = 1000.0
 
-// of is how much of something is in a span.
+// of returns the quantity of a density within a span.
 func of(density [8]float64, span topology.Span) (n float64) {
 	begin, end := float64(span.Begin.Ring), float64(span.Limit.Ring)
 	if span.Limit.IsZero() {
@@ -52,7 +53,7 @@ func of(density [8]float64, span topology.Span) (n float64) {
 	return n
 }
 
-// provided is a map in which the table has a throughput, in request units a second; 0 is none.
+// provided returns a state in which the table has a throughput in request units per second, or none if units is 0.
 func provided(units int, m *topology.Snapshot) *meta.State {
 	s := *meta.Empty().WithTopology(m)
 	t := &schema.Table{Keyspace: "ks", Name: "t", ID: table}
@@ -63,7 +64,7 @@ func provided(units int, m *topology.Snapshot) *meta.State {
 	return &s
 }
 
-// step lets some seconds pass: leaders measure, partitions split, and quiet ones merge.
+// step lets some seconds pass: leaders measure, large or hot partitions split, and quiet ones merge.
 func (w *world) step() {
 	w.now = w.now.Add(15 * time.Second)
 	var quiet []Candidate
@@ -95,7 +96,7 @@ func (w *world) step() {
 		w.s = next
 	}
 	if InProgress(w.s.Topology) > MaxConcurrent {
-		w.t.Fatalf("%d merges are under way", InProgress(w.s.Topology))
+		w.t.Fatalf("%d merges are in progress", InProgress(w.s.Topology))
 	}
 	for p := range before.Topology.All() {
 		if now := w.s.Topology.Partition(p.ID); now != nil && now.Merge != nil && now.Merge.Left == p.ID {
@@ -105,7 +106,7 @@ func (w *world) step() {
 }
 
 func (w *world) split(p *topology.Partition) {
-	size := p.Span.Limit.Ring - p.Span.Begin.Ring // the whole ring is 0, half of which is right nevertheless
+	size := p.Span.Limit.Ring - p.Span.Begin.Ring // the whole ring is 0; half of it is still right
 	if p.Span.Limit.IsZero() {
 		size = -p.Span.Begin.Ring
 	}
@@ -117,7 +118,7 @@ func (w *world) split(p *topology.Partition) {
 		Cause: topology.BySize}
 	next, err := o.Apply(w.s, w.now)
 	if err != nil {
-		return // it rests
+		return // the request is rejected during the cooldown
 	}
 	child := next.Topology.Partition(p.ID).Split.Child
 	if w.merged[p.ID] {
@@ -151,10 +152,10 @@ func (w *world) join(l *topology.Partition) {
 	w.changes++
 }
 
-// TestNothingFlaps checks that whatever a table grows and shrinks to, by bytes and by load, it comes to rest: what has
-// merged does not split again unless the table changes, nothing happens in the last of many hours, a table that has
-// become empty and idle has as many partitions as it was made with, and never has it fewer; unless it has a throughput,
-// for which it keeps as many as that needs and no more than it would be made with (MG4).
+// TestNothingFlaps checks that a table comes to rest after any growth or shrinkage, by bytes and by load (MG4). A
+// merged partition does not split again unless the table changes, and no change happens at the end of many hours. A
+// table that has become empty and idle has its initial number of partitions, and never fewer. A table with a
+// throughput keeps the partitions that the throughput needs, and no more than a new table would get.
 func TestNothingFlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		made := rapid.IntRange(1, 3).Draw(t, "made")
@@ -209,8 +210,8 @@ func TestNothingFlaps(t *testing.T) {
 	})
 }
 
-// pairOfQuiet is a table of two partitions of which the right one has split off the left one, and what their leaders
-// say of them.
+// pairOfQuiet returns a table of two partitions, of which the right one has split off the left one, and the reports of
+// their leaders.
 func pairOfQuiet(t *testing.T, now time.Time) (*meta.State, []Candidate) {
 	t.Helper()
 	m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, 1,
@@ -231,7 +232,7 @@ func pairOfQuiet(t *testing.T, now time.Time) (*meta.State, []Candidate) {
 	return meta.Empty().WithTopology(m), []Candidate{l, r}
 }
 
-// madeWithTwo is a map whose table was made with two partitions, which are as quiet.
+// madeWithTwo returns a topology whose table was created with two partitions, and adjusts the reports in q to it.
 func madeWithTwo(t *testing.T, q []Candidate) *topology.Snapshot {
 	m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, 2,
 		[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
@@ -242,7 +243,7 @@ func madeWithTwo(t *testing.T, q []Candidate) *topology.Snapshot {
 	return m
 }
 
-// TestChoose checks that two quiet neighbours are merged, and not where one of the conditions is not met.
+// TestChoose checks that two quiet neighbors are merged, unless one of the conditions is not met.
 func TestChoose(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	for name, c := range map[string]struct {
@@ -321,8 +322,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestSiblingsFirst checks that of what may be merged, what one split has made last comes first, though others are
-// smaller.
+// TestSiblingsFirst checks that among the partitions that may be merged, the two halves of the newest split come
+// first, even if other pairs are smaller.
 func TestSiblingsFirst(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	long := now.Add(-24 * time.Hour)
@@ -345,9 +346,9 @@ func TestSiblingsFirst(t *testing.T) {
 	}
 }
 
-// TestGathered checks that neighbours that were to be merged and are on different nodes have that ordered as soon as
-// they are on the same ones, the smaller one having moved; and not any more once the time for it is over, or it was
-// tried.
+// TestGathered checks the merge of neighbors on different nodes. The smaller partition moves first, and the merge is
+// requested as soon as both are on the same nodes. It is not requested after the time limit, or if it has been tried
+// before.
 func TestGathered(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	s, q := pairOfQuiet(t, now)
@@ -374,7 +375,7 @@ func TestGathered(t *testing.T) {
 		t.Fatalf("%+v, %v, %v", wish, gathering, err)
 	}
 	if again := append(r.Choose(s, q, now), ColocatedRequests(s, now)...); len(again) > 0 {
-		t.Fatalf("ordered again: %+v", again)
+		t.Fatalf("requested again: %+v", again)
 	}
 	there, err := s.Topology.WithPin(1, nil)
 	if err != nil {
@@ -393,7 +394,7 @@ func TestGathered(t *testing.T) {
 	}
 	s = s.WithTopology(m)
 	if late := ColocatedRequests(s, now.Add(ColocateTimeout)); len(late) > 0 {
-		t.Errorf("ordered when the time was over: %+v", late)
+		t.Errorf("requested after the time limit: %+v", late)
 	}
 	orders = ColocatedRequests(s, now)
 	if len(orders) != 1 || !placement.Colocated(m.Partition(1), m.Partition(2)) {
@@ -410,11 +411,12 @@ func TestGathered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := ColocatedRequests(s.WithTopology(m), now); len(again) > 0 {
-		t.Errorf("ordered after it was taken back: %+v", again)
+		t.Errorf("requested after it was canceled: %+v", again)
 	}
 }
 
-// TestQuietIsTold checks that what a leader tells of quiet partitions comes as it was, and damaged it is refused.
+// TestQuietIsTold checks that the candidates that a leader reports decode to the same values, and that damaged
+// encodings are rejected.
 func TestQuietIsTold(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	_, want := pairOfQuiet(t, now)
@@ -434,8 +436,8 @@ func TestQuietIsTold(t *testing.T) {
 	}
 }
 
-// TestCancel checks that a merge is taken back while its replicas are brought together, and until all are frozen; a
-// split and a move are, too; what was never ordered is not.
+// TestCancel checks that a merge can be canceled while its replicas are being colocated, and until all of them are
+// frozen. A split and a move can also be canceled. Without a request, Cancel fails.
 func TestCancel(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	at, _ := pairOfQuiet(t, now)

@@ -15,9 +15,9 @@ import (
 
 const table = 600
 
-// TestOrders checks that whatever is split and merged, carried out or taken back, in whatever sequence and at whatever
-// times, a table tiles its ring at every moment (MG1), nobody's span changes twice within split.Pause unless in haste
-// (MG2), no more than AtOnce merges are under way (MG3), and an id that is gone does not come back.
+// TestOrders checks any sequence of splits and merges that complete or are canceled at any time. A table tiles its
+// ring after every step (MG1). No span changes twice within split.Cooldown unless the request skips the cooldown
+// (MG2). At most MaxConcurrent merges are in progress (MG3). The ID of a removed partition is never reused.
 func TestOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, rapid.IntRange(2, 12).Draw(t, "partitions"),
@@ -82,10 +82,10 @@ func TestOrders(t *testing.T) {
 			}
 			if again, err := topology.Decode(s.Topology.Append(nil)); err != nil ||
 				string(again.Append(nil)) != string(s.Topology.Append(nil)) {
-				t.Fatalf("the map does not come back as it was: %v", err)
+				t.Fatalf("the decoded topology differs: %v", err)
 			}
 			if n := InProgress(s.Topology); n > MaxConcurrent {
-				t.Fatalf("%d merges are under way", n)
+				t.Fatalf("%d merges are in progress", n)
 			}
 			for id := range gone {
 				if s.Topology.Partition(id) != nil {
@@ -96,8 +96,7 @@ func TestOrders(t *testing.T) {
 	})
 }
 
-// TestGathering checks that neighbours on different nodes are wanted on the same ones first, and merged when they are
-// there.
+// TestGathering checks that neighbors on different nodes are first colocated and then merged.
 func TestGathering(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	m, err := topology.New().WithLevel(MinFeatureLevel).CutTable(table, []topology.Piece{

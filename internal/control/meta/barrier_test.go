@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// newestOf is what the newest version of a cluster is asked for: the answer comes after a while, when the node has
-// applied what was in the log at its beginning.
+// newestOf returns the LatestVersion function of a node. It replies after a delay, when the node has applied the log
+// up to its end at the time of the request.
 func (f *follower) newestOf(asked *atomic.Int32) func(context.Context) (uint64, error) {
 	return func(context.Context) (uint64, error) {
 		asked.Add(1)
@@ -37,9 +37,9 @@ func (f *follower) newestOf(asked *atomic.Int32) func(context.Context) (uint64, 
 	}
 }
 
-// TestRefresh proves (MT6): whatever one node's Update has returned is in what Refresh returns afterwards on any other,
-// though the nodes follow at their own pace, questions get lost, and many ask at once; and those that come while a
-// question is open share the next one.
+// TestRefresh checks (MT6): ReadBarrier on any node returns every change for which an Update has returned on another
+// node. This must hold if nodes apply the log at different speeds, requests get lost, and many readers wait at the
+// same time. Readers that arrive while a request is in flight share the next request.
 func TestRefresh(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestRefresh(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if n := asked.Load(); n > askers*rounds { // a third more without sharing, for those that are lost
+				if n := asked.Load(); n > askers*rounds { // without sharing, a third more requests would be sent, because some get lost
 					t.Errorf("%d questions for %d calls", n, askers*rounds)
 				}
 				c.close()
@@ -86,8 +86,8 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestRefreshEnds checks that Refresh waits for an answer until its context ends, also where others wait before it; and
-// that without a question the state here is the newest.
+// TestRefreshEnds checks that ReadBarrier waits for a response until its context ends, even if other readers are
+// waiting already. Without a LatestVersion function, the local state is the newest.
 func TestRefreshEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, 1)

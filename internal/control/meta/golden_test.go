@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestNodeBytes pins the bytes of a node's record, without a birth and with one: they are in stores.
+// TestNodeBytes pins the encoding of a node's record, with and without a birth, because stores contain such records.
 func TestNodeBytes(t *testing.T) {
 	n := &Node{
 		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "eu", Zone: "a",

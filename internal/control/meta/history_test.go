@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestHistory checks that events are numbered in their order, whoever loads the records has those that were noted, and
-// no more than EventsKept stay, in the state as in the records.
+// TestHistory checks that events are numbered in order and that loading the records restores them. Both the state and
+// the records keep at most EventsKept events.
 func TestHistory(t *testing.T) {
 	s := Empty()
 	first := Event{Kind: Move, Table: 600, Partition: 7, From: topology.NodeID{1}, To: topology.NodeID{2},

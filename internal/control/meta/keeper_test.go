@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is a meta partition with a log, and the records of several nodes that follow it at their own pace.
+// cluster is a meta partition with a log, and the records of several nodes that apply it at different speeds.
 type cluster struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -32,8 +32,8 @@ type cluster struct {
 	version uint64
 	log     []command.Records
 	nodes   []*follower
-	trouble bool // changes get lost, are late, or happen without an answer
-	lined   bool // keepers wait for their turn at the first node's; with trouble they are not always answered
+	trouble bool // changes get lost, are late, or are applied without a response
+	lined   bool // keepers wait for their turn at the first node; with trouble they do not always get a reply
 	beaten  int  // changes that were based on an older version
 	stopped chan struct{}
 	wg      sync.WaitGroup
@@ -88,7 +88,7 @@ func (c *cluster) line(ctx context.Context) (uint64, error) {
 	return c.nodes[0].keeper.Acquire(ctx)
 }
 
-// apply is the compare-and-set of the log.
+// apply applies a compare-and-set operation of the log.
 func (c *cluster) apply(r command.Records) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *follower) scan(fn func(key, value []byte) error) (uint64, error) {
 	return f.version, nil
 }
 
-// change proposes; with trouble it gets lost, happens without an answer, or late and without one.
+// change proposes a change. With trouble, the change gets lost, or it is applied, possibly late, without a response.
 func (f *follower) change(ctx context.Context, r command.Records) (uint64, error) {
 	r.Put = slices.Clone(r.Put)
 	if !f.c.trouble {
@@ -166,7 +166,7 @@ func (f *follower) catchUp(most int) {
 	for _, r := range log[:min(most, len(log))] {
 		put(f.records, r.Put)
 		f.version++
-		if f.version%3 > 0 { // some it has to read
+		if f.version%3 > 0 { // sometimes the node must read the records
 			f.keeper.NoteChange(f.version, r.Put)
 		}
 	}
@@ -175,14 +175,14 @@ func (f *follower) catchUp(most int) {
 	f.keeper.Reload(version)
 }
 
-// increment is an update of a number in the settings.
+// increment increments a number in the settings.
 func increment(s *State) (*State, error) {
 	n, _ := strconv.Atoi(s.Settings["n"])
 	return s.WithSetting("n", strconv.Itoa(n+1)), nil
 }
 
-// However changes of several nodes get into each other's way, get lost, come late or are not answered, each Update
-// happens exactly once, and when it returns its node's subscribers have seen it.
+// TestUpdatesHappenOnce checks that each Update is applied exactly once, even if changes of several nodes conflict,
+// get lost, are late, or get no response. When Update returns, the subscribers of its node have seen the change.
 func TestUpdatesHappenOnce(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -202,7 +202,7 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 		var last uint64
 		var seen *State
 		first := f.keeper.Subscribe(func(old, next *State) {
-			time.Sleep(5 * time.Millisecond) // of the bubble: who does not wait for subscribers is caught
+			time.Sleep(5 * time.Millisecond) // synthetic time, which exposes an Update that does not wait for subscribers
 			mu.Lock()
 			defer mu.Unlock()
 			if old.Version < last || next.Version <= old.Version || seen != nil && seen != old {
@@ -231,7 +231,7 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 		}
 	}
 	wg.Wait()
-	time.Sleep(time.Second) // what is late
+	time.Sleep(time.Second) // wait for late changes
 	c.close()
 	n, _ := strconv.Atoi(string(c.records[settingPrefix+"n"]))
 	if all := nodes * updaters * updates; n > all || n < all-uncertain {
@@ -252,8 +252,8 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 	}
 }
 
-// Who waits for its turn is not beaten by those that are nearer to the log, and changes are made in the order in which
-// they were asked for; one who does not use its turn is not waited for long.
+// TestTurns checks that nodes that are closer to the log do not overtake a node that waits for its turn. Changes are
+// made in the order of the requests. A node that does not use its turn delays the others only briefly.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes, updates = 4, 10
@@ -304,8 +304,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// A function that changes nothing proposes nothing; its error comes back as it is; a context that ends while the
-// outcome is open says so.
+// TestUpdateEnds checks that an update that changes nothing proposes nothing, and that its error is returned
+// unchanged. If the context ends while the outcome is unknown, the error reports that.
 func TestUpdateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, 1)
@@ -326,7 +326,7 @@ func TestUpdateEnds(t *testing.T) {
 		if _, err := k.Update(ctx, increment); !errors.Is(err, ErrUncertain) || !errors.Is(err, errLost) {
 			t.Errorf("%v", err)
 		}
-		// and the records never come
+		// The records never arrive.
 		k.change = func(context.Context, command.Records) (uint64, error) { return 7, nil }
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -343,7 +343,7 @@ func TestUpdateEnds(t *testing.T) {
 	})
 }
 
-// A load that fails is tried again; nobody is told of what was not loaded.
+// TestLoadFails checks that a failed load is retried, and that the state does not change until a load succeeds.
 func TestLoadFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

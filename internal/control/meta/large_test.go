@@ -11,7 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// largeMap has 100,000 partitions of four replicas each: ten tables, one of them with as many as a table may have.
+// largeMap returns a topology of 100,000 partitions with four replicas each: ten tables, one of them with the maximum
+// number of partitions.
 func largeMap(t testing.TB) *topology.Snapshot {
 	t.Helper()
 	m := topology.New()
@@ -38,7 +39,7 @@ func largeMap(t testing.TB) *topology.Snapshot {
 	return m
 }
 
-// recordsOf are the records of a state, as a store has them.
+// recordsOf returns the records of a state as a store contains them.
 func recordsOf(t testing.TB, s *State) map[string][]byte {
 	t.Helper()
 	all, err := Empty().Diff(s)
@@ -50,8 +51,8 @@ func recordsOf(t testing.TB, s *State) map[string][]byte {
 	return records
 }
 
-// TestLargeMap proves what a map of 100,000 partitions costs a node: less than 1,000 bytes of memory each, whatever its
-// records are; and that a change of one partition is two small records.
+// TestLargeMap checks the cost of a topology of 100,000 partitions on a node: less than 1,000 bytes of memory per
+// partition, regardless of the size of its records. A change of one partition must be two small records.
 func TestLargeMap(t *testing.T) {
 	m := largeMap(t)
 	n := uint64(m.Len())
@@ -122,8 +123,8 @@ func TestLargeMap(t *testing.T) {
 	runtime.KeepAlive(followers)
 }
 
-// BenchmarkLargeMap is what a map of 100,000 partitions costs: to load it, to hear of a change of one partition, in the
-// largest table and in another, and to find a position.
+// BenchmarkLargeMap measures the cost of a topology of 100,000 partitions: loading it, applying a change of one
+// partition in the largest table and in another table, and finding a position.
 func BenchmarkLargeMap(b *testing.B) {
 	m := largeMap(b)
 	records := recordsOf(b, Empty().WithTopology(m))

@@ -30,7 +30,7 @@ import (
 
 var places = []topology.Place{{Region: "here", Nodes: []topology.NodeID{{1}, {2}, {3}}}}
 
-// scanOf passes records in the order of a map: any.
+// scanOf returns a scan of records in random order.
 func scanOf(records map[string][]byte, version uint64) Scan {
 	return func(fn func(key, value []byte) error) (uint64, error) {
 		for key, value := range records {
@@ -46,7 +46,7 @@ func scanOf(records map[string][]byte, version uint64) Scan {
 	}
 }
 
-// ddl is the schema after a change.
+// ddl returns the schema after a change.
 func ddl(t interface{ Fatal(...any) }, s *schema.Schema, c schema.Change) *schema.Schema {
 	next, _, err := schema.Apply(s, c)
 	if err != nil {
@@ -76,7 +76,7 @@ func createTable(n int, ks, name string) schema.Change {
 		PartitionKey: []string{"k"}}
 }
 
-// same asserts that two states are equal in all that is stored.
+// same checks that the stored parts of two states are equal.
 func same(t *rapid.T, a, b *State) {
 	encode := func(s *State) (out []string) {
 		put, _, err := schema.Objects(nil, s.Schema)
@@ -101,7 +101,7 @@ func same(t *rapid.T, a, b *State) {
 	}
 }
 
-// change is any change of a state.
+// change returns a state after a random change.
 func change(t *rapid.T, s *State, n int) *State {
 	ks := fmt.Sprint("ks", rapid.IntRange(0, 2).Draw(t, "keyspace"))
 	name := fmt.Sprint("t", rapid.IntRange(0, 3).Draw(t, "table"))
@@ -165,8 +165,9 @@ func change(t *rapid.T, s *State, n int) *State {
 	return &next
 }
 
-// After any change the records that Difference gives make the next state, both for who reads them anew and for who
-// follows; what did not change is shared with the state before (MT2).
+// TestDifference checks that the records that Diff returns after any change produce the next state, both for a node
+// that reads all records again and for a node that applies the change. Unchanged parts are shared with the previous
+// state (MT2).
 func TestDifference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := map[string][]byte{}
@@ -210,7 +211,7 @@ func TestDifference(t *testing.T) {
 				same(t, told, here)
 				shared(t, before, told)
 				if !maps.EqualFunc(told.records, here.records, bytes.Equal) {
-					t.Fatal("who was told of the change has other records")
+					t.Fatal("applying the change results in different records")
 				}
 			}
 			shared(t, before, here)
@@ -224,7 +225,7 @@ func TestDifference(t *testing.T) {
 	})
 }
 
-// shared asserts (MT2) for tables of the schema and of the map.
+// shared checks (MT2) for the tables of the schema and of the topology.
 func shared(t *rapid.T, before, after *State) {
 	for name, ks := range after.Schema.Keyspaces {
 		old := before.Schema.Keyspaces[name]
@@ -246,7 +247,7 @@ func shared(t *rapid.T, before, after *State) {
 	}
 }
 
-// A table among many writes a few small records.
+// TestSmallDifference checks that a change of one table among many writes only a few small records.
 func TestSmallDifference(t *testing.T) {
 	s := Empty()
 	s.Schema = ddl(t, s.Schema, createKeyspace(1, "ks"))
@@ -285,8 +286,8 @@ func TestSmallDifference(t *testing.T) {
 	}
 }
 
-// A node alone makes a change with one batch, refuses one that is based on another version, and reads it all again
-// after a start.
+// TestAlone checks that a standalone node applies a change in one batch, rejects a change based on another version,
+// and reads everything back after a restart.
 func TestAlone(t *testing.T) {
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
 	if err != nil {
@@ -319,7 +320,8 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A node's record survives its encoding; fields that a later build has added are kept, and damage is an error.
+// TestNodeRecord checks that a node's record survives its encoding. Fields added by newer builds are kept, and
+// corruption is an error.
 func TestNodeRecord(t *testing.T) {
 	n := &Node{
 		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu",
@@ -352,7 +354,7 @@ func TestNodeRecord(t *testing.T) {
 	}
 }
 
-// FuzzDecodeNode checks that what is decoded survives another round.
+// FuzzDecodeNode checks that a decoded record survives another round trip.
 func FuzzDecodeNode(f *testing.F) {
 	f.Add((&Node{CQL: "a:1", Tokens: []token.Token{5}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -367,7 +369,7 @@ func FuzzDecodeNode(f *testing.F) {
 	})
 }
 
-// BenchmarkReload follows a change of one table among a thousand: CPU.
+// BenchmarkReload measures the CPU time of applying a change of one table among a thousand.
 func BenchmarkReload(b *testing.B) {
 	s := Empty()
 	s.Schema = ddl(b, s.Schema, createKeyspace(1, "ks"))

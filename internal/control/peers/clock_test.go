@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// clocks are a node's own and those of others, by how much they are ahead.
+// clocks are the clocks of a node and of other nodes, each as its offset from the right time.
 type clocks struct {
 	p      *Peers
 	steady time.Duration
@@ -20,7 +20,7 @@ type clocks struct {
 
 var epoch = time.Unix(1_800_000_000, 0)
 
-// newClocks makes a node among others, all of which are right.
+// newClocks creates a node and other nodes with correct clocks.
 func newClocks(others int) *clocks {
 	c := &clocks{steady: time.Hour}
 	c.p = New(topology.NodeID{}, nil, Options{
@@ -38,7 +38,7 @@ func newClocks(others int) *clocks {
 	return c
 }
 
-// hear lets time pass and some of the others say what their clocks show.
+// hear advances the time and delivers the clocks of some other nodes.
 func (c *clocks) hear(ahead ...time.Duration) {
 	c.steady += time.Second
 	for i, a := range ahead {
@@ -47,13 +47,13 @@ func (c *clocks) hear(ahead ...time.Duration) {
 	}
 }
 
-// off is how far a time is from the right one.
+// off returns the difference between a time and the right time.
 func (c *clocks) off(t time.Time) time.Duration { return t.Sub(epoch.Add(c.steady)) }
 
 const minute = time.Minute
 
-// TestClockIsHeld proves (PE3): what a node stamps with and sweeps by, and whether it knows that its clock is wrong,
-// for each way in which the clocks of a cluster may disagree.
+// TestClockIsHeld checks (PE3) for each way in which the clocks of a cluster may disagree: the results of Now and
+// EarliestNow, and whether the node knows that its clock is wrong.
 func TestClockIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -100,8 +100,8 @@ func TestClockIsHeld(t *testing.T) {
 	}
 }
 
-// TestClockJumps checks that a jump of the own clock is noticed before the others are heard again, by how much, and
-// that it is told once when it is found and once when it is over.
+// TestClockJumps checks that a node detects a jump of its clock, and the size of the jump, before it receives other
+// clocks again. Skewed is called once when the jump is found and once when it is over.
 func TestClockJumps(t *testing.T) {
 	c := newClocks(3)
 	c.hear(0, 0, 0)
@@ -119,14 +119,14 @@ func TestClockJumps(t *testing.T) {
 		c.hear(0, 0, 0)
 	}
 	if len(c.told) != 2 || c.told[0] != 45*24*time.Hour || c.told[1] != 0 {
-		t.Errorf("told %v", c.told)
+		t.Errorf("Skewed received %v", c.told)
 	}
 	if now := c.off(c.p.Now()); now != 0 {
 		t.Errorf("Now is off by %v", now)
 	}
 }
 
-// TestClocksMoveTogether checks that a cluster whose clocks are all set right follows them.
+// TestClocksMoveTogether checks that a cluster follows its clocks if all of them are adjusted.
 func TestClocksMoveTogether(t *testing.T) {
 	c := newClocks(3)
 	c.hear(0, 0, 0)
@@ -137,8 +137,8 @@ func TestClocksMoveTogether(t *testing.T) {
 	}
 }
 
-// TestSilentNodesClock checks that nodes that are not heard from count no more, and that what a quorum said last holds
-// without one.
+// TestSilentNodesClock checks that silent nodes no longer count, and that the last result of a quorum remains valid
+// without a quorum.
 func TestSilentNodesClock(t *testing.T) {
 	c := newClocks(2)
 	c.hear(0, 0)
@@ -148,36 +148,37 @@ func TestSilentNodesClock(t *testing.T) {
 		t.Errorf("without a quorum Now is off by %v", now)
 	}
 	c.own = 0
-	c.hear(minute) // the other one is gone
+	c.hear(minute) // the other node is silent
 	if h := c.p.bounds.Load(); !h.low.Equal(epoch.Add(c.steady)) || !h.high.Equal(epoch.Add(c.steady+minute)) {
 		t.Errorf("%+v", h)
 	}
 }
 
-// TestUnknownClockIsDoubted checks that a node whose clock was compared with no quorum's does not count as right: it
-// may have been started with a wrong one, and would stamp by it. It doubts for a while only.
+// TestUnknownClockIsDoubted checks that a node is considered skewed until its clock has been compared with the clocks
+// of a quorum. It may have been started with a wrong clock, which its timestamps would use. The doubt ends after a
+// while.
 func TestUnknownClockIsDoubted(t *testing.T) {
 	c := newClocks(4)
 	if !c.skewed {
-		t.Error("a clock that nobody has looked at is right")
+		t.Error("an unverified clock is considered right")
 	}
 	if c.hear(0); !c.skewed {
-		t.Error("one other clock is no quorum")
+		t.Error("one other clock is not a quorum")
 	}
 	if c.hear(0, 0); c.skewed {
-		t.Error("a quorum says that the clock is right")
+		t.Error("a quorum confirms the clock, but it is considered wrong")
 	}
 	c = newClocks(4)
 	c.own = time.Minute
 	if c.hear(0, 0, 0); !c.skewed || c.told[len(c.told)-1] == 0 {
-		t.Errorf("a quorum says that the clock is wrong; told %v", c.told)
+		t.Errorf("a quorum contradicts the clock; Skewed received %v", c.told)
 	}
 	c = newClocks(4)
 	c.steady += unverifiedMax
 	if c.p.watchClock(); c.skewed {
-		t.Error("the doubt does not end")
+		t.Error("the clock is considered wrong after unverifiedMax")
 	}
 	if c = newClocks(0); c.skewed {
-		t.Error("a node without others doubts")
+		t.Error("a node without other nodes considers its clock wrong")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// world is some nodes that hear each other unless one is cut off.
+// world is a set of nodes that reach each other unless a node is cut off.
 type world struct {
 	nodes map[topology.NodeID]Host
 	cut   map[topology.NodeID]bool
@@ -73,7 +73,8 @@ func (h *host) HandleQuery(_ context.Context, subject string, question []byte) (
 
 func (h *host) Acquire(context.Context) (uint64, error) { return h.report.Records, h.admit }
 
-// TestHoldings checks that a node tells what its replicas take, in few bytes, and that damaged answers are refused.
+// TestHoldings checks that the statistics of a node's replicas arrive in a compact encoding, and that corrupted
+// responses are rejected.
 func TestHoldings(t *testing.T) {
 	w := &world{nodes: map[topology.NodeID]Host{{2}: &host{}}, cut: map[topology.NodeID]bool{}}
 	p := New(topology.NodeID{1}, w, Options{})
@@ -104,7 +105,7 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-// TestPeers proves what is known of others: reports, the difference of clocks, who is down and who agrees.
+// TestPeers checks the knowledge about other nodes: reports, clock differences, unavailable nodes, and agreement.
 func TestPeers(t *testing.T) {
 	a, b, c := topology.NodeID{1}, topology.NodeID{2}, topology.NodeID{3}
 	now := time.Unix(1_000_000, 0)
@@ -145,11 +146,11 @@ func TestPeers(t *testing.T) {
 	}
 	p.pollReports(t.Context()) // c answers
 	if !p.Alive(c) || !slices.Equal(events, []bool{false, true}) {
-		t.Errorf("c is back, told: %v", events)
+		t.Errorf("c has returned, events: %v", events)
 	}
 	p.SendAcknowledged(t.Context(), map[topology.PartitionID]uint64{7: 70})
 	if w.nodes[b].(*host).acknowledged[7] != 70 || w.nodes[c].(*host).acknowledged[7] != 70 {
-		t.Error("what is acknowledged is not told")
+		t.Error("the acknowledged positions were not sent")
 	}
 	p.AnnounceStop(t.Context())
 	p.MarkStopping(b)
@@ -164,7 +165,7 @@ func TestPeers(t *testing.T) {
 	w.nodes[b].(*host).report.Left = true
 	p.pollReports(t.Context())
 	if !left {
-		t.Error("the node does not hear that it has left")
+		t.Error("the node does not learn that it has left")
 	}
 	p.Watch([]topology.NodeID{a, b})
 	if _, ok := p.Report(c); ok {
@@ -172,7 +173,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestJoin checks that a newcomer's description arrives and that a refusal is told.
+// TestJoin checks that the description of a new node arrives and that the reason of a rejection is returned.
 func TestJoin(t *testing.T) {
 	b := topology.NodeID{2}
 	h := &host{}
@@ -195,8 +196,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestFollow checks that a node hears of new versions of the others' schemas without waiting for their reports, that
-// Known waits for that, and that a node which does not answer holds nobody up for longer than Timeout.
+// TestFollow checks that a node learns about new schema versions of other nodes without waiting for their reports, and
+// that AwaitVersion waits for them. A silent node delays it by Timeout or less.
 func TestFollow(t *testing.T) {
 	b, c := topology.NodeID{2}, topology.NodeID{3}
 	h := &host{report: Report{Records: 9, Schema: [16]byte{9}}}
@@ -221,20 +222,20 @@ func TestFollow(t *testing.T) {
 	<-done
 	p.handleReport(b, 0, Report{Records: 9})
 	if k, _ := p.Report(b); k.Records != 10 {
-		t.Error("a report that was under way takes back what came after it")
+		t.Error("a late report overwrites a newer version")
 	}
 }
 
-// TestMemoryAsItWas checks that what a node has told of its memory is known as it was at any instant of the last
-// seconds, and that nothing is made up of what was before.
+// TestMemoryAsItWas checks that Memory returns the value that a node had reported at any instant of the last seconds,
+// and 0 for earlier times.
 func TestMemoryAsItWas(t *testing.T) {
 	b := topology.NodeID{2}
 	p := New(topology.NodeID{1}, nil, Options{})
 	p.Watch([]topology.NodeID{b})
 	if m := p.Memory(b, time.Now()); m != 0 {
-		t.Errorf("a node that has said nothing remembers from %d", m)
+		t.Errorf("a node that has not reported has memory from %d", m)
 	}
-	var at []time.Time // when a value had been heard, and not yet the next one
+	var at []time.Time // times at which a value had been received, but not the next one
 	for _, told := range []uint64{7, 8, 8, 9, 10, 11, 2} {
 		p.handleReport(b, 0, Report{Memory: told})
 		for at = append(at, time.Now()); !time.Now().After(at[len(at)-1]); {
@@ -246,13 +247,13 @@ func TestMemoryAsItWas(t *testing.T) {
 		}
 	}
 	if m := p.Memory(topology.NodeID{3}, time.Now()); m != 0 {
-		t.Errorf("a node that nobody knows remembers from %d", m)
+		t.Errorf("an unknown node has memory from %d", m)
 	}
 }
 
-// TestYoung checks that a node is young from when another process of it is heard of until all others have, too, and
-// from when it is back until it has said that it is the same. One that is heard of for the first time is not, and
-// neither is one that says more.
+// TestYoung checks which nodes count as recently restarted: a node whose new process has been reported, until all
+// other nodes know of it, and a returned node, until it has reported that its process is the same. A node that is
+// reported for the first time does not count.
 func TestYoung(t *testing.T) {
 	b := topology.NodeID{2}
 	synctest.Test(t, func(t *testing.T) {
@@ -269,21 +270,21 @@ func TestYoung(t *testing.T) {
 		}
 		time.Sleep(restartReports * time.Second)
 		if p.RecentlyRestarted()[b] {
-			t.Error("it stays young")
+			t.Error("it still counts as restarted")
 		}
 		p.SetDown(b, true)
 		p.SetDown(b, false)
 		if !p.RecentlyRestarted()[b] {
-			t.Error("it is back, and trusted before it has said anything")
+			t.Error("it has returned and is trusted before its first report")
 		}
 		p.handleReport(b, 0, Report{Started: time.Unix(6, 0)})
 		if p.RecentlyRestarted()[b] {
-			t.Error("it is young, although its process is the same")
+			t.Error("it counts as restarted although its process is the same")
 		}
 		p.SetDown(b, true)
 		p.handleReport(b, 0, Report{Started: time.Unix(6, 0)})
 		if p.RecentlyRestarted()[b] {
-			t.Error("its report that ends its absence says that its process is the same, and it is young")
+			t.Error("it counts as restarted although the report that ends its absence has the same process")
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// sized gives all partitions sizes, and nodes capacities.
+// sized assigns random sizes to all partitions and random capacities to all nodes.
 func (w *world) sized() {
 	w.view.Sizes, w.view.Capacity = map[topology.PartitionID]Size{}, map[topology.NodeID]uint64{}
 	for _, id := range w.ids() {
@@ -27,7 +27,7 @@ func (w *world) sized() {
 	}
 }
 
-// changes converges and counts the actions that it took.
+// changes converges and returns the number of topology changes.
 func (w *world) changes() (n int) {
 	before := w.state.Topology.Version()
 	w.converge()
@@ -37,7 +37,7 @@ func (w *world) changes() (n int) {
 	return int(w.state.Topology.Version() - before)
 }
 
-// someWorld has some nodes, and tables of some partitions.
+// someWorld returns a cluster with some nodes and some tables.
 func someWorld(t *rapid.T) *world {
 	w := newWorld(t)
 	for range rapid.IntRange(4, 9).Draw(t, "nodes") {
@@ -49,8 +49,8 @@ func someWorld(t *rapid.T) *world {
 	return w
 }
 
-// TestBalanceRests checks that balance by bytes and load comes to an end from any state (PL5), over nodes and
-// partitions of any sizes, and that sizes which go to and fro within a fifth of the tolerance move nothing to and fro.
+// TestBalanceRests checks that balancing by bytes and load terminates from any state (PL5), for nodes and partitions
+// of any size. Sizes that fluctuate within a fifth of the tolerance must not move replicas back and forth.
 func TestBalanceRests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := someWorld(t)
@@ -78,15 +78,15 @@ func TestBalanceRests(t *testing.T) {
 	})
 }
 
-// TestShareBySize checks that a node that joins gets its fair share, that nodes are filled in proportion to their size,
-// and that one that leaves is empty, with partitions that are skewed.
+// TestShareBySize checks, with partitions of uneven sizes, that a joining node gets its fair share and that nodes are
+// filled in proportion to their capacity. A node that has left must be empty.
 func TestShareBySize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		oneZone := func() {
 			for _, n := range w.state.Nodes {
 				in := *n
-				in.Zone = "" // a zone with few nodes holds as much as one with many, whatever their share
+				in.Zone = "" // a zone with few nodes holds as much as a zone with many nodes, regardless of their share
 				w.state = w.state.WithNode(&in)
 			}
 		}
@@ -119,7 +119,7 @@ func TestShareBySize(t *testing.T) {
 				}
 				at := d.at[n.ID]
 				fair := r.has.Bytes / r.weight * at.weight
-				// a partition has 8 GiB at most, so nodes are as near to their share as the tolerance and one of these
+				// a partition has up to 8 GiB, so a node may miss its share by the tolerance and one partition
 				if at.has.Bytes > fair*(1+Tolerance)+BytesSlack+8<<30 || at.has.Bytes < 0.6*fair {
 					t.Fatalf("%s node %x has %.1f of its share", when, n.ID[:1], at.has.Bytes/fair)
 				}
@@ -139,8 +139,8 @@ func TestShareBySize(t *testing.T) {
 	})
 }
 
-// TestNotGivenToBeFilled checks that a node which gave a replica away is not filled again when sizes, its own and those
-// of all, are a fifth of the tolerance off: it would be given by one way and fetched back by another for ever.
+// TestNotGivenToBeFilled checks that a node that gave away a replica is not filled again when its size and the total
+// size are off by a fifth of the tolerance. Otherwise the replica would move back and forth indefinitely.
 func TestNotGivenToBeFilled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := &node{weight: rapid.Float64Range(0.1, 4).Draw(t, "weight")}
@@ -157,8 +157,8 @@ func TestNotGivenToBeFilled(t *testing.T) {
 	})
 }
 
-// TestLeadersByLoad checks that nodes lead no more of the load than they should where anybody could lead it in their
-// place, that nobody leads who may not, and that the ring alone says who leads when there is next to no load.
+// TestLeadersByLoad checks that no node leads more than its limit of the load if another node could lead instead. A
+// node that may not lead must not lead. If there is almost no load, the ring alone determines the leaders.
 func TestLeadersByLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := someWorld(t)
@@ -179,7 +179,7 @@ func TestLeadersByLoad(t *testing.T) {
 		d := &scheduler{}
 		d.begin(w.state, &w.view)
 		if len(d.leaders()) > 0 {
-			t.Fatal("leaders have not come to rest")
+			t.Fatal("leader balancing has not terminated")
 		}
 		for i := range d.sets {
 			s := &d.sets[i]
@@ -192,7 +192,7 @@ func TestLeadersByLoad(t *testing.T) {
 					return w.view.MayLead(w.state.Node(id))
 				})
 			if n == nil || n.ID == bad || s.set.Member(prefers).Node != n.ID {
-				t.Fatalf("partition %d is to be led by %v and is led by replica %d", s.p.ID, n, prefers)
+				t.Fatalf("partition %d should be led by %v and is led by replica %d", s.p.ID, n, prefers)
 			}
 			if n.led <= s.region.leadLimit(1) || s.size.Load == 0 {
 				continue

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// stage is a cluster that a script plays with.
+// stage is a cluster on which a script operates.
 type stage struct {
 	state *meta.State
 	view  View
@@ -37,15 +37,23 @@ func partitionID(t *testing.T, name string) topology.PartitionID {
 	return topology.PartitionID(n)
 }
 
-// TestSchedule plays the scripts of testdata/schedule: what is scheduled when nodes come, die, leave and come back, and
-// how it ends.
+// TestSchedule runs the scripts of testdata/schedule. They show the scheduled actions and the resulting topology when
+// nodes join, fail, leave, and return.
 //
-//	node n1 [zone=a]        a node joins            state n1 leaving     what it is meant to be
-//	down n1 / up n1         it answers no more      wait 5m              time passes
-//	free n1 10              free disk, in percent   table 1024 [parts=2] [whole]
-//	move p1 n1 n5           an order, see Move      gather p1 p2             see Gather
-//	schedule                schedules and does it    lead                 every leader does all it can, and publishes
-//	show                    the map                 short                what status says
+//	node n1 [zone=a]   a node joins
+//	state n1 leaving   sets the requested state
+//	down n1 / up n1    a node fails or returns
+//	free n1 10         sets the free disk space in percent
+//	wait 5m            advances the time
+//	table 1024 [parts=2] [whole]
+//	move p1 n1 n5      requests a move, see Move
+//	gather p1 p2       requests a colocation, see Colocate
+//	together p1 p2     reports whether partitions are colocated
+//	schedule           schedules actions and applies them
+//	lead               every leader does all it can and publishes the result
+//	why p1             prints the reason of a change
+//	show               prints the topology
+//	short              prints the under-replicated partitions
 func TestSchedule(t *testing.T) {
 	datadriven.Walk(t, "testdata/schedule", func(t *testing.T, path string) {
 		s := &stage{state: meta.Empty(), view: View{Now: time.Unix(0, 0), Down: map[topology.NodeID]time.Time{},
@@ -167,7 +175,7 @@ func (s *stage) schedule() (string, error) {
 	return b.String(), nil
 }
 
-// lead has the configuration of every set become what Plan says, with learners on nodes that answer caught up at once.
+// lead changes the configuration of every set as Plan requires. Learners on available nodes catch up immediately.
 func (s *stage) lead() error {
 	for p := range s.state.Topology.All() {
 		set, c := &p.Sets[0], Config{}

@@ -18,8 +18,9 @@ import (
 
 const here = "here"
 
-// world is a cluster as far as placement is concerned: the records, who answers, and the Raft configuration of each
-// partition, which their leaders change by Plan and publish by RecordVoters, perhaps later.
+// world is the part of a cluster that matters to placement: the records, the available nodes, and the Raft
+// configuration of each partition. Leaders change the configuration by Plan and publish it by RecordVoters, possibly
+// later.
 type world struct {
 	t     *rapid.T
 	state *meta.State
@@ -29,7 +30,7 @@ type world struct {
 	nodes map[topology.ReplicaID]topology.NodeID
 	last  topology.ReplicaID // the highest id seen
 	table uint32
-	// planner has seen all that went before, fully or in part.
+	// planner has seen all or some of the previous states.
 	planner Planner
 }
 
@@ -71,7 +72,7 @@ func (w *world) create(parts int, whole bool) {
 	w.install(m)
 }
 
-// install makes m the map: it checks ids and gives new partitions a configuration.
+// install installs the topology m. It checks IDs and gives new partitions a configuration.
 func (w *world) install(m *topology.Snapshot) {
 	w.must(m.Validate())
 	last := w.last
@@ -100,7 +101,7 @@ func (w *world) install(m *topology.Snapshot) {
 	w.state = w.state.WithTopology(m)
 }
 
-// check asserts (PL2), and that no two of a configuration are on one node.
+// check checks (PL2), and that no two replicas of a configuration are on one node.
 func (w *world) check(id topology.PartitionID) {
 	c := w.conf[id]
 	n := len(c.Voters)
@@ -128,8 +129,8 @@ func (w *world) schedule() int {
 	return len(actions)
 }
 
-// lead is what the leader of a partition does at a time; publish says whether it gets as far as publishing. It reports
-// whether anything changed.
+// lead takes the next step of a partition's leader. publish determines whether the leader gets as far as publishing
+// it. lead reports whether anything changed.
 func (w *world) lead(id topology.PartitionID, publish bool) bool {
 	p, c := w.state.Topology.Partition(id), w.conf[id]
 	alive := 0
@@ -168,7 +169,7 @@ func (w *world) ids() (ids []topology.PartitionID) {
 	return ids
 }
 
-// wish orders a move, or has a partition beside another one, if that may be.
+// wish requests a move, or the colocation of two partitions, if that is allowed.
 func (w *world) wish() {
 	ids := w.ids()
 	p := w.state.Topology.Partition(rapid.SampledFrom(ids).Draw(w.t, "partition"))
@@ -188,7 +189,8 @@ func (w *world) wish() {
 	}
 }
 
-// Whatever nodes do, an order to move a replica is carried out where its nodes stay, and left alone until it ends.
+// TestMoveIsCarriedOut checks that a request to move a replica is executed if its nodes stay, regardless of earlier
+// events. The scheduler must not undo the move before the request ends.
 func TestMoveIsCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -225,7 +227,7 @@ func TestMoveIsCarriedOut(t *testing.T) {
 	})
 }
 
-// converge lets the scheduler and the leaders go on until nothing changes any more (PL5).
+// converge runs the scheduler and the leaders until nothing changes (PL5).
 func (w *world) converge() {
 	for range 4000 {
 		changed := w.schedule() > 0
@@ -245,7 +247,7 @@ func (w *world) converge() {
 	for _, a := range Schedule(w.state, w.view) {
 		w.t.Log(a)
 	}
-	w.t.Fatal("schedules come to no end")
+	w.t.Fatal("scheduling does not terminate")
 }
 
 func (w *world) turn(n *meta.Node, to meta.NodeState) {
@@ -254,7 +256,7 @@ func (w *world) turn(n *meta.Node, to meta.NodeState) {
 	w.state = w.state.WithNode(&next)
 }
 
-// whatever happens to nodes for a while; at any moment of a change.
+// event applies a random event to the nodes or to the scheduler, at any point of a change.
 func (w *world) event() {
 	n := w.state.Nodes[rapid.IntRange(0, len(w.state.Nodes)-1).Draw(w.t, "node")]
 	switch rapid.IntRange(0, 11).Draw(w.t, "event") {
@@ -291,9 +293,9 @@ func (w *world) event() {
 	}
 }
 
-// Whatever nodes do, (PL1) and (PL2) hold at every moment and no id is used twice; and when they have come to rest,
-// with at most one of them dead for good, every replica set has the voters that the nodes allow, where the ring has
-// them.
+// TestPlacementLaws checks that (PL1) and (PL2) hold after every event and that no ID is used twice. It then waits
+// until the cluster has come to rest, with up to one permanently failed node. Every replica set must then have the
+// voters that the nodes allow, on the nodes that the ring prefers.
 func TestPlacementLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -324,7 +326,7 @@ func TestPlacementLaws(t *testing.T) {
 	})
 }
 
-// rested checks what (PL5) leads to.
+// rested checks the final state that (PL5) promises.
 func (w *world) rested() {
 	ring := RingOf(w.state, &w.view, here)
 	for p := range w.state.Topology.All() {
@@ -332,7 +334,7 @@ func (w *world) rested() {
 		alive := 0
 		for _, m := range set.Replicas {
 			if m.State == topology.Joining {
-				w.t.Fatalf("partition %d: replica %d is joining for ever", p.ID, m.ID)
+				w.t.Fatalf("partition %d: replica %d is joining indefinitely", p.ID, m.ID)
 			}
 			if m.State == topology.Voter && w.view.stays(w.state.Node(m.Node)) {
 				alive++
@@ -356,7 +358,7 @@ func (w *world) rested() {
 			}
 		}
 		if up <= len(conf.Voters)/2 {
-			continue // the one voter there was is dead
+			continue // the only voter has failed
 		}
 		want := min(len(ring.nodes), Replicas)
 		if want == 2 {
@@ -369,7 +371,7 @@ func (w *world) rested() {
 		if p.ID == topology.MetaPartition {
 			for _, n := range w.state.Nodes {
 				if n.State == meta.Up && !w.view.down(n.ID) && set.On(n.ID) == nil {
-					w.t.Fatalf("node %x is no member of the meta partition", n.ID)
+					w.t.Fatalf("node %x is not a member of the meta partition", n.ID)
 				}
 			}
 			continue

@@ -20,10 +20,10 @@ type Change struct {
 }
 
 // Plan returns the next change of the leader that brings a set's configuration closer to the topology. ready reports
-// whether a learner has caught up. The result contains the changes that are safe now and may be empty: the leader calls
-// again when a learner is ready or the topology has changed. Before that it records unknown voters with
-// topology.Snapshot.RecordVoters. A configuration never has two voters. Once it has had three, it keeps at least three
-// (PL2). A leaving voter waits for its joining replacement (PL3).
+// whether a learner has caught up. The result contains the changes that are safe now and may be empty: the leader
+// calls again when a learner is ready or the topology has changed. Before that it records unknown voters with
+// topology.Snapshot.RecordVoters. A configuration never has two voters. Once it has had three voters, it never has
+// fewer (PL2). A leaving voter waits for its joining replacement (PL3).
 func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) bool) Change {
 	var c Change
 	for _, m := range set.Replicas {

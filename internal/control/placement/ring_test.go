@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Nodes that join one after the other halve the largest gap: the shares of a power of two nodes are equal.
+// TestNextToken checks that each joining node halves the largest gap, so the shares of a power of two nodes are equal.
 func TestNextToken(t *testing.T) {
 	var nodes []*meta.Node
 	for i := range 64 {
@@ -36,8 +36,8 @@ func TestNextToken(t *testing.T) {
 	}
 }
 
-// naive is NetworkTopologyStrategy's choice, put plainly: the walk along the ring, of which the first node of every
-// zone stands before the nodes that were met before the last of those, and all others follow.
+// naive is a plain implementation of NetworkTopologyStrategy's choice. It walks along the ring. The first node of
+// every zone comes first. The nodes that were met before the last zone was found follow, and then the remaining nodes.
 func naive(nodes []*meta.Node, t token.Token, n int) []topology.NodeID {
 	type place struct {
 		at   uint64
@@ -80,7 +80,8 @@ func naive(nodes []*meta.Node, t token.Token, n int) []topology.NodeID {
 	return all[:min(n, len(all))]
 }
 
-// walk is what drivers compute, also with several tokens a node, and fewer replicas are a prefix of more.
+// TestWalk checks that walk returns the nodes that drivers compute, also with several tokens per node. A walk for
+// fewer replicas must be a prefix of a walk for more.
 func TestWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []*meta.Node
@@ -105,7 +106,8 @@ func TestWalk(t *testing.T) {
 	})
 }
 
-// A table of more than four nodes is cut so that every key is where a driver looks for it, first of all at its leader.
+// TestPlaceFollowsTheRing checks that a table on more than four nodes is cut so that every key is where drivers look
+// for it. The first replica that a driver tries must be the leader.
 func TestPlaceFollowsTheRing(t *testing.T) {
 	state := meta.Empty()
 	for i := range 7 {
@@ -126,7 +128,7 @@ func TestPlaceFollowsTheRing(t *testing.T) {
 	}
 	for _, at := range keys {
 		if at == token.Min {
-			continue // no key has it, so it has no piece of its own
+			continue // no key has it, so it has no separate piece
 		}
 		set := &m.Locate(1024, at, []byte("key")).Sets[0]
 		walk := ring.ids(ring.walk(ring.tokenIndex(at.Position()), Replicas))
@@ -138,7 +140,8 @@ func TestPlaceFollowsTheRing(t *testing.T) {
 	}
 }
 
-// Many tables of one piece are led by all nodes alike, and few of them move when a node joins.
+// TestHomeSpreads checks that the leaders of many tables with one piece are spread evenly over all nodes, and that few
+// tables move when a node joins.
 func TestHomeSpreads(t *testing.T) {
 	var nodes []*meta.Node
 	homes := func() (lead map[topology.NodeID]int, out [][]topology.NodeID) {
@@ -165,7 +168,7 @@ func TestHomeSpreads(t *testing.T) {
 			t.Errorf("node %d leads %d tables of 1000", n.ID[0], lead[n.ID])
 		}
 	}
-	// Where a node is gone those that follow lead what it led, all of them alike: about 125 and 125/7.
+	// If a node is gone, the nodes that follow it lead its tables in equal shares: about 125 tables, 125/7 per node.
 	gone := nodes[3].ID
 	heirs := map[topology.NodeID]int{}
 	for table := range uint32(1000) {
@@ -192,8 +195,9 @@ func TestHomeSpreads(t *testing.T) {
 	}
 }
 
-// exchange never leads to two voters or to fewer than three after three, never takes one away for whom somebody comes,
-// and ends a change as soon as all that join have caught up.
+// TestExchange checks that exchange never results in two voters, or in fewer than three voters once there have been
+// three. It never removes a voter before its replacement has caught up. It completes a change as soon as all joining
+// replicas have caught up.
 func TestExchange(t *testing.T) {
 	for _, voters := range []int{1, 3, 4} {
 		for leaving := range min(voters, 2) + 1 {
@@ -219,9 +223,9 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// A learner that the map does not know goes. A voter that it does not know is younger than the map, and stays: a node
-// that begins to lead with an old map would take the set a voter that nobody gives back. Where nobody can take the
-// place of one that leaves, and its node stays, it stays.
+// TestStrayReplicas checks that a learner that is not in the topology is removed. A voter that is not in the topology
+// is newer than the topology, and stays: a node that starts to lead with an old topology would otherwise remove a
+// voter without replacing it. A leaving voter stays if it has no replacement and its node stays.
 func TestStrayReplicas(t *testing.T) {
 	state := meta.Empty()
 	for i := range 3 {
@@ -247,8 +251,8 @@ func TestStrayReplicas(t *testing.T) {
 	}
 }
 
-// TestLostLearnerThatVotes checks that a learner which the map has lost, and which a leader that had not heard of that
-// made a voter, gives its place to the replica that came after it, on its own node.
+// TestLostLearnerThatVotes checks a learner that the topology has lost, and that a leader with an older topology made
+// a voter. The replica that was added after it on the same node takes its place.
 func TestLostLearnerThatVotes(t *testing.T) {
 	set := &topology.ReplicaSet{Replicas: []topology.Replica{
 		{ID: 38, Node: topology.NodeID{4}, State: topology.Voter},
@@ -264,8 +268,8 @@ func TestLostLearnerThatVotes(t *testing.T) {
 	}
 }
 
-// TestFreshClusterSpreads checks that of the tables that a fresh cluster has, three of its own and the first of a user,
-// no node leads more than its share.
+// TestFreshClusterSpreads checks the tables of a fresh cluster: three system tables and the first user table. No node
+// may lead more than its share of them.
 func TestFreshClusterSpreads(t *testing.T) {
 	for n := 3; n <= 4; n++ {
 		var nodes []*meta.Node

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// divided is a replica that splits, or refuses to, at once.
+// divided is a replica that either splits or rejects the split immediately.
 type divided struct {
 	id    topology.PartitionID
 	span  topology.Span
@@ -39,7 +39,7 @@ func (d *divided) Split(_ context.Context, epoch uint64, s *command.Split) error
 
 func (d *divided) Unfreeze(_ context.Context, epoch uint64) error { return d.apply(epoch, func() {}) }
 
-// apply does what an entry says, unless the log was at another epoch when it came to it.
+// apply applies an entry unless the epoch has changed before the entry is applied.
 func (d *divided) apply(epoch uint64, f func()) error {
 	if before := d.before; before != nil {
 		d.before = nil
@@ -53,8 +53,9 @@ func (d *divided) apply(epoch uint64, f func()) error {
 	return nil
 }
 
-// TestHistoryOfChanges checks that each replica that came or went, and each split, is in the history once, with the
-// reason for which it was begun, and with the one that it came for.
+// TestHistoryOfChanges checks that the history contains each added or removed replica and each split exactly once.
+// Each event has the reason for which the change was started, and an added replica is paired with the replica that it
+// replaces.
 func TestHistoryOfChanges(t *testing.T) {
 	place := topology.Place{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}
 	first, err := topology.New().AddTable(ordered, 1, []topology.Place{place})
@@ -75,7 +76,7 @@ func TestHistoryOfChanges(t *testing.T) {
 	}
 	publish := func(p *topology.Partition, voters ...topology.ReplicaID) {
 		t.Helper()
-		for range 2 { // what is told again is noted once
+		for range 2 { // a repeated publication is recorded only once
 			if err := m.publish(t.Context(), p, "r", voters); err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// shelf are the replicas on a node, with their ids.
+// shelf is a set of replicas on a node, with their IDs.
 type shelf struct {
 	here map[topology.PartitionID]topology.ReplicaID
 	did  []string
@@ -42,9 +42,9 @@ func (s *shelf) Drop(ids ...topology.PartitionID) error {
 	return nil
 }
 
-// TestOwnRemovalIsHeard checks that a node which was taken for dead, and hears of its own removal from the meta
-// partition, keeps its replica of that until it is spoken to as another one, which it becomes, once: else it would
-// never hear of anything again.
+// TestOwnRemovalIsHeard checks a node that was considered dead and receives its own removal from the meta partition.
+// It keeps its replica of the meta partition until another node addresses it by a newer replica ID. It then joins with
+// the new ID, once. Without this the node would never receive another update.
 func TestOwnRemovalIsHeard(t *testing.T) {
 	self, other := topology.NodeID{1}, topology.NodeID{2}
 	with, err := topology.New().AddMeta([]topology.Place{{Region: "eu", Nodes: []topology.NodeID{other}}})
@@ -72,7 +72,7 @@ func TestOwnRemovalIsHeard(t *testing.T) {
 	for n := range 3 {
 		for _, spoken := range []topology.ReplicaID{id, id + 5} {
 			if done, err := l.Rejoin(spoken); err != nil || done != (n == 0 && spoken > id) {
-				t.Fatalf("Return(%d): %v, %v", spoken, done, err)
+				t.Fatalf("Rejoin(%d): %v, %v", spoken, done, err)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// set makes a replica set of replicas 1, 2, ... on nodes of the same number.
+// set returns a replica set of replicas 1, 2, ... on nodes with the same numbers.
 func set(states ...topology.MemberState) *topology.ReplicaSet {
 	s := &topology.ReplicaSet{Region: "r"}
 	for i, state := range states {
@@ -25,7 +25,7 @@ func set(states ...topology.MemberState) *topology.ReplicaSet {
 	return s
 }
 
-// leads is the status of a leader that knows all others to be caught up but for those that lag.
+// leads returns the status of a leader that considers all other replicas caught up, except the replicas in lag.
 func leads(replica uint64, voters, learners []uint64, lag ...uint64) *raftgroup.Status {
 	s := &raftgroup.Status{Replica: replica, Leading: true, LeaseLeft: 1,
 		Members: &pb.ConfState{Voters: voters, Learners: learners}}
@@ -47,7 +47,7 @@ func leads(replica uint64, voters, learners []uint64, lag ...uint64) *raftgroup.
 	return s
 }
 
-// abstaining marks members that would not take the leadership.
+// abstaining marks members that would not take over the leadership.
 func abstaining(s *raftgroup.Status, ids ...uint64) *raftgroup.Status {
 	for i := range s.Peers {
 		s.Peers[i].Abstains = slices.Contains(ids, s.Peers[i].Replica)
@@ -55,7 +55,7 @@ func abstaining(s *raftgroup.Status, ids ...uint64) *raftgroup.Status {
 	return s
 }
 
-// TestNext proves, state by state, what the leader of a replica set does next.
+// TestNext checks, state by state, the next step of the leader of a replica set.
 func TestNext(t *testing.T) {
 	const v, j, l, g = topology.Voter, topology.Joining, topology.Learner, topology.Leaving
 	change := func(id uint64, as raftgroup.Role) raftgroup.Change {
@@ -106,7 +106,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// disk is a node's replicas.
+// disk is the replicas of a node.
 type disk map[topology.PartitionID]string
 
 func (d disk) Member(id topology.PartitionID) (r topology.ReplicaID) {
@@ -135,8 +135,9 @@ func (d disk) Drop(ids ...topology.PartitionID) error {
 	return nil
 }
 
-// TestLocal checks that a node has the replicas that the map gives it: born with their partition, empty where they come
-// later or where the members have changed meanwhile, and gone when they are no members.
+// TestLocal checks that a node has the replicas that the topology assigns to it. A replica is created with its
+// partition. It is created empty if the node is added later or if the members have changed in the meantime. It is
+// removed when the node is not a member.
 func TestLocal(t *testing.T) {
 	a, b := topology.NodeID{1}, topology.NodeID{2}
 	must := func(s *topology.Snapshot, err error) *topology.Snapshot {
@@ -175,14 +176,14 @@ func TestLocal(t *testing.T) {
 	follow(m, joined, disk{1: "born", 2: empty})
 	follow(joined, converged, disk{1: "born", 2: empty})
 	delete(d, 2)
-	follow(none, converged, disk{1: "born", 2: empty}) // a voter of a set that has changed since is not born again
+	follow(none, converged, disk{1: "born", 2: empty}) // a voter of a set that has changed since then is not created with data
 	leaving := must(converged.MarkLeaving(2, replica))
 	follow(converged, leaving, disk{1: "born", 2: empty})
 	gone := must(leaving.RecordVoters(2, "r", []topology.ReplicaID{converged.Partition(2).Sets[0].Replicas[0].ID}))
 	follow(leaving, gone, disk{1: "born"})
 	again, next, err := gone.AddMember(2, "r", b, topology.Joining)
 	again = must(again, err)
-	d[2] = empty // who comes from before it left finds another one in its place
+	d[2] = empty // a node that still has its replica from before its removal finds another replica ID in its place
 	follow(leaving, again, disk{1: "born", 2: fmt.Sprint("empty ", next)})
 	follow(again, again.DropTable(600).DropTable(601), disk{})
 }

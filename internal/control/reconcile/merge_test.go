@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// mergeMaps are maps of a table with two partitions on a node: as it was made, with their merge about to be carried
-// out, and with that done.
+// mergeMaps returns three topologies of a table with two partitions on a node: the table after its creation, with a
+// merge that is about to be applied, and after the merge.
 func mergeMaps(t *testing.T, node topology.NodeID) (halves, joining, whole *topology.Snapshot) {
 	t.Helper()
 	now := time.UnixMilli(1e12)
@@ -30,9 +30,12 @@ func mergeMaps(t *testing.T, node topology.NodeID) (halves, joining, whole *topo
 	return halves, joining, whole
 }
 
-// TestFrozenReplicaStays checks that a replica which the map has no more stays while the one here that is to have its
-// rows has not come to the merge in its log: at the change of the map, at a start, and after both. It goes when that
-// one has gone on without it, is not here, or when the table is dropped.
+// TestFrozenReplicaStays checks a replica that was frozen for a merge and that the topology does not contain. It stays
+// as long as the log of the absorbing replica on this node has not reached the merge. This applies to a topology
+// change, to a start, and later.
+//
+// The replica is removed if the absorbing replica has passed the merge without it or is not on this node, or if the
+// table is dropped.
 func TestFrozenReplicaStays(t *testing.T) {
 	self := topology.NodeID{1}
 	halves, joining, whole := mergeMaps(t, self)
@@ -71,8 +74,8 @@ func TestFrozenReplicaStays(t *testing.T) {
 	}
 }
 
-// TestMergedIsNotBornAgain checks that records which lag behind the log of a merge do not make the right partition
-// again (RC4), while it is in the map and later.
+// TestMergedIsNotBornAgain checks that records that lag behind the log of a merge do not recreate the right partition
+// (RC4), both while it is in the topology and later.
 func TestMergedIsNotBornAgain(t *testing.T) {
 	self := topology.NodeID{1}
 	halves, joining, whole := mergeMaps(t, self)
@@ -86,8 +89,8 @@ func TestMergedIsNotBornAgain(t *testing.T) {
 	}
 }
 
-// TestMergeIsTakenBackByNewLeaders checks that a merge whose right partition is never there ends although no leader
-// stays long enough to wait for it.
+// TestMergeIsTakenBackByNewLeaders checks that a merge is canceled if its right partition never becomes ready, even if
+// no leader stays long enough to wait for it.
 func TestMergeIsTakenBackByNewLeaders(t *testing.T) {
 	const term = readyTimeout - time.Second
 	for terms := range 10 {
@@ -97,11 +100,11 @@ func TestMergeIsTakenBackByNewLeaders(t *testing.T) {
 			}
 		}
 	}
-	t.Fatal("it still waits")
+	t.Fatal("the merge is never canceled")
 }
 
-// TestFoundFrozen checks that a leader that finds a partition frozen by the one before takes the merge back sooner than
-// one that has frozen it: requests have waited for its election.
+// TestFoundFrozen checks that a leader that finds a partition frozen by its predecessor cancels the merge sooner than
+// a leader that has frozen it. Requests have already waited for the election.
 func TestFoundFrozen(t *testing.T) {
 	var m MembershipReconciler
 	if own, found := m.waited(1, 1, true, 0), m.waited(2, 1, true, inheritedWait); shouldCancel(true,
@@ -111,8 +114,8 @@ func TestFoundFrozen(t *testing.T) {
 	}
 }
 
-// TestMergesComeFirst checks that partitions that merge are looked at between two looks at all others, before what is
-// in the queue, and by workers of their own if the others are busy.
+// TestMergesComeFirst checks that merging partitions are examined between the rounds over all partitions. They are
+// queued before other partitions and get additional workers if the other workers are busy.
 func TestMergesComeFirst(t *testing.T) {
 	_, joining, _ := mergeMaps(t, topology.NodeID{1})
 	records, err := joining.AddTable(ordered+1, 12, []topology.Place{{Nodes: []topology.NodeID{{1}}}})
@@ -126,19 +129,19 @@ func TestMergesComeFirst(t *testing.T) {
 		}
 	}
 	if workers, press := m.round(true); workers != 0 || press {
-		t.Fatalf("%d workers are added to those that are busy, a merge is seen: %t", workers, press)
+		t.Fatalf("%d workers are added to the busy workers, urgent: %t", workers, press)
 	}
 	m.Enqueue(2, 1)
 	if workers, press := m.round(false); workers != 2 || !press {
-		t.Fatalf("%d workers for two that merge, which are seen: %t", workers, press)
+		t.Fatalf("%d workers for two merging partitions, urgent: %t", workers, press)
 	}
 	for _, want := range []topology.PartitionID{1, 2} {
 		if id, ok := m.next(); id != want || !ok {
-			t.Errorf("%d is taken out of the queue in the place of %d", id, want)
+			t.Errorf("%d is taken from the queue instead of %d", id, want)
 		}
 	}
 	if id, ok := m.next(); ok {
-		t.Errorf("a worker more than there are to be takes %d", id)
+		t.Errorf("an extra worker takes %d", id)
 	}
 	if _, press := m.round(false); !press {
 		t.Error("the next look is not soon while a merge is being looked at")

@@ -17,12 +17,12 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// member of a replica set that does nothing by itself.
+// still is a member of a replica set that does nothing on its own.
 type still struct {
 	leading bool // may act
 	status  raftgroup.Status
 	changes []raftgroup.Change
-	deposed error // what Confirm says
+	deposed error // the result of Confirm
 	level   feature.Level
 	epoch   uint64
 	splits  int
@@ -56,7 +56,7 @@ func (r *still) ChangeMembers(_ context.Context, c []raftgroup.Change) error {
 	return nil
 }
 
-// stuck is a leader whose change of members waits for a quorum that is away.
+// stuck is a leader whose membership change waits for an unavailable quorum.
 type stuck struct {
 	still
 	begun chan struct{}
@@ -68,8 +68,8 @@ func (r *stuck) ChangeMembers(ctx context.Context, _ []raftgroup.Change) error {
 	return ctx.Err()
 }
 
-// TestStuckChangeHoldsUpNoOther checks that the replica sets of a node are changed beside one whose change does not
-// come to an end, and that this one is not begun twice.
+// TestStuckChangeHoldsUpNoOther checks that a membership change that never finishes does not block changes of the
+// node's other replica sets. It also checks that the unfinished change is not started twice.
 func TestStuckChangeHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}}
@@ -121,8 +121,9 @@ func TestStuckChangeHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A replica set that changes is looked at until it has changed by every node that may come to lead it: a new leader
-// hears that it leads before it may act, and the one before it may act no more.
+// TestMembersAreNotForgotten checks that every node that may become the leader examines a changing replica set until
+// the change is complete. A new leader learns that it leads before it may act. From then on the previous leader may
+// not act.
 func TestMembersAreNotForgotten(t *testing.T) {
 	p := &topology.Partition{ID: 1, Sets: []topology.ReplicaSet{{Replicas: []topology.Replica{
 		{ID: 1, Node: topology.NodeID{1}, State: topology.Voter},
@@ -148,7 +149,7 @@ func TestMembersAreNotForgotten(t *testing.T) {
 	look("it leads", false, 1)
 	r.status.Members.Voters = append(r.status.Members.Voters, 4)
 	r.deposed = errors.New("somebody else leads by now")
-	// the map would have heard of it
+	// Without Confirm, the topology would receive the change.
 	if converged, err := m.step(t.Context(), r, p, level); converged || err != r.deposed {
 		t.Errorf("a leader that may be none: converged %v, %v", converged, err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestEmptyNodeLeaves checks that a node that leaves has left when it is empty, although others still move replicas
-// among each other: in a large cluster there is always something to move.
+// TestEmptyNodeLeaves checks that a leaving node has left when it is empty, even if other nodes still exchange
+// replicas. A large cluster always has replicas to move.
 func TestEmptyNodeLeaves(t *testing.T) {
 	s := meta.Empty()
 	for i := range byte(5) {
@@ -34,7 +34,7 @@ func TestEmptyNodeLeaves(t *testing.T) {
 	p := PlacementReconciler{View: func() placement.View { return placement.View{Now: time.Unix(1, 0)} }}
 	next, actions := p.decide(s.WithTopology(m))
 	if len(actions) == 0 {
-		t.Fatal("nothing is to be moved")
+		t.Fatal("no move is planned")
 	}
 	if state := next.Node(topology.NodeID{5}).State; state != meta.Left {
 		t.Fatalf("the empty node is %s", state)

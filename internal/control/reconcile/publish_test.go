@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// keeperOf is the keeper of a cluster with a map, whose records are in memory.
+// keeperOf returns the keeper of a cluster with the given topology. Its records are in memory.
 func keeperOf(t *testing.T, m *topology.Snapshot) *meta.Keeper {
 	t.Helper()
 	records, version := map[string][]byte{}, uint64(0)
@@ -41,7 +41,7 @@ func keeperOf(t *testing.T, m *topology.Snapshot) *meta.Keeper {
 	return k
 }
 
-// want makes the map want something.
+// want stores m as the topology.
 func want(t *testing.T, k *meta.Keeper, m *topology.Snapshot) {
 	t.Helper()
 	if _, err := k.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
@@ -51,9 +51,9 @@ func want(t *testing.T, k *meta.Keeper, m *topology.Snapshot) {
 	}
 }
 
-// What a leader found out about its voters is told to the map that it was found out for. It may be told late: another
-// leader has led since, the map has heard of its voters, and wants another change. A voter that has come and is to go
-// again would then be taken for one that has gone.
+// TestLatePublication checks that a leader's report about its voters applies only to the topology for which it was
+// made. A report may be late: another leader has led since then, the topology contains its voters, and it requests
+// another change. A voter that has been added and must be removed again would then be considered removed already.
 func TestLatePublication(t *testing.T) {
 	must := func(m *topology.Snapshot, err error) *topology.Snapshot {
 		t.Helper()
@@ -83,12 +83,12 @@ func TestLatePublication(t *testing.T) {
 		t.Fatal(err)
 	}
 	if k.State().Topology.Partition(1).Sets[0].Member(fifth) == nil {
-		t.Error("the map has lost a voter")
+		t.Error("the topology has lost a voter")
 	}
 	if err := m.publish(t.Context(), k.State().Topology.Partition(1), "r", []topology.ReplicaID{1, 2, 3}); err != nil {
 		t.Fatal(err)
 	}
 	if k.State().Topology.Partition(1).Sets[0].Member(fifth) != nil {
-		t.Error("the map does not hear that a voter has gone")
+		t.Error("the topology still contains a removed voter")
 	}
 }

@@ -16,17 +16,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// held is a replica on a node: its id, its table and what it holds.
+// held is a replica on a node: its ID, its table, and its contents.
 type held struct {
 	replica topology.ReplicaID
 	table   uint32
 	span    topology.Span
-	// epoch is the partition's as far as the log has brought it; frozen says that it serves nobody.
+	// epoch is the partition's epoch at the applied end of the log. frozen reports whether the replica serves no
+	// requests.
 	epoch  uint64
 	frozen bool
 }
 
-// room are the replicas on a node.
+// room is a set of replicas on a node.
 type room struct {
 	here map[topology.PartitionID]held
 	did  []string
@@ -78,7 +79,7 @@ func (r *room) Drop(ids ...topology.PartitionID) error {
 	return nil
 }
 
-// said returns what was done since the last call.
+// said returns the operations since the last call.
 func (r *room) said() string {
 	s := strings.Join(r.did, ", ")
 	r.did = nil
@@ -87,7 +88,8 @@ func (r *room) said() string {
 
 const ordered = 600
 
-// maps of a table with one partition on a node: as it was made, with a split ordered, and with that carried out.
+// splitMaps returns three topologies of a table with one partition on a node: the table after its creation, with a
+// requested split, and after the split.
 func splitMaps(t *testing.T, node topology.NodeID) (whole, cut, halves *topology.Snapshot) {
 	t.Helper()
 	whole, err := topology.New().AddTable(ordered, 1, []topology.Place{{Nodes: []topology.NodeID{node}}})
@@ -103,8 +105,9 @@ func splitMaps(t *testing.T, node topology.NodeID) (whole, cut, halves *topology
 	return whole, cut, halves
 }
 
-// TestChildIsNotBorn checks that what came of a split is never born by the map (RC4): it waits while an ancestor here
-// has not split yet, and is made empty, to be told by a snapshot, where that passed the split over.
+// TestChildIsNotBorn checks that the topology never creates the child of a split with data (RC4). The child waits
+// while its parent on this node has not split yet. If a snapshot made the parent skip the split, the child is created
+// empty and receives its data by a snapshot.
 func TestChildIsNotBorn(t *testing.T) {
 	self := topology.NodeID{1}
 	whole, cut, halves := splitMaps(t, self)
@@ -140,8 +143,8 @@ func TestChildIsNotBorn(t *testing.T) {
 	expect("a node that has neither half", "join 1, join 2")
 }
 
-// TestChildOutlivesItsRecords checks that a replica which came of a split is not taken for the rest of a crash when the
-// records here do not know it yet, and that it goes with its table or when its node is no member.
+// TestChildOutlivesItsRecords checks that a replica created by a split is not considered a remnant of a crash if the
+// local records do not contain it yet. It is removed with its table, or if its node is not a member.
 func TestChildOutlivesItsRecords(t *testing.T) {
 	self := topology.NodeID{1}
 	whole, cut, halves := splitMaps(t, self)
@@ -170,23 +173,24 @@ func TestChildOutlivesItsRecords(t *testing.T) {
 			t.Errorf("dropped %s: %v, %v are left", name, err, r.IDs())
 		}
 	}
-	r := &room{here: map[topology.PartitionID]held{2: child}} // born by the parent's log when it was a member no more
+	r := &room{here: map[topology.PartitionID]held{2: child}} // created by the parent's log when it was no longer a member
 	l := &LocalReconciler{Node: topology.NodeID{9}, Host: r}
 	if err := l.Create(topology.New(), halves); err != nil || l.CheckPending() != nil || r.said() != "drop 2" {
 		t.Errorf("%v, %v are left", err, r.IDs())
 	}
 }
 
-// TestSplitIsTakenBackOrMade checks that an order that is taken back ends in one of two ways, by which entry the
-// partition's log has first, whoever proposes what and whatever a leader knows of the order. The map has what the log
-// has, and tiles the ring.
+// TestSplitIsTakenBackOrMade checks that a canceled split ends in one of two ways, depending on the entry that is
+// first in the partition's log. This applies regardless of the proposer and of the leader's knowledge of the request.
+// The topology matches the log and tiles the ring.
 func TestSplitIsTakenBackOrMade(t *testing.T) {
 	whole, cut, _ := splitMaps(t, topology.NodeID{1})
 	for _, c := range []struct {
 		name string
-		// stale is what the leader goes by: the order as it was before it was taken back.
+		// stale makes the leader use the request from before the cancellation.
 		stale bool
-		// before is what another leader has applied, amid what one applies in the middle of the step here.
+		// before is applied by another leader before the step; amid is applied by another leader in the middle of the
+		// step.
 		before, amid func(d *divided) error
 		split        bool
 	}{
@@ -223,7 +227,7 @@ func TestSplitIsTakenBackOrMade(t *testing.T) {
 				told = append(told,
 					recalled)
 			}}
-			for range 3 { // what failed is done again, and what is done is left alone
+			for range 3 { // failed steps are repeated, and completed steps are skipped
 				_ = s.Run(t.Context(), r, p)
 			}
 			m := k.State().Topology
@@ -234,7 +238,7 @@ func TestSplitIsTakenBackOrMade(t *testing.T) {
 			}
 			if h := k.State().History; len(h) != 1 || len(told) != 1 || h[0].Abandoned == c.split ||
 				told[0] == c.split {
-				t.Errorf("history %v, told %v", h, told)
+				t.Errorf("history %v, reported %v", h, told)
 			}
 			if m, err = m.BeginSplit(1, topology.Position{Ring: 1 << 60}, topology.ByOperator, time.Now()); err != nil {
 				t.Fatal(err)
@@ -252,8 +256,8 @@ func splits(d *divided) error {
 
 func thaws(d *divided) error { return d.Unfreeze(context.Background(), 1) }
 
-// TestSplitIsMeasuredBefore checks that how large a partition is, which may take a moment, is found out before its
-// right half waits for the map.
+// TestSplitIsMeasuredBefore checks that the size of a partition, which may take a while to determine, is measured
+// before its right half waits for the topology.
 func TestSplitIsMeasuredBefore(t *testing.T) {
 	whole, cut, _ := splitMaps(t, topology.NodeID{1})
 	k, r, p := keeperOf(t, cut), dividedOf(whole.Partition(1)), cut.Partition(1)

@@ -359,7 +359,7 @@ func (a *applier) rename() error {
 // recordDone writes the applied changes to a file in the directory.
 func (a *applier) recordDone(digest, dir string, now time.Time) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: recovered by plan %s. What was here before is in %s.\n\n", now.UTC().Format(time.RFC3339), digest,
+	fmt.Fprintf(&text, "%s: recovered by plan %s. The previous state is in %s.\n\n", now.UTC().Format(time.RFC3339), digest,
 		beforeFile)
 	a.Print(&text)
 	return writeFile(filepath.Join(dir, doneFile), []byte(text.String()))

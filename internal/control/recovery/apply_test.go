@@ -21,8 +21,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// directoryOf makes the directory of a node as its survey says, with one more entry in the log of partition 1, which is
-// not applied: a split, and after it a change of members.
+// directoryOf creates the directory of a node as described by its survey. The log of partition 1 has two more entries
+// that are not applied: a split and then a membership change.
 func (w *world) directoryOf(n int) string {
 	w.t.Helper()
 	s := w.survey(n)
@@ -75,7 +75,7 @@ func (w *world) directoryOf(n int) string {
 	return dir
 }
 
-// starts opens a directory as a node does that starts.
+// starts opens a directory like a starting node.
 func starts(t *testing.T, dir string, look func(store *storage.Store, log *raftlog.Store)) error {
 	t.Helper()
 	store, err := storage.Open(vfs.Default, dir, storage.Options{})
@@ -90,8 +90,8 @@ func starts(t *testing.T, dir string, look func(store *storage.Store, log *raftl
 	return errors.Join(err, store.Close())
 }
 
-// TestApplyInterrupted proves (RV4): after an end at each step the node does not start, the same plan goes on, and what
-// comes of it is the same; and that it is refused where it does not belong.
+// TestApplyInterrupted checks (RV4). If Apply is interrupted after any step, the node does not start. Applying the
+// same plan again resumes and produces the same result, and any other plan is rejected.
 func TestApplyInterrupted(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	for steps := range 5 {
@@ -129,7 +129,7 @@ func TestApplyInterrupted(t *testing.T) {
 			t.Fatalf("after %d steps it can be surveyed: %v", steps, err)
 		}
 		if err := Apply(p, "another", dir, time.Now()); err == nil {
-			t.Fatal("another plan is carried out")
+			t.Fatal("another plan is applied")
 		}
 		if err := Apply(p, "digest", dir, time.Now()); err != nil {
 			t.Fatalf("after %d steps: %v", steps, err)
@@ -139,7 +139,7 @@ func TestApplyInterrupted(t *testing.T) {
 		}
 		if b, err := os.ReadFile(filepath.Join(dir, doneFile)); err != nil || !strings.Contains(string(b),
 			"plan digest") {
-			t.Errorf("it is not noted: %s (%v)", b, err)
+			t.Errorf("it is not recorded: %s (%v)", b, err)
 		}
 		if err := starts(t, dir, func(store *storage.Store, log *raftlog.Store) {
 			checkApplied(t, p, store,
@@ -150,7 +150,7 @@ func TestApplyInterrupted(t *testing.T) {
 	}
 }
 
-// checkApplied proves that a directory is as a plan has it.
+// checkApplied checks that a directory matches a plan.
 func checkApplied(t *testing.T, p *Plan, store *storage.Store, log *raftlog.Store) {
 	t.Helper()
 	if ID(store.Identity().Cluster) != p.Next {
@@ -192,8 +192,9 @@ func checkApplied(t *testing.T, p *Plan, store *storage.Store, log *raftlog.Stor
 	}
 }
 
-// TestChangedDirectory checks that a plan is refused in a directory whose logs have gone on since it was surveyed, and
-// in one of another node, and that files which were changed are no plans and no surveys; a start alone is no change.
+// TestChangedDirectory checks that a plan is rejected in a directory whose logs have grown since it was inspected, and
+// in the directory of another node. A start alone is not a change. Corrupted plans are rejected, and a plan is not
+// accepted as a survey.
 func TestChangedDirectory(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	dir, other := w.directoryOf(1), w.directoryOf(2)

@@ -249,8 +249,8 @@ func (p *planner) checkMembers(lost []string) error {
 	for _, s := range p.states {
 		surveyed[topology.NodeID(s.Node)] = s
 		if n := p.base.Node(topology.NodeID(s.Node)); n == nil || n.State == meta.Left {
-			return fmt.Errorf("node %s is no member, by the newest records that are left: leave its survey out, and start it on an "+
-				"empty directory when the others run", s.Node.Short())
+			return fmt.Errorf("node %s is not a member in the newest remaining records: omit its survey, and start it on an "+
+				"empty directory when the other nodes run", s.Node.Short())
 		}
 	}
 	for _, name := range lost {
@@ -280,8 +280,8 @@ func (p *planner) checkMembers(lost []string) error {
 		return errors.New("no member is lost: start the nodes")
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("there is no survey of %s: survey each member whose disk is left, and name each whose disk is lost for ever "+
-			"with --lost", list(missing))
+		return fmt.Errorf("there is no survey of %s: survey each member whose disk remains, and name each member whose disk is "+
+			"permanently lost with --lost", list(missing))
 	}
 	return nil
 }
@@ -322,7 +322,7 @@ func (p *planner) assess() error {
 		bad = bad || p.found[uint64(part.ID)] == nil && !p.absorbed[uint64(part.ID)]
 	}
 	if !bad {
-		return errors.New("every replica set has a quorum among these nodes: start them, and decommission those that are lost " +
+		return errors.New("every replica set has a quorum among these nodes: start them, and decommission the lost nodes " +
 			"(ilion node decommission)")
 	}
 	for id, f := range p.found {

@@ -53,11 +53,11 @@ func (p *Plan) Print(w io.Writer) {
 		loss Loss
 		text string
 	}{
-		{Gone, "GONE: no replica is left. All rows of these spans are lost; empty partitions take their places:"},
-		{Behind, "BEHIND: what came after the newest write that is left may be lost, although it was acknowledged, if only " +
-			"lost nodes had it. The longest log goes on:"},
-		{Complete, "COMPLETE: the quorum is lost, but everything that was acknowledged is on a node that is left. " +
-			"The longest log goes on:"},
+		{Gone, "GONE: no replica remains. All rows of these spans are lost; empty partitions replace them:"},
+		{Behind, "BEHIND: acknowledged writes after the newest remaining write may be lost, if only lost nodes had them. " +
+			"The longest log is kept:"},
+		{Complete, "COMPLETE: the quorum is lost, but every acknowledged write is on a remaining node. " +
+			"The longest log is kept:"},
 	} {
 		if count[l.loss] > 0 {
 			fmt.Fprintf(w, "\n%s\n", l.text)
@@ -72,7 +72,7 @@ func (p *Plan) Print(w io.Writer) {
 	}
 	switch {
 	case count[Gone]+count[Behind] > 0:
-		fmt.Fprint(w, "\nDATA MAY BE LOST: see above. A node that comes back before this plan is carried out saves what it has.\n")
+		fmt.Fprint(w, "\nDATA MAY BE LOST: see above. The data of a node that returns before this plan is applied is not lost.\n")
 	default:
 		fmt.Fprint(w, "\nNothing that was acknowledged is lost.\n")
 	}

@@ -19,13 +19,13 @@ import (
 
 const testTable = 2000
 
-// nodeID is the n-th node, from 1.
+// nodeID returns the ID of the n-th node, counted from 1.
 func nodeID(n int) (id topology.NodeID) {
 	id[0], id[15] = byte(n), 1
 	return id
 }
 
-// membersOn are the members of a set, in the order of the map.
+// membersOn returns the members of a set in the order of the topology.
 func membersOn(part *topology.Partition) (out []keys.Member) {
 	for _, r := range part.Sets[0].Replicas {
 		out = append(out, keys.Member{Replica: uint64(r.ID), Node: r.Node})
@@ -33,13 +33,13 @@ func membersOn(part *topology.Partition) (out []keys.Member) {
 	return out
 }
 
-// world is a cluster with one table, as its map has it.
+// world is a cluster with one table, as its topology describes it.
 type world struct {
 	t     testing.TB
 	state *meta.State
 }
 
-// newWorld makes a cluster of n nodes, whose table has a partition on each of the lists of nodes.
+// newWorld creates a cluster of n nodes. Its table has a partition on each of the given lists of nodes.
 func newWorld(t testing.TB, n int, partitions ...[]int) *world {
 	t.Helper()
 	ids := func(list []int) (out []topology.NodeID) {
@@ -68,7 +68,7 @@ func newWorld(t testing.TB, n int, partitions ...[]int) *world {
 	return w
 }
 
-// survey is what a node has when all logs end at entry 100 of term 7, all of it applied.
+// survey returns the state of a node. All logs end at entry 100 of term 7, and all entries are applied.
 func (w *world) survey(n int) *NodeState {
 	w.t.Helper()
 	put, err := meta.Empty().Diff(w.state)
@@ -103,7 +103,7 @@ func (w *world) plan(lost []int, left ...*NodeState) (*Plan, error) {
 	return Make(left, names, nil, time.Unix(1e9, 0))
 }
 
-// after is the state that a plan leaves, checked as any that is loaded.
+// after returns the state that a plan leaves, validated like any loaded state.
 func (w *world) after(p *Plan) *meta.State {
 	w.t.Helper()
 	s, err := meta.Load(func(fn func(key, value []byte) error) (uint64, error) {
@@ -132,8 +132,8 @@ func (p *Plan) groupOf(id uint64) *Group {
 	return nil
 }
 
-// TestNothingAcknowledgedIsLost proves the claim of lossOf by trying all there is: a set is Whole or Complete only if
-// every quorum that may have acknowledged an entry has a survivor in it, and Whole only if the survivors are a quorum.
+// TestNothingAcknowledgedIsLost checks lossOf exhaustively. A set is Whole or Complete only if every quorum that may
+// have acknowledged an entry contains a survivor. It is Whole only if the survivors are a quorum.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
 	for voters := 1; voters <= 6; voters++ {
 		for left := 1; left < 1<<voters; left++ {
@@ -167,8 +167,8 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	}
 }
 
-// TestSettle checks that the end of a log is understood as package partition applies it: of orders at one epoch the
-// first counts.
+// TestSettle checks that replayTail interprets the end of a log as package partition applies it. Of several commands
+// at one epoch, the first one takes effect.
 func TestSettle(t *testing.T) {
 	at := func(ring uint64) []byte { return topology.Position{Ring: ring}.Boundary(testTable) }
 	split := func(epoch, child, ring uint64) command.Entry {
@@ -212,7 +212,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestPlan proves what becomes of sets that are whole, lose nothing, lose something, and of which nothing is left.
+// TestPlan checks the plan for replica sets with a quorum, without a loss, with a possible loss, and without any
+// replica left.
 func TestPlan(t *testing.T) {
 	w := newWorld(t, 7, []int{1, 2, 3, 7}, []int{1, 2, 5, 6}, []int{1, 4, 5, 6}, []int{4, 5, 6, 7})
 	p, err := w.plan([]int{4, 5, 6, 7}, w.survey(1), w.survey(2), w.survey(3))
@@ -242,7 +243,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	if e := parts[3]; e.ID == 4 || e.Parent != 0 || e.Moves != 0 || e.Epoch != 1 || len(votes(e)) != 3 {
-		t.Errorf("in the place of what is gone: %+v", e)
+		t.Errorf("replacement of the lost partition: %+v", e)
 	}
 	if len(p.Pieces) != 1 || p.Pieces[0].Partition != 4 {
 		t.Errorf("gone: %+v", p.Pieces)
@@ -256,8 +257,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestLongestLog checks that of two survivors the one goes on whose log ends in the later term, however long the other
-// is, and that a frozen partition is thawed by an entry at its end.
+// TestLongestLog checks that the survivor whose log ends in the later term is selected, even if the other log is
+// longer. A frozen partition is unfrozen by an entry at the end of its log.
 func TestLongestLog(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	a, b := w.survey(1), w.survey(2)
@@ -275,15 +276,15 @@ func TestLongestLog(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	if g.Thaw == nil || *g.Thaw != (Thaw{Index: 102, Term: 8, Epoch: 1}) {
-		t.Errorf("thawed by %+v", g.Thaw)
+		t.Errorf("unfrozen by %+v", g.Thaw)
 	}
 	if part := w.after(p).Topology.Partition(1); part.Epoch != 2 {
 		t.Errorf("the map has epoch %d", part.Epoch)
 	}
 }
 
-// TestMergeHalfway checks that a merge which is in the longest log is in the map, and that one which is not is taken
-// back: its right half is thawed.
+// TestMergeHalfway checks that a merge that is in the longest log is in the topology. Any other merge is canceled, and
+// its right partition is unfrozen.
 func TestMergeHalfway(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		w := newWorld(t, 4, []int{1, 2, 3, 4}, []int{1, 2, 3, 4})
@@ -327,13 +328,13 @@ func TestMergeHalfway(t *testing.T) {
 		}
 		g := p.groupOf(2)
 		if len(parts) != 2 || parts[1].Epoch != 2 || parts[0].Merge != nil || g.Thaw == nil || g.Thaw.Index != 101 {
-			t.Errorf("taken back: %d partitions, %+v", len(parts), g)
+			t.Errorf("canceled: %d partitions, %+v", len(parts), g)
 		}
 	}
 }
 
-// TestSplitInTail checks that a child which is in its parent's log alone is in the map, with members beside the
-// parent's.
+// TestSplitInTail checks that a child that exists only in its parent's log is in the topology. Its members are on the
+// same nodes as the parent's members.
 func TestSplitInTail(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	m, err := w.state.Topology.BeginSplit(1, topology.Position{Ring: 1 << 62}, topology.ByOperator, time.Unix(1, 0))
@@ -364,8 +365,8 @@ func TestSplitInTail(t *testing.T) {
 	}
 }
 
-// TestOldRecords checks that where the records may be old no id is given out twice, and the map follows the replicas: a
-// split that the records have not heard of is in it.
+// TestOldRecords checks a recovery with metadata that may be old. No ID is assigned twice, and the topology follows
+// the replicas: a split that is missing from the metadata is in it.
 func TestOldRecords(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	s := w.survey(1)
@@ -397,7 +398,7 @@ func TestOldRecords(t *testing.T) {
 	}
 }
 
-// TestRefused checks that a plan is not made of what is not sure.
+// TestRefused checks that no plan is created from incomplete or contradictory information.
 func TestRefused(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	stranger := w.survey(2)
@@ -425,9 +426,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAnyLoss checks that whatever nodes are lost, and however far the logs of the others are, the plan makes a map
-// that tiles the ring, gives every set members that survive and have the longest log among them, and never two ids to
-// one.
+// TestAnyLoss checks the plan for any set of lost nodes and any lengths of the remaining logs. The topology must tile
+// the ring. Every set must have surviving members, starting with the node that has the longest log. No ID may be
+// assigned twice.
 func TestAnyLoss(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const nodes = 7

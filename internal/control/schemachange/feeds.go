@@ -102,7 +102,7 @@ func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) err
 			if t.Container != nil {
 				again = "Remove the change feed policy and set it again"
 			}
-			return dberr.Serverf("The changes of %s are logged from now on, but a write that is under way may be missing: not "+
+			return dberr.Serverf("The changes of %s are logged from now on, but a write that is in progress may be missing: not "+
 				"all of its physical partitions have confirmed it (%v). %s", t, err, again)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// TestFeedsBegin proves that a feed is turned on only when the partitions of exactly the revision before have been
-// asked for their stamps, after they require that revision; that partitions without throughput left are asked again;
-// and that feeds have no generation below feature level 8.
+// TestFeedsBegin checks that a feed is turned on only with the newest timestamps of exactly the previous revision.
+// They are read after the partitions require that revision. A partition without remaining throughput receives the
+// request again. Feeds have no generation below feature level 8.
 func TestFeedsBegin(t *testing.T) {
 	level := feature.FeedGenerations
 	was := &schema.Table{ID: 7, Revision: 3}

@@ -20,8 +20,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// TestFirstChange checks that clients hear of the first change of a cluster's schema, and not of the system keyspaces
-// that are recorded with it.
+// TestFirstChange checks that clients receive an event for the first change of a cluster's schema, but no events for
+// the system keyspaces that are recorded with it.
 func TestFirstChange(t *testing.T) {
 	empty := schema.New()
 	next, _, err := schema.Apply(catalog.WithSystem(empty),
@@ -38,11 +38,11 @@ func TestFirstChange(t *testing.T) {
 	want := []schema.Event{{Change: schema.Created, Target: schema.TargetKeyspace, Keyspace: "ks"}}
 	installer := Installer{WithSystemKeyspaces: catalog.WithSystem}
 	if got := installer.events(empty, next); !slices.Equal(got, want) {
-		t.Errorf("clients are told %v", got)
+		t.Errorf("clients receive %v", got)
 	}
 }
 
-// recorder notes in which order an Installer does what.
+// recorder records the order of an Installer's steps.
 type recorder struct {
 	*storage.Store
 	steps []string
@@ -77,9 +77,9 @@ func (r *recorder) Remove(_, _ *topology.Snapshot) error {
 	return nil
 }
 
-// TestOrderOfSteps proves SC1 to SC3: replicas are made before a table can be named, mutations of an older revision are
-// refused before statements are planned for the new one, and what was dropped is removed when nobody can name it any
-// more. The last state follows from the first in one step, too, as it does after a restart.
+// TestOrderOfSteps checks SC1 to SC3. Replicas are created before statements can name the table. Mutations of an older
+// revision are rejected before statements are planned for the new one. Dropped tables are removed when no statement
+// can name them. One step from the first to the last state, as after a restart, must also work.
 func TestOrderOfSteps(t *testing.T) {
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
 	if err != nil {
@@ -137,8 +137,8 @@ func TestOrderOfSteps(t *testing.T) {
 	}
 }
 
-// TestLaggingSchemaKeepsNewEntries checks that a node whose schema lags its log keeps the entries of lists that it does
-// not know yet, and no others.
+// TestLaggingSchemaKeepsNewEntries checks that a node whose schema lags behind its log keeps the entries of lists that
+// it does not know yet, and removes other entries.
 func TestLaggingSchemaKeepsNewEntries(t *testing.T) {
 	lists := func(generation uint32) *vector.Lists {
 		l := vector.NewLists(vector.Euclidean, 2)

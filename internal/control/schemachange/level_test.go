@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// TestContainersNeedTheirLevel checks that no container is made while nodes may be of a build that does not know them,
-// and that tables are: with change feeds when all nodes know those.
+// TestContainersNeedTheirLevel checks that no container is created while some nodes may run a build without
+// containers. Tables can be created, and they get change feeds when all nodes support feeds.
 func TestContainersNeedTheirLevel(t *testing.T) {
 	for level := feature.Oldest; level <= feature.Newest; level++ {
 		c := Changer{Level: func(*meta.State) feature.Level { return level }}
@@ -33,7 +33,7 @@ func TestContainersNeedTheirLevel(t *testing.T) {
 	}
 }
 
-// TestListsNeedTheirLevel checks that no index gets lists of vectors while nodes may be of a build that would write no
+// TestListsNeedTheirLevel checks that no index gets vector lists while some nodes may run a build that would not write
 // entries for them.
 func TestListsNeedTheirLevel(t *testing.T) {
 	ix := &schema.Index{Kind: schema.CustomKind, Lists: schema.Lists{{Generation: 1}}}
@@ -48,8 +48,8 @@ func TestListsNeedTheirLevel(t *testing.T) {
 	}
 }
 
-// TestVectorsNeedTheirLevel checks that no schema has vectors while nodes may be of a build that cannot read them, as
-// columns or inside user-defined types.
+// TestVectorsNeedTheirLevel checks that no schema has vectors, in columns or in user-defined types, while some nodes
+// may run a build that cannot read them.
 func TestVectorsNeedTheirLevel(t *testing.T) {
 	vector := cqltype.ListOf(cqltype.VectorOf(cqltype.Native(cqltype.Float), 2))
 	table := &schema.Table{ByName: map[string]*schema.Column{"v": {Name: "v", Type: vector}}}

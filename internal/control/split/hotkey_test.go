@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// asked draws samples of which a part is of one place.
+// asked draws n samples. The given part of them is at one place.
 func asked(t *rapid.T, place uint64, part float64, n int) (places []uint64) {
 	for range int(part * float64(n)) {
 		places = append(places, place)
@@ -25,14 +25,15 @@ func asked(t *rapid.T, place uint64, part float64, n int) (places []uint64) {
 	return places
 }
 
-// TestHotspot checks that whatever is asked for in whatever seconds, a place is hot only if it had more than half of
-// what a saturated partition took for two looks in a row, is so by the second at the latest, and stays so until it has
-// had little, or another has had most, or nothing was refused for ten seconds.
+// TestHotspot checks, for any sequence of requests, when a place is hot. It must have had more than half of the load
+// of a saturated partition for two observations in a row. It is hot from the second observation on. It stays hot until
+// its share has been low, another place has had the largest share, or the partition has not been saturated for ten
+// seconds.
 func TestHotspot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Hotspot
 		now := time.UnixMilli(1e12)
-		var row, cool int // looks in a row at which a place had most, or did not keep what it had
+		var row, cool int // observations in a row in which a place had the largest share, or did not keep its share
 		var of, hot uint64
 		for range rapid.IntRange(1, 120).Draw(t, "seconds") {
 			now = now.Add(time.Second)
@@ -67,7 +68,7 @@ func TestHotspot(t *testing.T) {
 	})
 }
 
-// TestSaturated proves what saturates a partition: its throughput, or the limit of those that have none.
+// TestSaturated checks when a partition is saturated: at its throughput, or at the load limit if it has no throughput.
 func TestSaturated(t *testing.T) {
 	for _, c := range []struct {
 		load, given, limit float64
@@ -83,9 +84,9 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// TestIsolate checks that whatever is asked for, orders by Isolate are carried out without a pause between them, end
-// after two, leave the hot place alone where both sides are asked for, never part two keys of one token, and cut off no
-// side that nobody asks for. What was changed is left alone by any other order.
+// TestIsolate checks the requests that Isolate returns, for any samples. They are executed without a cooldown between
+// them and end after two splits. If both sides have load, the hot token ends up alone. Two keys of one token are never
+// separated, and a side without load is not split off. No other request may change the isolated partition.
 func TestIsolate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, rapid.IntRange(1, 5).Draw(t, "partitions"),
@@ -136,7 +137,7 @@ func TestIsolate(t *testing.T) {
 			next, err := o.Apply(s, now)
 			if err != nil {
 				if _, left, right := mine(p); cuts > 0 && (left == 0 || right == 0) {
-					return // the other side was asked for by few at first, and has to wait
+					return // the other side had little load at first, and has to wait
 				}
 				t.Fatalf("cut %d at %v: %v", cuts, at, err)
 			}
@@ -156,10 +157,10 @@ func TestIsolate(t *testing.T) {
 		p := holder()
 		_, left, right := mine(p)
 		if all := len(places); left > all/50+1 || right > all/50+1 {
-			t.Fatalf("%d and %d siblings are still there", left, right)
+			t.Fatalf("%d and %d siblings remain", left, right)
 		}
 		if sides := min(wasLeft, 1) + min(wasRight, 1); cuts > sides {
-			t.Fatalf("%d cuts, %d and %d siblings were asked for", cuts, wasLeft, wasRight)
+			t.Fatalf("%d splits, but %d and %d sampled siblings on the two sides", cuts, wasLeft, wasRight)
 		}
 		for _, p := range s.Topology.Partitions(table) {
 			if p.Since == 0 {

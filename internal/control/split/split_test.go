@@ -14,9 +14,9 @@ import (
 
 const table = 600
 
-// TestOrders checks that whatever is ordered, carried out and taken back in whatever sequence, at whatever times, a
-// table tiles its ring at every moment (SP1), nobody's span changes twice within Pause unless in haste (SP2), no more
-// than AtOnce splits are under way (SP3), and every id is new.
+// TestOrders checks any sequence of splits that complete or are canceled at any time. A table tiles its ring after
+// every step (SP1). No span changes twice within Cooldown unless the request skips the cooldown (SP2). At most
+// MaxConcurrent splits are in progress (SP3). Every ID is new.
 func TestOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, rapid.IntRange(1, 12).Draw(t, "partitions"),
@@ -70,7 +70,7 @@ func TestOrders(t *testing.T) {
 			}
 			again, err := topology.Decode(s.Topology.Append(nil))
 			if err != nil || string(again.Append(nil)) != string(s.Topology.Append(nil)) {
-				t.Fatalf("the map does not come back as it was: %v", err)
+				t.Fatalf("the decoded topology differs: %v", err)
 			}
 			for p := range s.Topology.All() {
 				was := again.Partition(p.ID).Reason
@@ -79,14 +79,14 @@ func TestOrders(t *testing.T) {
 				}
 			}
 			if n := inProgress(s.Topology); n > MaxConcurrent {
-				t.Fatalf("%d splits are under way", n)
+				t.Fatalf("%d splits are in progress", n)
 			}
 		}
 	})
 }
 
-// TestRefusedOrders checks that what cannot be split is refused in words, and a partition that is being split keeps its
-// members.
+// TestRefusedOrders checks that requests for impossible splits return an error, and that a partition keeps its members
+// while it is being split.
 func TestRefusedOrders(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	node := []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}}}}
@@ -121,7 +121,7 @@ func TestRefusedOrders(t *testing.T) {
 			t.Errorf("%s: it was ordered", name)
 		}
 	}
-	o := Request{Table: table, Partition: 1, At: at, Level: MinFeatureLevel} // a node that stands alone
+	o := Request{Table: table, Partition: 1, At: at, Level: MinFeatureLevel} // a standalone node
 	cut, err := try(m, o)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestRefusedOrders(t *testing.T) {
 	}
 	o.At.Ring >>= 1
 	if _, err := try(done, o); err == nil {
-		t.Error("it was split twice at once")
+		t.Error("it was split twice without a cooldown")
 	}
 	o.SkipCooldown = true
 	if _, err := try(done, o); err != nil {

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDivide checks that whatever is asked for, a load is divided where at least a quarter of it is on each side, or
-// there is one place with more than half of it, which is named; too few samples say nothing.
+// TestDivide checks, for any samples, that a load is divided so that each side has at least a quarter of it. Otherwise
+// one place has more than half of the load, and it is returned. Too few samples give no result.
 func TestDivide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) uint64 {
@@ -49,7 +49,8 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// TestHeat checks that a partition is hot only after its load was above the limits for ten seconds without a pause.
+// TestHeat checks that a partition is hot only after its load has been above the limit for ten seconds without a
+// pause.
 func TestHeat(t *testing.T) {
 	const limit, high = 1000.0, 5000.0
 	now := time.UnixMilli(1e12)
@@ -81,7 +82,7 @@ func TestHeat(t *testing.T) {
 	}
 }
 
-// TestWorthwhile checks that halves of less than a twentieth of the cap are not made.
+// TestWorthwhile checks that a split is rejected if one half would have less than a twentieth of the size limit.
 func TestWorthwhile(t *testing.T) {
 	if !LargeEnough(5, 60, 100) || LargeEnough(4, 80, 100) || LargeEnough(80, 4, 100) || SizeThreshold(100) != 80 {
 		t.Error("the bounds are not 5 % and 80 %")

@@ -94,8 +94,8 @@ func SharedTables(s *meta.State, table uint32) []uint32 {
 }
 
 // InitialPartitions returns the number of physical partitions for a new table: one for every 6,000 request units per
-// second. A table that shares a keyspace's throughput gets the partitions that the other tables leave, and at least
-// one. It returns 0 if the table has no throughput.
+// second. A table that shares a keyspace's throughput gets the partitions that the other tables leave, or one
+// partition if they leave none. It returns 0 if the table has no throughput.
 func InitialPartitions(s *meta.State, t *schema.Table) int {
 	ks := s.Schema.Keyspace(t.Keyspace)
 	if ks == nil {

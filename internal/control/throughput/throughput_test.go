@@ -21,8 +21,8 @@ import (
 
 const firstTable = 100
 
-// state is one of a keyspace with a throughput that is shared by those tables which have none of their own, each with
-// as many partitions as it would be made with. Throughputs are in request units a second, 0 is none.
+// state returns the state of a keyspace with a throughput, which the tables without their own throughput share. Each
+// table has its initial number of partitions. Throughputs are in request units per second; 0 means none.
 func state(t rapid.TB, shared int, own ...int) *meta.State {
 	option := func(units int) map[string]string {
 		if units == 0 {
@@ -51,8 +51,8 @@ func state(t rapid.TB, shared int, own ...int) *meta.State {
 	return &s
 }
 
-// TestAtFirst proves how many partitions tables are made with, and what each of these may take: one for each 6,000
-// request units a second, and for tables that share a throughput one for each 6,000 of it together.
+// TestAtFirst checks the initial number of partitions and the share of each partition. A table gets one partition for
+// every 6,000 request units per second; tables that share a throughput get one for every 6,000 of it together.
 func TestAtFirst(t *testing.T) {
 	for _, c := range []struct {
 		shared int
@@ -77,8 +77,8 @@ func TestAtFirst(t *testing.T) {
 	}
 }
 
-// TestSplits checks that whatever throughputs are raised to, splits end with as many partitions as are needed, not one
-// more, and that what came of one partition has equal shares of the tokens.
+// TestSplits checks that raising a throughput ends with exactly the required number of partitions. The parts of each
+// original partition must have equal shares of the tokens.
 func TestSplits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		begin := rapid.IntRange(1, 300).Draw(t, "begin") * 100
@@ -101,7 +101,7 @@ func TestSplits(t *testing.T) {
 					s = next
 				}
 			}
-			for _, p := range under { // some end, others are under way at the next look
+			for _, p := range under { // some splits end, others are still in progress in the next round
 				if rapid.IntRange(0, 3).Draw(t, "ends") == 0 {
 					continue
 				}
@@ -132,8 +132,8 @@ func TestSplits(t *testing.T) {
 	})
 }
 
-// TestDivideDuringSplit checks that a split takes nothing from the other partitions before it is in the map, and that
-// parent and child have together what the parent had, at every moment: neither the whole twice nor no bound.
+// TestDivideDuringSplit checks that a split does not reduce the shares of other partitions before the topology
+// contains it. Parent and child together always have the parent's share.
 func TestDivideDuringSplit(t *testing.T) {
 	s := state(t, 0, 18_000)
 	ps := s.Topology.Partitions(firstTable)
@@ -157,10 +157,10 @@ func TestDivideDuringSplit(t *testing.T) {
 	}
 }
 
-// TestSplitsOfShared checks that tables which share a throughput are split together, the widest partitions first.
+// TestSplitsOfShared checks that tables that share a throughput are split together, the widest partitions first.
 func TestSplitsOfShared(t *testing.T) {
 	s := state(t, 40_000, 0, 0)
-	s.Topology = state(t, 12_000, 0, 0).Topology // two and one
+	s.Topology = state(t, 12_000, 0, 0).Topology // two partitions and one partition
 	orders := Splits(s)
 	if len(orders) != 1 || orders[0].Table != firstTable+1 || orders[0].At.Ring != 1<<63 {
 		t.Fatalf("%+v", orders)
