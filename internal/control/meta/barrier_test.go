@@ -77,7 +77,8 @@ func TestRefresh(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if n := asked.Load(); n > askers*rounds { // without sharing, a third more requests would be sent, because some get lost
+				// Without sharing, a third more requests would be sent, because some get lost.
+				if n := asked.Load(); n > askers*rounds {
 					t.Errorf("%d questions for %d calls", n, askers*rounds)
 				}
 				c.close()

@@ -202,7 +202,8 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 		var last uint64
 		var seen *State
 		first := f.keeper.Subscribe(func(old, next *State) {
-			time.Sleep(5 * time.Millisecond) // synthetic time, which exposes an Update that does not wait for subscribers
+			// Synthetic time, which exposes an Update that does not wait for subscribers.
+			time.Sleep(5 * time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
 			if old.Version < last || next.Version <= old.Version || seen != nil && seen != old {

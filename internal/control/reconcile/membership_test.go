@@ -176,7 +176,8 @@ func TestLocal(t *testing.T) {
 	follow(m, joined, disk{1: "born", 2: empty})
 	follow(joined, converged, disk{1: "born", 2: empty})
 	delete(d, 2)
-	follow(none, converged, disk{1: "born", 2: empty}) // a voter of a set that has changed since then is not created with data
+	// A voter of a set that has changed since then is not created with data.
+	follow(none, converged, disk{1: "born", 2: empty})
 	leaving := must(converged.MarkLeaving(2, replica))
 	follow(converged, leaving, disk{1: "born", 2: empty})
 	gone := must(leaving.RecordVoters(2, "r", []topology.ReplicaID{converged.Partition(2).Sets[0].Replicas[0].ID}))

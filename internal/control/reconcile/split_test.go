@@ -173,7 +173,8 @@ func TestChildOutlivesItsRecords(t *testing.T) {
 			t.Errorf("dropped %s: %v, %v are left", name, err, r.IDs())
 		}
 	}
-	r := &room{here: map[topology.PartitionID]held{2: child}} // created by the parent's log when it was no longer a member
+	// Created by the parent's log when it was no longer a member.
+	r := &room{here: map[topology.PartitionID]held{2: child}}
 	l := &LocalReconciler{Node: topology.NodeID{9}, Host: r}
 	if err := l.Create(topology.New(), halves); err != nil || l.CheckPending() != nil || r.said() != "drop 2" {
 		t.Errorf("%v, %v are left", err, r.IDs())

@@ -325,8 +325,8 @@ func (p *parser) orders(s *Select) error {
 	}
 }
 
-// list parses comma-separated expressions. If set is true, it keeps equal constants once: a text of 512 KiB can repeat a
-// constant 250,000 times, and each expression takes more memory than its text.
+// list parses comma-separated expressions. If set is true, it keeps equal constants once: a text of 512 KiB can repeat
+// a constant 250,000 times, and each expression takes more memory than its text.
 func (p *parser) list(set bool) ([]Expr, error) {
 	var out []Expr
 	var key []byte
