@@ -128,7 +128,7 @@ func (g *Gate) Admit(c fairshare.Principal, cost ru.Units, waited, now time.Dura
 // Stats holds the state and the counters of the gate.
 type Stats struct {
 	Closed bool
-	// Refused counts all rejected requests, and RefusedLow those with low priority.
+	// Refused counts all rejected requests. RefusedLow counts the rejected requests with low priority.
 	Refused, RefusedLow uint64
 }
 

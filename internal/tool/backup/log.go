@@ -156,8 +156,8 @@ func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive
 // short returns the part of a digest that is contained in the name of a segment.
 func short(sum string) string { return sum[:min(len(sum), archive.ShortDigestLen)] }
 
-// Verify reads and checks all segments of the log, and checks that each one continues the previous one. told, if not
-// nil, receives the progress.
+// Verify reads and checks all segments of the log, and checks that each one continues the previous one. If the
+// callback is not nil, it receives the progress.
 func (l *Log) Verify(ctx context.Context, t Target, told func(p Progress)) error {
 	var p Progress
 	for _, c := range l.Chains {
