@@ -63,7 +63,7 @@ type Gate struct {
 	balance atomic.Int64
 	part    atomic.Uint64
 	saved   atomic.Int64
-	// patience is the wait above which requests are admitted at a lower rate, in nanoseconds.
+	// Requests that have waited longer than this number of nanoseconds are admitted at a lower rate.
 	patience atomic.Int64
 	// asked is the load that was requested while the gate was closed, in units.
 	asked  atomic.Int64

@@ -14,7 +14,7 @@ import (
 )
 
 // press passes samples with many requests in flight that make no progress to the server's admission gate, until the
-// gate closes. The server passes no samples of its own until the test ends.
+// gate closes. The server cannot pass its samples until the test ends.
 func press(t *testing.T, b *bench) {
 	t.Helper()
 	p := &b.srv.pressure

@@ -33,7 +33,7 @@ func hashed(t *testing.T, password string) string {
 	return string(h)
 }
 
-// door combines a Checker with a state that tests change.
+// A Checker with a state that tests change.
 type door struct {
 	*Checker
 	state *access.State
