@@ -14,8 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestAskedOnce checks that a command that sends several requests continues with the admin socket after the node has
-// rejected the first request and returned the path of the socket. The node logs every rejection.
+// TestAskedOnce checks a command that sends several requests to a node. If the node rejects the first request and
+// returns the path of its admin socket, the command sends all requests to the socket. The node logs every rejection,
+// so there should be only one.
 func TestAskedOnce(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("orders of the owner come through a Unix socket")

@@ -53,7 +53,7 @@ func TestNullDeviceIsNoTerminal(t *testing.T) {
 	}
 	defer f.Close()
 	if isTerminal(f) {
-		t.Errorf("%s is taken for a terminal", os.DevNull)
+		t.Errorf("%s is recognized as a terminal", os.DevNull)
 	}
 }
 

@@ -27,8 +27,8 @@ var topSample = &admin.Usage{Users: []usage.User{
 	}},
 }}
 
-// TestTopViews checks that each view lists the heaviest entries first, that the values of a table are the sums of its
-// partitions, and that keys select a view or quit.
+// TestTopViews checks that each view lists the heaviest entries first and that the values of a table are the sums of
+// its partitions. Keys select a view or quit.
 func TestTopViews(t *testing.T) {
 	for v, want := range []string{
 		"TABLE    RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT  BUSIEST PARTITION\n" +
@@ -91,7 +91,7 @@ func TestTopAtOlderNode(t *testing.T) {
 	defer older.Close()
 	c := topCommand{adminClient: adminClient{HTTP: older.Listener.Addr().String()}}
 	if _, _, err := c.refresh(); err == nil || !strings.Contains(err.Error(), "runs an older version") {
-		t.Errorf("it says %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 

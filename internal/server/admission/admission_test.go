@@ -124,7 +124,7 @@ func TestOverload(t *testing.T) {
 				m.run(does*0.8, 4*time.Second, somebody)
 				m.run(does*0.8, time.Second, somebody)
 				if m.refused > 0 || m.Closed() {
-					t.Errorf("pending %v, %v/s: %d refused after the overload; closed: %v", pending, does, m.refused,
+					t.Errorf("pending %v, %v/s: %d rejected after the overload; closed: %v", pending, does, m.refused,
 						m.Closed())
 				}
 			}
@@ -168,7 +168,7 @@ func TestFewNeverWait(t *testing.T) {
 	m := newMachine(20, true)
 	m.run(30, 4*time.Second, somebody) // in the end, 40 requests wait for 2 s
 	if m.refused > 0 || m.Closed() {
-		t.Errorf("%d of a few slow requests refused", m.refused)
+		t.Errorf("%d of a few slow requests rejected", m.refused)
 	}
 	g := New(wait, 1)
 	s := Sample{}
@@ -182,7 +182,7 @@ func TestFewNeverWait(t *testing.T) {
 		g.Sample(s)
 	}
 	if g.Closed() {
-		t.Error("requests that take long without load are refused")
+		t.Error("requests that take long without load are rejected")
 	}
 	idle := New(wait, 1)
 	s = Sample{}
@@ -199,7 +199,7 @@ func TestFewNeverWait(t *testing.T) {
 	m.run(90_000, closeAfter/2, somebody)
 	m.run(10_000, 2*time.Second, somebody)
 	if m.refused > 0 {
-		t.Errorf("%d of a burst refused", m.refused)
+		t.Errorf("%d of a burst rejected", m.refused)
 	}
 	off := New(0, 1)
 	for range 100 {

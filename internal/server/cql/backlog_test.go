@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestBacklog checks the limit of the backlog. Many clients that do not read their responses must not make the node
-// hold more than the limit, plus one response for each client that arrived at the same time. The server closes their
-// connections while another client is served. After the server has closed, no bytes are counted.
+// TestBacklog checks the limit of the backlog with many clients that do not read. The node must not hold more than the
+// limit, plus one response for each client that arrived at the same time. The server closes their connections while
+// another client is served. After the server has closed, no bytes are counted.
 func TestBacklog(t *testing.T) {
 	const clients, bound = 60, 60_000_000
 	b := start(t, Options{OutputBytesMax: 1 << 20, BacklogMax: bound})

@@ -61,7 +61,7 @@ func TestShed(t *testing.T) {
 	b := start(t, Options{WaitMax: time.Millisecond})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	if n := ask(c, 100, "low"); n != 0 {
-		t.Errorf("%d refused without pressure", n)
+		t.Errorf("%d rejected without pressure", n)
 	}
 	press(t, b)
 	before := b.srv.Stats().Executed.Load()
@@ -74,7 +74,7 @@ func TestShed(t *testing.T) {
 		low += ask(other, 1, "low")
 	}
 	if normal == 0 || normal == 2*n || low < n/10*95/100 {
-		t.Errorf("%d of %d refused, %d of %d of low priority", normal, 2*n, low, n/10)
+		t.Errorf("%d of %d rejected, %d of %d with low priority", normal, 2*n, low, n/10)
 	}
 	st := b.srv.Gate()
 	if st.Refused != uint64(normal+low) || st.RefusedLow != uint64(low) || !st.Closed {
@@ -108,7 +108,7 @@ func TestLowRole(t *testing.T) {
 		}
 	}
 	if refused["app"] == 2000 || refused["batch"] < 1900 {
-		t.Errorf("refused %v", refused)
+		t.Errorf("rejected %v", refused)
 	}
 }
 

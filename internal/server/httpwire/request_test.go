@@ -163,7 +163,7 @@ func FuzzRequest(f *testing.F) {
 			if strings.Contains(err.Error(), "parse \"") || strings.Contains(err.Error(), "invalid URI") {
 				return
 			}
-			t.Fatalf("%q: the standard library says %v", text, err)
+			t.Fatalf("%q: the standard library returns %v", text, err)
 		}
 		for _, field := range r.Fields {
 			if values := want.Header.Values(field.Name); len(values) > 0 && values[0] != r.Fields.Get(field.Name) {
@@ -177,7 +177,7 @@ func FuzzRequest(f *testing.F) {
 		body, err := io.ReadAll(want.Body)
 		got, after, ok := bodyOf(r, data[end:])
 		if (err == nil) != ok && ok {
-			t.Fatalf("%q: the body is %q, where the standard library says %v", text, got, err)
+			t.Fatalf("%q: the body is %q, but the standard library returns %v", text, got, err)
 		}
 		if ok {
 			rest, _ := io.ReadAll(in)

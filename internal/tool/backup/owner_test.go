@@ -65,7 +65,7 @@ func TestRepositoryHasOneCluster(t *testing.T) {
 			names, err := target.List(ctx, dir)
 			if names = slices.DeleteFunc(names, func(n string) bool { return n == clusterName }); err != nil ||
 				len(names) > 0 {
-				t.Errorf("%s: the refused cluster left %q, %v", name, names, err)
+				t.Errorf("%s: the rejected cluster left %q, %v", name, names, err)
 			}
 		}
 		for _, bad := range []string{"", "aa", clusterWord + "00\naa", string(encodeOwner("\x1b[2J"))} {

@@ -83,7 +83,7 @@ func TestPasses(t *testing.T) {
 				t.Fatal(err)
 			}
 			if has, err := b.Has(t.Context(), "a/2"); err != nil || has {
-				t.Fatalf("what was removed is there: %v", err)
+				t.Fatalf("the removed object exists: %v", err)
 			}
 			if _, err := b.Get(t.Context(), "a/4", 2000); !errors.Is(err, fs.ErrNotExist) {
 				t.Fatalf("what never was there: %v", err)

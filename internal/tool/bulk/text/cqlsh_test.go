@@ -37,7 +37,7 @@ func TestCqlshFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !quotes.Feed([]byte(line + "\n")) {
-			t.Errorf("line %d, %q: the record goes on behind the line", i+1, line)
+			t.Errorf("line %d, %q: the record continues after the line", i+1, line)
 		}
 		fields, err := cqlsh.Fields(nil, line)
 		if err != nil || len(fields) != 3 || fields[0].Text != "1" || fields[2].Text != "2" {
