@@ -31,7 +31,7 @@ func TestVerify(t *testing.T) {
 }
 
 // TestVerifyPages checks with a simulated node that ilion verify requests all pages. It checks the counted rows and
-// the exit code. 100 differences are printed and all of them are counted.
+// the exit code. At most 100 differences are printed, and all of them are counted.
 func TestVerifyPages(t *testing.T) {
 	many := make([]admin.VerifyDifference, verifyShown)
 	for i := range many {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// The protocol has no message by which a server announces that it closes a connection, and a client cannot know
-// whether a request that it has just sent was executed. Therefore a server that shuts down continues to serve a
-// connection until it is idle: all received requests have been answered, and no data has arrived for a certain time.
-// This time becomes shorter as the shutdown proceeds, so that a busy connection is closed in one of its short gaps. After
-// readMost, a connection without gaps is not read either.
+// The protocol has no message by which a server announces that it closes a connection. A client cannot know whether a
+// request that it has just sent was executed. Therefore a server that shuts down continues to serve a connection until
+// it is idle: all received requests have been answered, and no data has arrived for a certain time. This time becomes
+// shorter as the shutdown proceeds, so that a busy connection is closed in one of its short gaps. After readMost, the
+// server stops reading from a connection without gaps.
 
 const (
 	// idleGapMost is the initial idle time. It is halved every idleGapStep until it reaches idleGapLeast.

@@ -155,7 +155,7 @@ func valueAt(ctx context.Context, l *Log, t Target, at time.Time) (mark time.Tim
 	}))
 	if tables := point.Manifest.Tables; n >= 0 && l.Bases[0].Cluster == "" &&
 		(tables[0].Name != fmt.Sprint("t", n) || string(point.Records) != fmt.Sprint(n)) {
-		err = fmt.Errorf("what the cluster was is not as of mark %d: %v %s", n, tables, point.Records)
+		err = fmt.Errorf("the cluster metadata does not belong to restore point %d: %v %s", n, tables, point.Records)
 	}
 	return point.Manifest.Time, n, err
 }
