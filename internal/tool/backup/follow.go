@@ -14,8 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Follower archives a running cluster. It takes restore points (marks), fetches the changes between them, and stores the
-// changes as segments of a log. It also stores backups of some restore points (bases) from which the log continues.
+// Follower archives a running cluster. It takes restore points (marks), fetches the changes between them, and stores
+// the changes as segments of a log. It also stores backups of some restore points (bases) from which the log
+// continues.
 //
 //	mark ── mark ── mark ── mark ── mark ── ...     every second: a short fence, and a request for the changes
 //	└ segment ────────┘ └ segment ────── ...        every ten seconds

@@ -28,7 +28,7 @@ type Differ struct {
 
 // Change describes how a row of the target differs and how to change it.
 type Change struct {
-	// What is a description of the difference, or empty if the rows are equal.
+	// The difference in words, or empty if the rows are equal.
 	What string
 	// Statements make the row equal to the source. The list is empty if the row does not differ or must be kept.
 	Statements []Statement
