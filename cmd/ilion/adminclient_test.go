@@ -14,8 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestAskedOnce proves that a command which asks a node again and again goes to the socket that it was told of by the
-// first refusal: a node notes each of them.
+// TestAskedOnce checks a command that sends several requests to a node. If the node rejects the first request and
+// returns the path of its admin socket, the command sends all requests to the socket. The node logs every rejection,
+// so there should be only one.
 func TestAskedOnce(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("orders of the owner come through a Unix socket")
@@ -23,7 +24,7 @@ func TestAskedOnce(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
-		t.Skip(err) // the name of the directory is too long for one
+		t.Skip(err) // the path is too long for a socket
 	}
 	own := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.URL.Path)
@@ -44,6 +45,6 @@ func TestAskedOnce(t *testing.T) {
 		}
 	}
 	if refused != 1 {
-		t.Errorf("it was asked and refused %d times", refused)
+		t.Errorf("the node rejected %d requests, want 1", refused)
 	}
 }

@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// TestStartIsDocumented proves that docs/configuration.md has every option of ilion start and no other, and that the
-// defaults that the help tells are those of the page.
+// TestStartIsDocumented checks that docs/configuration.md lists exactly the options of ilion start, with the same
+// defaults as the help text.
 func TestStartIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	page, _, _ := strings.Cut(string(text), "\n## Options in the configuration file")
-	documented := map[string]string{} // the default
+	documented := map[string]string{} // the default of each documented option
 	for line := range strings.Lines(page) {
 		cells := strings.Split(strings.ReplaceAll(line, `\|`, "/"), "|")
-		if len(cells) != 6 { // with what is before the first bar and behind the last
+		if len(cells) != 6 { // four columns, plus the text before the first bar and after the last bar
 			continue
 		}
 		for _, m := range regexp.MustCompile("`--([a-z-]+)").FindAllStringSubmatch(cells[1], -1) {
@@ -36,7 +36,7 @@ func TestStartIsDocumented(t *testing.T) {
 			name = strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(f.Name, "$1-$2"))
 		}
 		said, ok := documented[name]
-		if !ok && name != "config" { // which the page begins with
+		if !ok && name != "config" { // the page starts with this option
 			t.Errorf("--%s is not documented", name)
 		}
 		delete(documented, name)

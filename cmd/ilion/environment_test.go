@@ -25,8 +25,8 @@ func tree(t *testing.T) (*kong.Kong, *commands) {
 	return k, cli
 }
 
-// TestVariables proves that a variable sets one option of one command, and that only those of connections and
-// credentials are shared, by options that mean the same.
+// TestVariables checks that an environment variable sets one option of one command. Only variables for connections and
+// credentials are shared, by options with the same meaning.
 func TestVariables(t *testing.T) {
 	k, _ := tree(t)
 	options := map[string][]string{}
@@ -66,8 +66,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestStartEnvironment proves that a node ignores the variables of the tools, refuses those that have no effect, and
-// logs those that set one of its options.
+// TestStartEnvironment checks how ilion start handles environment variables. It ignores the variables of the tools,
+// rejects variables without effect, and logs each variable that sets one of its options.
 func TestStartEnvironment(t *testing.T) {
 	t.Setenv("ILION_DATA", "/of/another/node")
 	t.Setenv("ILION_START_HTTP", "127.0.0.1:1234")

@@ -14,14 +14,14 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"ilion": main})
 }
 
-// TestScripts proves what the command line prints and with which code it ends; see testdata/script.
+// TestScripts checks the output and the exit codes of the command line; see testdata/script.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("ILION_START_REST", "off") // there is one default address on the machine
+			e.Setenv("ILION_START_REST", "off") // the machine has only one default address
 			return nil
 		},
 	})

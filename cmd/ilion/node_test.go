@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestConfirmed proves that only a yes takes a node out of the cluster, and that the question says which node that is.
+// TestConfirmed checks that only the answer yes removes a node from the cluster, and that the question names the node.
 func TestConfirmed(t *testing.T) {
 	s := &admin.Status{Nodes: []admin.NodeStatus{
 		{ID: "abcd1234ffff", CQL: "127.0.0.1:9042", State: "up", Replicas: 12},
@@ -33,7 +33,7 @@ func TestConfirmed(t *testing.T) {
 	}
 }
 
-// TestUnknownNode proves that the question is not asked unless one node is meant.
+// TestUnknownNode checks that the command fails without a question unless exactly one node matches.
 func TestUnknownNode(t *testing.T) {
 	s := &admin.Status{Nodes: []admin.NodeStatus{{ID: "abcd1234"}, {ID: "abcd9999"}}}
 	for _, name := range []string{"ffff", "abcd"} {
@@ -44,8 +44,8 @@ func TestUnknownNode(t *testing.T) {
 	}
 }
 
-// TestNullDeviceIsNoTerminal proves that a command with /dev/null as its input asks nothing, and does not take the
-// missing answer for success.
+// TestNullDeviceIsNoTerminal checks that /dev/null is not a terminal. A command with this input must not ask a
+// question or treat the missing answer as a yes.
 func TestNullDeviceIsNoTerminal(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	if err != nil {
@@ -53,11 +53,11 @@ func TestNullDeviceIsNoTerminal(t *testing.T) {
 	}
 	defer f.Close()
 	if isTerminal(f) {
-		t.Errorf("%s is taken for a terminal", os.DevNull)
+		t.Errorf("%s is recognized as a terminal", os.DevNull)
 	}
 }
 
-// TestTimeLeft proves that the time left follows from how fast a node was emptied so far.
+// TestTimeLeft checks that the remaining time is estimated from the rate at which the node has been emptied so far.
 func TestTimeLeft(t *testing.T) {
 	var l timeLeft
 	now := time.Unix(0, 0)
@@ -67,7 +67,7 @@ func TestTimeLeft(t *testing.T) {
 		want   string
 	}{
 		{0, 900, ""},
-		{time.Second, 1000, ""}, // it still grew
+		{time.Second, 1000, ""}, // the data is still growing
 		{2 * time.Second, 900, ", about 9s left"},
 		{11 * time.Second, 100, ", about 1s left"},
 		{21 * time.Second, 100, ", about 2s left"},
@@ -82,8 +82,8 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// TestProgress proves that the tool that gave an order shows what is left to do, ends when nothing is, and ends when
-// somebody has cancelled it.
+// TestProgress checks that a command shows the remaining work of its operation, and ends when the operation is
+// complete or has been canceled.
 func TestProgress(t *testing.T) {
 	s := func(state string, replicas, leading int) *admin.Status {
 		return &admin.Status{Nodes: []admin.NodeStatus{{ID: "99990000ffff", State: "up"},

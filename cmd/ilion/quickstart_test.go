@@ -26,9 +26,10 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestFirstHour proves that the commands and statements of README.md and docs/tutorial.md work. The script in
-// testdata/hour runs them, and then a cluster with certificates and roles in which a node is lost and replaced. Each
-// command that the script takes from these pages must exist there, and the script must run every command of the pages.
+// TestFirstHour checks that the commands and statements of README.md and docs/tutorial.md work. The script in
+// testdata/hour runs them. It then runs a cluster with certificates and roles in which a node is lost and replaced.
+// Each command that the script takes from these pages must exist there, and the script must run every command of the
+// pages.
 func TestFirstHour(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many nodes")
@@ -55,7 +56,7 @@ func TestFirstHour(t *testing.T) {
 	})
 }
 
-// hour is what the script's commands share.
+// hour holds the state that the commands of the script share.
 type hour struct {
 	pages    string          // README.md and docs/tutorial.md
 	commands map[string]bool // the commands of the pages; true if the script contains the command
@@ -101,7 +102,7 @@ func (h *hour) take(ts *testscript.TestScript, command string) []string {
 	return strings.Fields(command)
 }
 
-// adapt replaces words by those of arguments like OLD=>NEW, and appends the other arguments.
+// adapt replaces words according to arguments of the form OLD=>NEW, and appends the other arguments.
 func adapt(words, args []string) []string {
 	for _, a := range args {
 		was, is, ok := strings.Cut(a, "=>")
@@ -126,7 +127,7 @@ func (h *hour) run(ts *testscript.TestScript, neg bool, args []string) {
 // standsFor marks a command that the script cannot run. The lines that follow it in the script have the same effect.
 func (h *hour) standsFor(ts *testscript.TestScript, _ bool, args []string) { h.take(ts, args[0]) }
 
-// whole fails if the pages contain a command that the script does not.
+// whole fails if the pages contain a command that the script does not run.
 func (h *hour) whole(ts *testscript.TestScript, _ bool, _ []string) {
 	for command, done := range h.commands {
 		if !done {
@@ -177,7 +178,7 @@ func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
 		ready = ready || strings.HasPrefix(lines.Text(), "The cluster is ready.")
 	}
 	go func() {
-		for lines.Scan() { // so that it can go on talking
+		for lines.Scan() { // the process must not block when it writes
 		}
 	}()
 	h.mu.Lock()
@@ -191,8 +192,8 @@ func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// end ends what node started, and unless it is killed its exit code must be 0: end NAME SIGNAL. Without a signal it
-// waits for the end.
+// end ends the process that node started: end NAME SIGNAL. Without a signal, it waits for the process to end. Unless
+// the process is killed, its exit code must be 0.
 func (h *hour) end(ts *testscript.TestScript, _ bool, args []string) {
 	h.mu.Lock()
 	cmd := h.running[args[0]]
@@ -221,7 +222,7 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// address sets a variable to an address that is free: address NAME.
+// address sets a variable to a free address: address NAME.
 func address(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -230,8 +231,8 @@ func address(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(l.Close())
 }
 
-// ports sets a variable to a port for a demo, all of whose other ports are free as well: ports NAME. They are below
-// those that the system gives to others meanwhile.
+// ports sets a variable to a port for a demo: ports NAME. All other ports of the demo are free as well. The ports are
+// below the range from which the system assigns ports to other processes.
 func ports(ts *testscript.TestScript, _ bool, args []string) {
 	free := func(d *demo) bool {
 		for i := range 4 {
@@ -334,7 +335,7 @@ func (h *hour) statements(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// shown is a value as cqlsh shows it.
+// shown returns a value in the format of cqlsh.
 func shown(t *cqltype.Type, wire []byte) string {
 	if t.Kind == cqltype.Text {
 		return string(wire)

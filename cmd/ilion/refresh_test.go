@@ -19,11 +19,11 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// hostile is what a client may call itself, or have as a key: it ends lines, writes to a title, clears a screen in two
-// ways, turns text round and is no UTF-8.
+// hostile is a string that a client may use as a name or as a key. It contains line breaks, sequences that set the
+// title and clear the screen, characters that reverse the text direction, and invalid UTF-8.
 const hostile = "a\nb\tc\x1b]0;x\x07\x1b[2J\u009b2J\u202ed\u2028e\x7f\xffz"
 
-// shownTo is everything that a command prints, as text or as JSON.
+// shownTo returns the output of a command as text or as JSON.
 func shownTo(t *testing.T, asJSON bool, document any, text func(io.Writer)) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -35,8 +35,8 @@ func shownTo(t *testing.T, asJSON bool, document any, text func(io.Writer)) stri
 	return out.String()
 }
 
-// TestNothingHostileIsPrinted proves that whatever clients call themselves, send or store, no command prints what a
-// terminal obeys, as text or as JSON, that no line is forged, and that JSON says what it was all the same.
+// TestNothingHostileIsPrinted checks that no command prints control characters from the names, statements, or data of
+// clients, neither as text nor as JSON. Such input cannot forge a line. JSON output preserves the original string.
 func TestNothingHostileIsPrinted(t *testing.T) {
 	sessions := &catalog.Sessions{Connections: 2, Sessions: []catalog.Session{{ID: hostile, Address: hostile,
 		State: hostile, User: hostile, Driver: hostile, Keyspace: hostile, Statement: hostile, Millis: 1500}},
@@ -59,7 +59,7 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	for name, c := range map[string]struct {
 		document any
 		text     func(io.Writer)
-		lines    int // 0: not counted
+		lines    int // 0 if the lines are not counted
 	}{
 		"sessions":   {sessions, func(out io.Writer) { printSessions(out, sessions, time.Now()) }, 5},
 		"slow":       {requests, func(out io.Writer) { newest.print(out, requests) }, 5},
@@ -76,13 +76,13 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 			if i := strings.IndexFunc(got, func(r rune) bool {
 				return r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
 			}); i >= 0 {
-				t.Errorf("%s: a terminal obeys %q", name, got[i:])
+				t.Errorf("%s: the output contains the control sequence %q", name, got[i:])
 			}
 			if n := strings.Count(got, "\n"); !asJSON && c.lines > 0 && n != c.lines {
 				t.Errorf("%s has %d lines:\n%s", name, n, got)
 			}
 			if asJSON && !json.Valid([]byte(got)) {
-				t.Errorf("%s is no JSON:\n%s", name, got)
+				t.Errorf("%s is not JSON:\n%s", name, got)
 			}
 		}
 	}
@@ -93,8 +93,8 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	}
 }
 
-// TestWatch proves that a look which fails is told of and followed by the next one, that JSON is a document a line, and
-// that it ends when nobody reads any more.
+// TestWatch checks that a failed refresh is reported and followed by the next refresh. JSON output has one document
+// per line. The command ends when its output is closed.
 func TestWatch(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		n := 0
@@ -122,7 +122,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// endsAfter takes so many pieces.
+// endsAfter accepts a number of writes and then reports a closed pipe.
 type endsAfter struct {
 	bytes.Buffer
 	lines int
@@ -135,7 +135,7 @@ func (e *endsAfter) Write(b []byte) (int, error) {
 	return e.Buffer.Write(b)
 }
 
-// TestDrawLines proves that a screen is never given more lines than it has, nor longer ones.
+// TestDrawLines checks that the lines are limited to the size of the screen.
 func TestDrawLines(t *testing.T) {
 	var out bytes.Buffer
 	if err := drawLines(&out, []string{"abcdef", "é", "third"}, 3, 2); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// process is a node in a process of its own.
+// process is a node that runs in a separate process.
 type process struct {
 	*exec.Cmd
 	addr   string
@@ -30,7 +30,8 @@ type process struct {
 
 var readyLine = regexp.MustCompile(`^Ilion is ready: CQL on ([0-9.:]+), data in `)
 
-// startProcess starts a node on dir. testscript.Main has put this test binary into the path as ilion.
+// startProcess starts a node with the data directory dir. testscript.Main has put this test binary into the path as
+// ilion.
 func startProcess(t *testing.T, dir string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command("ilion", "start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off", "--rest",
@@ -55,13 +56,13 @@ func startProcess(t *testing.T, dir string) *process {
 	return p
 }
 
-// end waits for the process and returns how it ended.
+// end waits for the process and returns its wait status.
 func (p *process) end(t *testing.T) syscall.WaitStatus {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = p.Wait() // how it ended is in ProcessState
+		_ = p.Wait() // ProcessState contains the result
 	}()
 	select {
 	case <-done:
@@ -72,7 +73,7 @@ func (p *process) end(t *testing.T) syscall.WaitStatus {
 	}
 }
 
-// stall leaves requests in flight whose answers nobody reads, so that a stop has something to wait for.
+// stall sends requests and does not read their responses, so that the node must wait for them when it stops.
 func stall(t *testing.T, addr string) *rawclient.Conn {
 	t.Helper()
 	c, err := rawclient.Dial(t.Context(), addr, rawclient.Options{})
@@ -97,15 +98,15 @@ func stall(t *testing.T, addr string) *rawclient.Conn {
 	if _, err := c.Write(frames); err != nil {
 		t.Fatal(err)
 	}
-	// The first bytes of an answer: the requests are there.
+	// The first byte of a response shows that the requests have arrived.
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// TestSignals proves that SIGTERM and SIGINT end a node in order, with exit code 0 and no lock left, and that a second
-// signal ends one at once that still waits for requests under way.
+// TestSignals checks that SIGTERM and SIGINT stop a node cleanly, with exit code 0 and without a leftover lock. A
+// second signal immediately ends a node that is waiting for requests in flight.
 func TestSignals(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -124,7 +125,7 @@ func TestSignals(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// It has stopped to listen, so the first signal has arrived.
+	// The node no longer accepts connections, so the first signal has arrived.
 	poll.Until(t, "it stops to listen", func() bool {
 		other, err := rawclient.Dial(t.Context(), p.addr, rawclient.Options{Timeout: time.Second})
 		if err == nil {
@@ -133,12 +134,12 @@ func TestSignals(t *testing.T) {
 		return err != nil
 	})
 	if err := syscall.Kill(p.Process.Pid, 0); err != nil {
-		t.Fatalf("it did not wait for the requests under way: %v", err)
+		t.Fatalf("the node did not wait for the requests in flight: %v", err)
 	}
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// it would exit by itself if it had waited for them
+	// If the node had waited for the requests, it would have exited with a code.
 	if s := p.end(t); !s.Signaled() || s.Signal() != syscall.SIGTERM {
 		t.Errorf("after the second signal: signaled %v, exit code %d", s.Signaled(), s.ExitStatus())
 	}
@@ -147,6 +148,6 @@ func TestSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := p.end(t); s.ExitStatus() != 0 {
-		t.Errorf("after the violent stop it ends with %d: %s", s.ExitStatus(), p.stderr.String())
+		t.Errorf("after the forced stop, the next process ends with %d: %s", s.ExitStatus(), p.stderr.String())
 	}
 }

@@ -27,8 +27,8 @@ var topSample = &admin.Usage{Users: []usage.User{
 	}},
 }}
 
-// TestTopViews proves that each view has the heaviest first, that sums are those of the partitions, and that keys
-// switch between views and end it.
+// TestTopViews checks that each view lists the heaviest entries first and that the values of a table are the sums of
+// its partitions. Keys select a view or quit.
 func TestTopViews(t *testing.T) {
 	for v, want := range []string{
 		"TABLE    RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT  BUSIEST PARTITION\n" +
@@ -63,8 +63,8 @@ func TestTopViews(t *testing.T) {
 	}
 }
 
-// TestTopFits proves that a screen has no more lines and columns than the terminal, whatever its size, that its last
-// line says what keys do, or what went wrong, and that no key can steer the terminal.
+// TestTopFits checks that the output has no more lines and columns than the terminal, for every size. The last line
+// shows the keys or an error. No escape sequence in a partition key reaches the terminal.
 func TestTopFits(t *testing.T) {
 	for v := range topViews {
 		for _, size := range [][2]int{{1, 1}, {20, 3}, {80, 4}, {200, 60}} {
@@ -91,7 +91,7 @@ func TestTopAtOlderNode(t *testing.T) {
 	defer older.Close()
 	c := topCommand{adminClient: adminClient{HTTP: older.Listener.Addr().String()}}
 	if _, _, err := c.refresh(); err == nil || !strings.Contains(err.Error(), "runs an older version") {
-		t.Errorf("it says %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -30,8 +30,8 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// TestVerifyPages checks, with a simulated node, that ilion verify requests all pages, how it counts rows, that it
-// prints 100 differences and counts all of them, and its exit code.
+// TestVerifyPages checks with a simulated node that ilion verify requests all pages. It checks the counted rows and
+// the exit code. At most 100 differences are printed, and all of them are counted.
 func TestVerifyPages(t *testing.T) {
 	many := make([]admin.VerifyDifference, verifyShown)
 	for i := range many {

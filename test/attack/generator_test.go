@@ -149,7 +149,8 @@ func sqlAttacks() (out []*attack) {
 	add(false, "ORs of texts", "SELECT VALUE 1 FROM c WHERE "+many(20_000, " OR ", "CONTAINS(c.t, 'y%d')"))
 	add(true, "IN of the longest text", "SELECT VALUE 1 FROM c WHERE c.n IN ("+many(250_000, ",", "1")+")")
 	add(true, "IN of distinct constants", "SELECT VALUE 1 FROM c WHERE c.n IN ("+many(85_000, ",", "%d")+")")
-	add(true, "array of the longest text", "SELECT VALUE 1 FROM c WHERE ARRAY_CONTAINS(["+many(250_000, ",", "1")+"], c.n)")
+	add(true, "array of the longest text", "SELECT VALUE 1 FROM c WHERE ARRAY_CONTAINS(["+many(250_000, ",", "1")+
+		"], c.n)")
 	add(false, "object of the longest text", "SELECT VALUE {"+many(120_000, ",", "a:1")+"} FROM c")
 	add(false, "IN", "SELECT VALUE 1 FROM c WHERE c.t IN ("+many(50_000, ",", "'%d'")+")")
 	add(false, "COUNT of ORs", "SELECT VALUE COUNT(1) FROM c WHERE "+many(20_000, " OR ", "c.n = -%d"))

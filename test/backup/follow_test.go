@@ -227,7 +227,7 @@ func TestFollow(t *testing.T) {
 	d := c.keep(6)
 	d.more(50)
 	f := c.follow(0, args...)
-	f.hears("is complete", 1)
+	f.hears("completed", 1)
 	first := time.Now()
 	var times []time.Time
 	phase := func() {
@@ -246,7 +246,7 @@ func TestFollow(t *testing.T) {
 	ids := c.partitions(0, "ks.b")
 	c.must(0, "partition", "merge", "ks.b", ids[1], ids[2], "--now", "--wait")
 	f = c.follow(0, args...)
-	f.hears("going on from", 1)
+	f.hears("resuming from", 1)
 	phase()
 	c.nodes[2].Kill()
 	c.restart(2)

@@ -46,8 +46,8 @@ type Options struct {
 	Compact func(ctx context.Context) error
 	// Checkpoint writes a consistent copy of the data and returns its path. POST /checkpoint calls it.
 	Checkpoint func() (string, error)
-	// Order drains, decommissions, or resumes a node, as what says. node is the beginning of its ID. The function
-	// returns a message. POST /node/drain and similar endpoints call it.
+	// Order drains, decommissions, or resumes a node; the argument what names the operation. node is a prefix of the
+	// node ID. The function returns a message. POST /node/drain and similar endpoints call it.
 	Order func(ctx context.Context, what, node string) (string, error)
 	// Split starts the split of a physical partition and returns a message. POST /partition/split calls it.
 	Split func(ctx context.Context, o SplitOrder) (string, error)

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestPages proves what each page answers, and that a failing check is a 503 that says why.
+// TestPages checks the response of each page. A failed readiness check is a 503 that contains the reason.
 func TestPages(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "ilion_test_total", Help: "x"})
@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestOrdersOfOtherSites proves that a page of another site, which the operator's browser shows, gives no orders.
+// TestOrdersOfOtherSites checks that a page of another site in the operator's browser cannot run commands.
 func TestOrdersOfOtherSites(t *testing.T) {
 	ordered := 0
 	srv := httptest.NewServer(Handler(Options{Metrics: prometheus.NewRegistry(),
@@ -89,11 +89,12 @@ func TestOrdersOfOtherSites(t *testing.T) {
 		}
 	}
 	if ordered != 1 {
-		t.Errorf("%d orders were carried out, want 1", ordered)
+		t.Errorf("%d commands were executed, want 1", ordered)
 	}
 }
 
-// TestHostNames proves that a page of somebody else, whose name was made to lead to this machine, gets nothing from it.
+// TestHostNames checks that a request from this machine with an unknown host name is rejected. This protects against
+// DNS rebinding.
 func TestHostNames(t *testing.T) {
 	h := Handler(Options{Metrics: prometheus.NewRegistry(), Ready: func() error {
 		return nil
@@ -114,6 +115,6 @@ func TestHostNames(t *testing.T) {
 	r.RemoteAddr, r.Host = "192.0.2.1:999", "node1.example:8080"
 	w := httptest.NewRecorder()
 	if h.ServeHTTP(w, r); w.Code != 200 {
-		t.Errorf("from elsewhere, by name: %d %q", w.Code, w.Body)
+		t.Errorf("from another machine, by name: %d %q", w.Code, w.Body)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLikeness proves that a status names nodes that share an address, a cluster in one zone, and nodes of several
-// builds.
+// TestLikeness checks that a status names nodes that share an address, a cluster in a single zone, and nodes of
+// different builds.
 func TestLikeness(t *testing.T) {
 	node := func(id, address, zone, build string) NodeStatus {
 		return NodeStatus{ID: id + "00000000", Internal: address + ":7000", CQL: address + ":9042", Zone: zone,

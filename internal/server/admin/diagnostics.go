@@ -213,7 +213,7 @@ func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 	return shares
 }
 
-// known returns the reports of a node of the cluster, including this one. heard is false if there are none.
+// known returns the reports of a node of the cluster, including this one. heard is false if there are no reports.
 func (n *Node) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 	if node.ID == n.Cluster.Self {
 		return peers.PeerStatus{Report: n.Cluster.Describe(), Alive: true}, true

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// FuzzHandler proves that no request makes the handler panic, and that none which lacks the password gives an order or
-// sees the status.
+// FuzzHandler checks that no request causes a panic, and that a request without the password cannot run a command or
+// read the status.
 func FuzzHandler(f *testing.F) {
 	for _, head := range []string{
 		"GET /status HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -22,8 +22,8 @@ type Gate struct {
 	Login func(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error)
 	// Open lists the endpoints that require no login, without the slash: metrics, status, history.
 	Open []string
-	// Socket is the path of the admin socket, or empty if there is none. Without a socket and without login, commands
-	// are accepted from this machine.
+	// Socket is the path of the admin socket, or empty if the node has no admin socket. Without a socket and without
+	// login, commands are accepted from this machine.
 	Socket string
 	// Log receives messages about rejected commands; nil discards them.
 	Log *slog.Logger
@@ -33,8 +33,8 @@ type Gate struct {
 // credentials.
 const SocketHeader = "Ilion-Socket"
 
-// The required permissions are those with which Cassandra protects its management interface: SELECT ON ALL MBEANS to
-// read, EXECUTE ON ALL MBEANS for commands.
+// The required permissions are the permissions with which Cassandra protects its management interface: SELECT ON ALL
+// MBEANS to read, EXECUTE ON ALL MBEANS for commands.
 const (
 	look  = access.Select
 	order = access.Execute

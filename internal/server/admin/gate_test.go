@@ -20,9 +20,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/slowlog"
 )
 
-// TestGate proves who sees and orders what: with users only roles with the permission, by a password that does not
-// cross the network in clear; without users whoever comes by the socket, or from the machine itself where there is
-// none.
+// TestGate checks who can read pages and run commands. If users are configured, the role needs the permission, and its
+// password must not cross the network unencrypted. Without users, commands are accepted from the admin socket, or from
+// the same machine if there is no socket.
 func TestGate(t *testing.T) {
 	state := &access.State{}
 	for name, p := range map[string]access.Permissions{"nobody": 0, "watcher": access.Of(access.Select),
@@ -84,18 +84,18 @@ func TestGate(t *testing.T) {
 				t.Errorf("%s: %s: %d %q, want %d", c.name, path, w.Code, w.Body, want)
 			}
 			if told := w.Header().Get(SocketHeader); told != "" && (c.from == far || w.Code == 200) {
-				t.Errorf("%s: %s: it tells of the socket %s", c.name, path, told)
+				t.Errorf("%s: %s: the response names the socket %s", c.name, path, told)
 			}
 		}
 		if (done > 0) != (c.do == http.StatusOK) {
-			t.Errorf("%s: %d orders carried out", c.name, done)
+			t.Errorf("%s: %d commands were executed", c.name, done)
 		}
 	}
 }
 
-// TestKeysAreGuarded proves that pages which name logical partitions, whose keys are data, are shown to nobody without
-// the permission, however many pages are open; that a session is cancelled by those alone who may give orders; and that
-// the open status names none to whoever has not logged in.
+// TestKeysAreGuarded checks that pages that name logical partitions require a permission even if other pages are open,
+// because keys are data. Canceling a session requires the permission to run commands. The open status page shows no
+// keys to clients that have not logged in.
 func TestKeysAreGuarded(t *testing.T) {
 	state := (&access.State{}).WithRole(&access.Role{Name: "nobody", Login: true}).WithRole(&access.Role{
 		Name: "watcher", Login: true,
@@ -159,7 +159,7 @@ func TestKeysAreGuarded(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code != want || (cancelled == role) != (want == 200 || role == "") {
-			t.Errorf("cancelled by %q: %d %q, %q cancelled", role, w.Code, w.Body, cancelled)
+			t.Errorf("canceled by %q: %d %q, %q canceled", role, w.Code, w.Body, cancelled)
 		}
 		cancelled = ""
 	}

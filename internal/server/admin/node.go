@@ -33,7 +33,8 @@ type Node struct {
 	Budget int64
 	// Software is the version of the build.
 	Software string
-	// Expiring describes the certificates of the node that have expired or expire soon; nil if there are none.
+	// Expiring describes the certificates of the node that have expired or expire soon. It returns nil if no
+	// certificate does.
 	Expiring func() []string
 	// ClusterName, Data, and Commit are the configured values. Address is the address for CQL clients.
 	ClusterName, Data, Commit, Address string

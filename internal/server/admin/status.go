@@ -101,10 +101,10 @@ type PartitionStatus struct {
 	// Wanted lists the nodes to which an operator has pinned the replicas, until HeldUntil (RFC 3339).
 	Wanted    []string `json:"wanted,omitempty"`
 	HeldUntil string   `json:"held_until,omitempty"`
-	// SplitCause is the cause of the split: by hand, size, or load.
+	// SplitCause is the cause of the split: a command, size, or load.
 	SplitCause string `json:"split_cause,omitempty"`
-	// CapBytes is the size limit of the partition on disk, Load its load in the last seconds in request units per
-	// second, and Stuck the reason why it cannot split. Only the leader knows these values.
+	// CapBytes is the size limit of the partition on disk. Load is its load in the last seconds in request units per
+	// second. Stuck is the reason why it cannot split. Only the leader knows these values.
 	CapBytes uint64  `json:"cap_bytes,omitempty"`
 	Load     float64 `json:"request_units_per_second,omitempty"`
 	Stuck    string  `json:"not_split_because,omitempty"`

@@ -63,7 +63,7 @@ type Gate struct {
 	balance atomic.Int64
 	part    atomic.Uint64
 	saved   atomic.Int64
-	// patience is the wait above which requests are admitted at a lower rate, in nanoseconds.
+	// Requests that have waited longer than this number of nanoseconds are admitted at a lower rate.
 	patience atomic.Int64
 	// asked is the load that was requested while the gate was closed, in units.
 	asked  atomic.Int64
@@ -128,7 +128,7 @@ func (g *Gate) Admit(c fairshare.Principal, cost ru.Units, waited, now time.Dura
 // Stats holds the state and the counters of the gate.
 type Stats struct {
 	Closed bool
-	// Refused counts all rejected requests, and RefusedLow those with low priority.
+	// Refused counts all rejected requests. RefusedLow counts the rejected requests with low priority.
 	Refused, RefusedLow uint64
 }
 

@@ -12,27 +12,28 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// wait is how long requests may wait.
+// wait is the limit for the time that requests wait.
 const wait = 50 * time.Millisecond
 
-// refusal is how long the machine needs to refuse a request, as a part of how long it needs to do one.
+// refusal is the cost of rejecting a request, as a fraction of the cost of executing one.
 const refusal = 0.05
 
-// possible is what a machine can do, at most, of what it does alone when it is asked for so many times as much.
+// possible returns the maximum fraction of the machine's capacity that is left for requests if clients send times as
+// many requests as the machine can execute.
 func possible(times float64) float64 { return (1 - refusal*times) / (1 - refusal) }
 
-// machine is one that does so many requests a second, one after the other, in virtual time.
+// machine simulates a machine that executes a number of requests per second sequentially, in virtual time.
 type machine struct {
 	*Gate
 	perSecond float64
-	// pending says whether requests ask as they come, and are under way while they wait, as writes do, or wait in their
-	// connections until the machine comes to them.
+	// pending is set if requests are admitted when they arrive and count as in flight while they wait, like writes.
+	// Otherwise, they wait in their connections until the machine reads them.
 	pending bool
 	now     time.Duration
-	queue   []time.Duration // when they came
+	queue   []time.Duration // the arrival times
 	room    float64
 	done    int64
-	waits   []time.Duration // of those that are done
+	waits   []time.Duration // the delays of completed requests
 	refused int
 	waited  time.Duration
 	seen    int
@@ -43,7 +44,7 @@ func newMachine(perSecond float64, pending bool) *machine {
 	return &machine{Gate: New(wait, 1), perSecond: perSecond, pending: pending, rng: rand.New(rand.NewPCG(1, 1))}
 }
 
-// run has requests come at a rate for a while, and forgets what was measured before.
+// run sends requests at a rate for a while, after resetting the measurements.
 func (m *machine) run(perSecond float64, d time.Duration, who func() fairshare.Principal) {
 	m.waits, m.refused = nil, 0
 	const step = time.Millisecond
@@ -75,7 +76,7 @@ func (m *machine) run(perSecond float64, d time.Duration, who func() fairshare.P
 	}
 }
 
-// let asks for a request to be let in.
+// let asks the gate whether a request is admitted.
 func (m *machine) let(who func() fairshare.Principal, came time.Duration) bool {
 	m.waited, m.seen = m.waited+m.now-came, m.seen+1
 	if !m.Closed() || m.Admit(who(), 5*ru.Unit, m.now-came, m.now) {
@@ -99,9 +100,10 @@ func (m *machine) sample() {
 
 func somebody() fairshare.Principal { return fairshare.Principal{} }
 
-// TestOverload proves GA2: a machine that is asked for three times and ten times as much as it does, does 95 % and more
-// of what refusals leave it time for, and none of it waits for longer than three times the bound; when less is asked
-// for again nothing is refused, and the gate opens. Both where requests are under way and where they wait unseen.
+// TestOverload checks GA2 with up to ten times as many requests as the machine can execute. The machine must complete
+// at least 95 % of the requests for which rejections leave it time. Their delay must stay below three times the limit.
+// When the load decreases, the gate opens and no request is rejected. This applies to requests in flight and to
+// requests that wait in their connections.
 func TestOverload(t *testing.T) {
 	for _, pending := range []bool{false, true} {
 		for _, does := range []float64{20_000, 80_000} {
@@ -109,7 +111,7 @@ func TestOverload(t *testing.T) {
 				m := newMachine(does, pending)
 				m.run(does*0.8, 2*time.Second, somebody)
 				if m.refused > 0 || m.Closed() {
-					t.Errorf("pending %v, %v/s: %d refused below what the machine does", pending, does, m.refused)
+					t.Errorf("pending %v, %v/s: %d rejected below the capacity", pending, does, m.refused)
 				}
 				m.run(does*times, 3*time.Second, somebody)
 				m.run(does*times, 5*time.Second, somebody)
@@ -122,7 +124,7 @@ func TestOverload(t *testing.T) {
 				m.run(does*0.8, 4*time.Second, somebody)
 				m.run(does*0.8, time.Second, somebody)
 				if m.refused > 0 || m.Closed() {
-					t.Errorf("pending %v, %v/s: %d refused after the overload; closed: %v", pending, does, m.refused,
+					t.Errorf("pending %v, %v/s: %d rejected after the overload; closed: %v", pending, does, m.refused,
 						m.Closed())
 				}
 			}
@@ -130,7 +132,8 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestOldIsRefusedFirst proves that of what has waited for long less is let in than of what has just come.
+// TestOldIsRefusedFirst checks that fewer requests that have waited long are admitted than requests that have just
+// arrived.
 func TestOldIsRefusedFirst(t *testing.T) {
 	m := newMachine(20_000, false)
 	m.run(60_000, 3*time.Second, somebody)
@@ -145,7 +148,7 @@ func TestOldIsRefusedFirst(t *testing.T) {
 	}
 }
 
-// TestCapacityChanges proves that the gate follows a machine that becomes slower and faster while it is closed.
+// TestCapacityChanges checks that the gate adapts to a machine that becomes slower or faster while the gate is closed.
 func TestCapacityChanges(t *testing.T) {
 	m := newMachine(20_000, true)
 	m.run(60_000, 3*time.Second, somebody)
@@ -159,17 +162,17 @@ func TestCapacityChanges(t *testing.T) {
 	}
 }
 
-// TestFewNeverWait proves GA1: a few requests that take long, for a machine that is slow or waits for a disk, are not
-// refused, nor are many whose time without load is as long; and a burst of less than a moment is not.
+// TestFewNeverWait checks GA1: the gate stays open for a few slow requests on a machine that is slow or waits for a
+// disk. It also stays open for many requests that take as long without load, and for a short burst.
 func TestFewNeverWait(t *testing.T) {
 	m := newMachine(20, true)
-	m.run(30, 4*time.Second, somebody) // 40 wait in the end, for 2 s
+	m.run(30, 4*time.Second, somebody) // in the end, 40 requests wait for 2 s
 	if m.refused > 0 || m.Closed() {
-		t.Errorf("%d of a few slow requests refused", m.refused)
+		t.Errorf("%d of a few slow requests rejected", m.refused)
 	}
 	g := New(wait, 1)
 	s := Sample{}
-	for i := range 200 { // 300 ms each, to another region: 60 under way, later 900
+	for i := range 200 { // 300 ms each, to another region: 60 in flight, later 900
 		s.Now += SampleEvery
 		s.UnderWay = 60
 		if i > 100 {
@@ -179,24 +182,24 @@ func TestFewNeverWait(t *testing.T) {
 		g.Sample(s)
 	}
 	if g.Closed() {
-		t.Error("requests that take long without load are refused")
+		t.Error("requests that take long without load are rejected")
 	}
 	idle := New(wait, 1)
 	s = Sample{}
-	for i := range 200 { // other processes have the processors, and there is a request a second, or none
+	for i := range 200 { // other processes use the processors; at most one request per second completes
 		s.Now, s.Waited = s.Now+5*SampleEvery, 5*wait
 		if i%10 == 9 {
 			s.Done++
 		}
 		if idle.Sample(s); idle.Closed() {
-			t.Fatalf("a machine that is hardly asked for anything refuses requests after %v", s.Now)
+			t.Fatalf("an almost idle machine rejects requests after %v", s.Now)
 		}
 	}
 	m = newMachine(50_000, false)
 	m.run(90_000, closeAfter/2, somebody)
 	m.run(10_000, 2*time.Second, somebody)
 	if m.refused > 0 {
-		t.Errorf("%d of a burst refused", m.refused)
+		t.Errorf("%d of a burst rejected", m.refused)
 	}
 	off := New(0, 1)
 	for range 100 {
@@ -208,8 +211,8 @@ func TestFewNeverWait(t *testing.T) {
 	}
 }
 
-// TestSharesOfMachine proves GA3: under overload a user that asks for ten times as much as another gets no more, and
-// low priority gets nothing while normal priority asks for all.
+// TestSharesOfMachine checks GA3 under overload. A user that sends ten times as many requests as another user gets no
+// more capacity. Low priority gets no capacity while normal priority requests all of it.
 func TestSharesOfMachine(t *testing.T) {
 	m := newMachine(20_000, true)
 	got, rng := map[fairshare.Principal]int{}, rand.New(rand.NewPCG(3, 4))
@@ -220,7 +223,7 @@ func TestSharesOfMachine(t *testing.T) {
 		case n == 0:
 			return low
 		case n < 4:
-			return quiet // 15 %, of which 9,000/s is less than half of what is done
+			return quiet // 15 % of the requests: 9,000/s, less than half of the capacity
 		}
 		return loud
 	}

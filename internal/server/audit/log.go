@@ -3,7 +3,7 @@
 // Package audit writes the audit log: one line per request with the user, the client address, the statement, and the
 // outcome, to a bounded number of size-limited files or to syslog.
 //
-// Guarantees: (AL1) Write never waits for the disk, unless Block is set so that no entry is lost. (AL2) The queue of
+// Guarantees: (AL1) Write never waits for the disk, unless Block is set to prevent lost entries. (AL2) The queue of
 // unwritten entries is bounded. Dropped entries are counted, logged, and recorded in the audit log. (AL3) No client
 // input can start a line or a field.
 //

@@ -36,8 +36,8 @@ func written(t *testing.T, dir string) string {
 	return string(b)
 }
 
-// TestLines proves the form of a line, that nothing a client sends makes another line or field, that constants can be
-// left out, and that the file is its owner's.
+// TestLines checks the format of a line. Client input cannot start a line or a field, constants can be omitted, and
+// only the owner can read the file.
 func TestLines(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	for _, c := range []struct {
@@ -74,7 +74,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestFilters proves what is written by keyspace, category and user: what is included, and not what is excluded.
+// TestFilters checks that filters by keyspace, category, and user select the included entries and omit the excluded
+// ones.
 func TestFilters(t *testing.T) {
 	none := ""
 	for _, c := range []struct {
@@ -115,7 +116,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestRotation proves that the files together stay within their bound, and have the newest entries.
+// TestRotation checks that the files together stay within their size limit and contain the newest entries.
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	const total = filesMax << 10
@@ -151,7 +152,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// stuck is a disk that does not answer until it is let go.
+// stuck simulates a disk that blocks until free is closed.
 type stuck struct {
 	entered, free chan struct{}
 	b             strings.Builder
@@ -168,8 +169,8 @@ func (s *stuck) Write(b []byte) (int, error) {
 
 func (s *stuck) Close() error { return nil }
 
-// TestQueue proves that a disk that is stuck holds nobody up: what is too much is dropped, counted and written down;
-// and that with Block nothing is dropped.
+// TestQueue checks that writers do not wait for a blocked disk. Entries that exceed the queue are dropped, counted,
+// and recorded. With Block, no entry is dropped.
 func TestQueue(t *testing.T) {
 	for _, block := range []bool{false, true} {
 		s := &stuck{entered: make(chan struct{}, 1), free: make(chan struct{})}
@@ -177,7 +178,7 @@ func TestQueue(t *testing.T) {
 		l.out = s
 		go l.run()
 		l.Write(entry("first"))
-		<-s.entered // the disk has the first, and is stuck
+		<-s.entered // the disk blocks on the first entry
 		all := make(chan struct{})
 		go func() {
 			for range 100 {
@@ -201,7 +202,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// broken is a disk that takes only the first bytes it is given, until it is repaired.
+// broken simulates a disk that accepts only a number of bytes until it is repaired.
 type broken struct {
 	takes    int
 	repaired chan struct{}
@@ -224,8 +225,8 @@ func (w *broken) Write(b []byte) (int, error) {
 
 func (w *broken) Close() error { return nil }
 
-// TestBrokenDisk proves that entries that the disk does not take are counted, logged once and told of in the log when
-// it takes them again; and that with Block they are written then, whole and once.
+// TestBrokenDisk checks that entries that the disk rejects are counted, logged once, and recorded in the audit log
+// when the disk works again. With Block, these entries are then written completely and exactly once.
 func TestBrokenDisk(t *testing.T) {
 	for _, block := range []bool{false, true} {
 		w := &broken{takes: 10, repaired: make(chan struct{})}

@@ -14,8 +14,8 @@ const (
 	Syslog = "syslog"
 )
 
-// Options selects the entries and the destination. The names are those of audit_logging_options in Cassandra's
-// configuration. Lists are separated by commas.
+// Options selects the entries and the destination. The names match audit_logging_options in Cassandra's configuration.
+// Lists are separated by commas.
 type Options struct {
 	Enabled bool `yaml:"enabled"`
 	// Logger is file or syslog; empty means file.

@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// TestAccountClients proves that at the address of the account every client has to show a key, also where nobody else
-// has to log in, that its session knows it, and that it is told of nodes at the port of that address, while others are
-// told where nodes are.
+// TestAccountClients checks that each client at the account address must present a key, even if other clients need not
+// log in. The session of such a client knows the account. Events at that address contain the port of the address, and
+// other clients receive the port of the node.
 func TestAccountClients(t *testing.T) {
 	b := start(t, Options{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,12 +38,12 @@ func TestAccountClients(t *testing.T) {
 	c.mustFail(cqlwire.CodeBadCredentials, "")
 	c.must(cqlwire.OpAuthSuccess)
 	if client := b.latest().client; !client.Account || client.User != "primary" {
-		t.Errorf("the session is that of %+v", client)
+		t.Errorf("the session belongs to %+v", client)
 	}
 	register(c)
 	other := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	if client := b.latest().client; client.Account || client.User != "" {
-		t.Errorf("the session of somebody else is that of %+v", client)
+		t.Errorf("the session of another client belongs to %+v", client)
 	}
 	register(other)
 
@@ -51,7 +51,7 @@ func TestAccountClients(t *testing.T) {
 	for client, want := range map[*client]uint16{c: at.Port(), other: 9042} {
 		e, err := cqlwire.DecodeEvent(client.must(cqlwire.OpEvent).body)
 		if err != nil || e.Node != netip.AddrPortFrom(netip.MustParseAddr("127.0.0.9"), want) {
-			t.Errorf("told of %v, want port %d; %v", e.Node, want, err)
+			t.Errorf("received an event for %v, want port %d; %v", e.Node, want, err)
 		}
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// Many clients that do not read make the node hold no more than the bound and one answer each for those that came at
-// the same moment; they are cut off, others wait for that, and afterwards nothing is counted any more.
+// TestBacklog checks the limit of the backlog with many clients that do not read. The node must not hold more than the
+// limit, plus one response for each client that arrived at the same time. The server closes their connections while
+// another client is served. After the server has closed, no bytes are counted.
 func TestBacklog(t *testing.T) {
 	const clients, bound = 60, 60_000_000
 	b := start(t, Options{OutputBytesMax: 1 << 20, BacklogMax: bound})
@@ -24,7 +25,7 @@ func TestBacklog(t *testing.T) {
 			c.query(i, "big 4000000")
 		}
 		c.flush()
-		<-time.After(10 * time.Millisecond) // so that not all come at the same moment
+		<-time.After(10 * time.Millisecond) // prevents that all clients arrive at the same time
 		most = max(most, st.Backlog.Load())
 	}
 	for range 100 {
@@ -33,7 +34,7 @@ func TestBacklog(t *testing.T) {
 		other.flush()
 		other.rows()
 	}
-	if most > 5*bound/2 { // without a bound it is all of them, four times as much
+	if most > 5*bound/2 { // without a limit, the backlog contains all responses: four times as much
 		t.Errorf("%d bytes waited for clients, the bound is %d", most, bound)
 	}
 	poll.Until(t, "some are cut off", func() bool {

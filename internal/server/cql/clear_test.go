@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// TestClearMeetsTLS proves that a client without TLS at an address for it is told so, and one with TLS at an address
-// without it is not left waiting.
+// TestClearMeetsTLS checks that a client without TLS receives an error that names the cause at an address that
+// requires TLS. A client with TLS must fail immediately at an address without TLS.
 func TestClearMeetsTLS(t *testing.T) {
 	encrypted := start(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}})
 	for _, version := range []byte{3, 4, 5} {

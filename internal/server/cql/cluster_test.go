@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// TestNodeEvents proves what clients of each version are told of nodes: every change once, in order, and only what they
-// registered for.
+// TestNodeEvents checks the node events that clients of each protocol version receive: every change once, in order,
+// and only the event types that the client registered for.
 func TestNodeEvents(t *testing.T) {
 	b := start(t, Options{})
 	var all []*client
@@ -71,12 +71,12 @@ func TestNodeEvents(t *testing.T) {
 	for _, c := range append(all, schemaOnly) {
 		c.query(1, "x")
 		c.flush()
-		c.rows() // and no event before it
+		c.rows() // no event arrives before it
 	}
 }
 
-// TestNodeEventsAreBounded proves that a cluster, or a defect, that names ever new addresses does not make the server
-// remember them all.
+// TestNodeEventsAreBounded checks that the server remembers a bounded number of nodes, even if a cluster reports new
+// addresses without end.
 func TestNodeEventsAreBounded(t *testing.T) {
 	b := start(t, Options{})
 	for i := range nodesMax + 10 {
@@ -89,8 +89,8 @@ func TestNodeEventsAreBounded(t *testing.T) {
 	}
 }
 
-// TestTabletsAreOffered proves that tablets-routing-v1 is offered only where it is on, and that the session is told
-// which clients asked for it and can be sent a payload.
+// TestTabletsAreOffered checks that the server offers tablets-routing-v1 only if it is enabled. The session must know
+// whether its client requested the extension and can receive a payload.
 func TestTabletsAreOffered(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -124,7 +124,7 @@ func TestTabletsAreOffered(t *testing.T) {
 				c.hello(cqlwire.NoCompression)
 			}
 			if got := b.latest().client.Tablets; got != test.want {
-				t.Errorf("the session was told %v", got)
+				t.Errorf("Tablets of the session is %v", got)
 			}
 		})
 	}

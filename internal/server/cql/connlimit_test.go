@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestStrangersDoNotCrowdOut proves that connections which never finish their handshake cannot keep others out: the
-// oldest of them has to go for each that comes, and who is ready stays.
+// TestStrangersDoNotCrowdOut checks that connections that never complete their handshake cannot keep other clients
+// out. Each new connection replaces the oldest of them. Ready connections are not closed.
 func TestStrangersDoNotCrowdOut(t *testing.T) {
 	b := start(t, Options{ConnectionsMax: 200, AddressConnectionsMax: 200, ArrivingMax: 10})
 	first := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -29,14 +29,15 @@ func TestStrangersDoNotCrowdOut(t *testing.T) {
 		c.mustEnd()
 	}
 	if n := b.srv.Stats().CrowdedOut.Load(); n < 90 || n > 91 {
-		t.Errorf("%d were crowded out", n)
+		t.Errorf("%d connections were replaced", n)
 	}
 	if n := b.srv.Stats().Refused.Load(); n != 0 {
-		t.Errorf("%d were refused", n)
+		t.Errorf("%d connections were rejected", n)
 	}
 }
 
-// TestOneAddress proves that one machine cannot take all places, and that places are given back.
+// TestOneAddress checks that a single machine cannot use all connections, and that a closed connection makes room for
+// a new one.
 func TestOneAddress(t *testing.T) {
 	b := start(t, Options{ConnectionsMax: 40, AddressConnectionsMax: 2})
 	kept := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -52,8 +53,8 @@ func TestOneAddress(t *testing.T) {
 	kept.rows()
 }
 
-// TestIdleConnectionsEnd proves that a connection without requests is closed, and one that asks, waits for an answer or
-// is registered for events is not.
+// TestIdleConnectionsEnd checks that a connection without requests is closed. A connection that sends requests, waits
+// for a response, or is registered for events remains open.
 func TestIdleConnectionsEnd(t *testing.T) {
 	b := start(t, Options{IdleTimeout: time.Second})
 	waiting := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -66,7 +67,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	idle := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	idle.mustEnd()
 	if n := b.srv.Stats().Idle.Load(); n != 1 {
-		t.Errorf("%d were idle", n)
+		t.Errorf("%d idle connections were closed", n)
 	}
 	b.session(0).release()
 	waiting.must(cqlwire.OpResult)

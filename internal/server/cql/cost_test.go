@@ -28,7 +28,8 @@ func executes(c *client, n int) []byte {
 	return c.w.Buf
 }
 
-// load sends the requests again and again and reads as many bytes of responses as the first round brought.
+// load returns a function that sends the requests and reads their responses. Each round reads as many bytes as the
+// first one.
 func load(t testing.TB, c *client, data []byte, n int) (round func()) {
 	t.Helper()
 	if _, err := c.nc.Write(data); err != nil {
@@ -53,7 +54,7 @@ func load(t testing.TB, c *client, data []byte, n int) (round func()) {
 	}
 }
 
-// Executing a prepared statement in place allocates nothing, from socket to socket.
+// TestAllocations checks that executing a prepared statement in place does not allocate, from socket to socket.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -69,7 +70,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// An idle connection costs less than 24 KiB; 10,000 of them must fit into 240 MB.
+// TestIdleConnections checks that an idle connection uses less than 24 KiB: 10,000 connections must fit into 240 MB.
 func TestIdleConnections(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector costs memory")
@@ -78,12 +79,12 @@ func TestIdleConnections(t *testing.T) {
 	b := start(t, Options{})
 	used := func() uint64 {
 		runtime.GC()
-		runtime.GC() // pools are emptied by the second one
+		runtime.GC() // the second collection empties the pools
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapInuse + m.StackInuse
 	}
-	// The clients' ends are kept as small as possible, but they count too.
+	// The client sides are kept as small as possible, but they count too.
 	conns := make([]net.Conn, n)
 	before := used()
 	var w cqlwire.Writer
@@ -125,8 +126,8 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// The cost of the door alone: c connections with m requests each in flight, 1 KB bound and 1 KB returned. CPU is that
-// of client and server.
+// BenchmarkEcho measures the cost of the server without a database: c connections with m requests in flight each. A
+// request binds 1 KB and returns 1 KB. The CPU time includes client and server.
 func BenchmarkEcho(bb *testing.B) {
 	for _, tc := range []struct{ c, m int }{{1, 1}, {16, 1}, {16, 16}, {16, 128}} {
 		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
@@ -164,7 +165,7 @@ func measure(bb *testing.B, b *bench, conns, inFlight int, version uint8) {
 	bb.ReportMetric(float64(st.Writes.Load()-writes)/n, "writes/req")
 }
 
-// committer completes calls in groups, as a log that is synced does.
+// committer completes calls in groups, like a log that is synced periodically.
 type committer struct {
 	mu    sync.Mutex
 	cond  sync.Cond
@@ -190,7 +191,7 @@ func (g *committer) run() {
 	}
 }
 
-// groupSession leaves every EXECUTE to the committer.
+// groupSession passes every EXECUTE to the committer.
 type groupSession struct {
 	*fake
 	g *committer
@@ -205,7 +206,7 @@ func (s *groupSession) Execute(_ context.Context, call *session.Call) session.St
 	return session.Pending
 }
 
-// The cost of requests that all complete later and elsewhere.
+// BenchmarkGroup measures requests that all complete later on another goroutine.
 func BenchmarkGroup(bb *testing.B) {
 	g := &committer{}
 	g.cond.L = &g.mu

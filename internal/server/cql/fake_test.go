@@ -26,17 +26,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a session that echoes: the values it gets are the one row it answers. Words in a QUERY make it do other
-// things.
+// fake is a session that echoes: it returns a row with the values that it receives. Keywords in a QUERY select other
+// behavior.
 type fake struct {
 	srv    *Server
 	client session.Client
 	closed atomic.Bool
-	// worked counts what was done on workers.
+	// worked counts the requests that workers executed.
 	worked atomic.Int64
 
 	mu   sync.Mutex
-	late []*session.Call // pending until release
+	late []*session.Call // pending until release is called
 }
 
 var blobs = func() []*session.Metadata {
@@ -68,27 +68,27 @@ func (f *fake) Query(ctx context.Context, call *session.Call) session.Status {
 	case "big": // a cell of that many bytes
 		n, _ := strconv.Atoi(arg)
 		return echo(call, [][]byte{make([]byte, n)})
-	case "page": // a cell of that many bytes, or a small one if clients have much to read
+	case "page": // a cell of that many bytes, or a small cell if the backlog of clients is high
 		n, _ := strconv.Atoi(arg)
 		if f.srv.Pressed() {
 			n = 1000
 		}
 		return echo(call, [][]byte{make([]byte, n)})
-	case "late": // pending until release
+	case "late": // pending until release is called
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		echo(call, call.Request.Values)
 		f.late = append(f.late, call)
 		return session.Pending
-	case "soon": // pending, completed by somebody else, perhaps before this returns
+	case "soon": // pending; another goroutine completes it, perhaps before Query returns
 		echo(call, call.Request.Values)
 		go call.Complete()
 		return session.Pending
-	case "early": // completed before this returns
+	case "early": // completed before Query returns
 		echo(call, call.Request.Values)
 		call.Complete()
 		return session.Pending
-	case "long": // for a worker; a cell of that many bytes
+	case "long": // executed on a worker; returns a cell of that many bytes
 		if !call.MayBlock {
 			return session.Offload
 		}
@@ -97,7 +97,7 @@ func (f *fake) Query(ctx context.Context, call *session.Call) session.Status {
 			return echo(call, [][]byte{make([]byte, n)})
 		}
 		return echo(call, call.Request.Values)
-	case "block": // on a worker until the connection ends
+	case "block": // blocks a worker until the connection ends
 		if !call.MayBlock {
 			return session.Offload
 		}
@@ -160,7 +160,7 @@ func (f *fake) Close() { f.closed.Store(true) }
 
 func (f *fake) Keyspace() string { return "ks" }
 
-// release completes the late calls, last first.
+// release completes the late calls in reverse order.
 func (f *fake) release() {
 	f.mu.Lock()
 	late := f.late
@@ -180,13 +180,13 @@ type bench struct {
 	mu       sync.Mutex
 	sessions []*fake
 
-	// untimed counts the read deadlines that the server has taken back.
+	// untimed counts the read deadlines that the server has removed.
 	untimed atomic.Int64
 }
 
 func start(t testing.TB, opts Options) *bench {
 	if opts.WaitMax == 0 {
-		opts.WaitMax = -1 // a busy machine refuses nothing where that is not what is tested
+		opts.WaitMax = -1 // a busy machine must not reject requests in tests of other features
 	}
 	t.Helper()
 	b := &bench{t: t}
@@ -225,7 +225,7 @@ func start(t testing.TB, opts Options) *bench {
 	return b
 }
 
-// watched is a listener that counts how often its connections lose their read deadline.
+// watched is a listener that counts how often the server removes the read deadline of a connection.
 type watched struct {
 	net.Listener
 	untimed *atomic.Int64
@@ -260,14 +260,14 @@ func (b *bench) session(i int) *fake {
 	return b.sessions[i]
 }
 
-// latest is the session of the connection that was ready last.
+// latest returns the session of the connection that became ready last.
 func (b *bench) latest() *fake {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sessions[len(b.sessions)-1]
 }
 
-// client is a raw client: one goroutine, nothing hidden.
+// client is a raw client that uses one goroutine.
 type client struct {
 	t       testing.TB
 	nc      net.Conn
@@ -311,7 +311,7 @@ func dialTLS(t testing.TB, addr string, config *tls.Config, version uint8) *clie
 	return newClient(t, nc, version)
 }
 
-// put adds a request to what flush sends.
+// put adds a request to the data that flush sends.
 func (c *client) put(stream int16, op cqlwire.Opcode, body []byte) {
 	c.putFlags(stream, op, 0, body)
 }
@@ -403,7 +403,7 @@ func (c *client) segment() (ok bool, err error) {
 	return c.segment()
 }
 
-// must reads the next response, which has to have that opcode.
+// must reads the next response, which must have that opcode.
 func (c *client) must(op cqlwire.Opcode) answer {
 	c.t.Helper()
 	a, err := c.next()
@@ -440,7 +440,7 @@ func (c *client) mustFail(code cqlwire.ErrorCode, text string) answer {
 	return a
 }
 
-// mustEnd expects that the server ends the connection.
+// mustEnd checks that the server closes the connection.
 func (c *client) mustEnd() {
 	c.t.Helper()
 	if a, err := c.next(); err == nil {
@@ -450,7 +450,7 @@ func (c *client) mustEnd() {
 	}
 }
 
-// hello does the handshake.
+// hello performs the handshake.
 func (c *client) hello(compression cqlwire.Compression, more ...string) *client {
 	c.t.Helper()
 	c.startup(compression, more...)
@@ -468,7 +468,7 @@ func (c *client) startup(compression cqlwire.Compression, more ...string) {
 	}
 	c.put(0, cqlwire.OpStartup, cqlwire.AppendStartup(nil, s))
 	c.flush()
-	// The one response is bare; framing starts for what comes after, in both directions.
+	// This response is not framed. Framing starts afterward in both directions.
 	a, err := c.next()
 	if err != nil {
 		c.t.Fatal(err)
@@ -477,7 +477,7 @@ func (c *client) startup(compression cqlwire.Compression, more ...string) {
 		c.c, c.segments = compression, c.version >= cqlwire.V5
 		c.w.SetFraming(c.segments, compression)
 	}
-	// Give the response back to whoever asks next.
+	// Put the response back, so that the next call of next returns it.
 	var w cqlwire.Writer
 	w.Begin(a.Header)
 	w.Buf = append(w.Buf, a.body...)

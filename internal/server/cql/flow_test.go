@@ -25,7 +25,7 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// Responses leave when they are ready, whatever came before them.
+// TestOutOfOrder checks that a response is sent when it is ready, even if earlier requests are pending.
 func TestOutOfOrder(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V5).hello(cqlwire.NoCompression)
@@ -55,7 +55,8 @@ func TestOutOfOrder(t *testing.T) {
 	})
 }
 
-// Thousands of requests of all kinds on several connections: each gets its own answer, once.
+// TestMixture sends thousands of requests of all kinds on several connections and checks that each request receives
+// its own response exactly once.
 func TestMixture(t *testing.T) {
 	b := start(t, Options{ConnectionInFlightMax: 64})
 	words := []string{"x", "soon", "early", "long"}
@@ -83,7 +84,8 @@ func TestMixture(t *testing.T) {
 	}
 }
 
-// An event arrives before the result of the statement that caused it; others get it too, if they registered.
+// TestEvents checks that an event arrives before the result of the statement that caused it, and that all other
+// registered connections receive it.
 func TestEvents(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -111,10 +113,10 @@ func TestEvents(t *testing.T) {
 	}
 	deaf.query(1, "x")
 	deaf.flush()
-	deaf.rows() // and no event before it
+	deaf.rows() // no event arrives before it
 }
 
-// Connections beyond the bound are told so.
+// TestTooManyConnections checks that a connection above the limit receives an error.
 func TestTooManyConnections(t *testing.T) {
 	b := start(t, Options{ConnectionsMax: 2, AddressConnectionsMax: 2})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -130,7 +132,8 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// At the bound of requests in flight a connection is not read from; who asked for it is told OVERLOADED instead.
+// TestConnectionInFlight checks the limit of requests in flight on a connection. At the limit, the server does not
+// read from the connection. If the client requested THROW_ON_OVERLOAD, it receives OVERLOADED instead.
 func TestConnectionInFlight(t *testing.T) {
 	b := start(t, Options{ConnectionInFlightMax: 3})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -165,7 +168,7 @@ func TestConnectionInFlight(t *testing.T) {
 	}
 }
 
-// The bounds of the node: requests in flight, their bytes, and work that waits for a worker.
+// TestNodeBounds checks the limits of the node: requests in flight, their bytes, and requests that wait for a worker.
 func TestNodeBounds(t *testing.T) {
 	t.Run("requests", func(t *testing.T) {
 		b := start(t, Options{InFlightMax: 2})
@@ -183,10 +186,11 @@ func TestNodeBounds(t *testing.T) {
 		b := start(t, Options{InFlightBytesMax: 300_000})
 		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 			c := dial(t, b.addr, version).hello(cqlwire.NoCompression)
-			c.query(1, "x", make([]byte, 100_000)) // up to twice that is counted, by the parts it comes in
+			c.query(1, "x", make([]byte, 100_000)) // counted as up to twice that, because it arrives in parts
 			c.flush()
 			c.rows()
-			// A segment that finds no memory ends its connection, so the first is not to be in the way of the second.
+			// If there is no memory for a segment, its connection ends. The bytes of the first request must not cause
+			// that for the second request.
 			poll.Until(t, "nothing is in flight", func() bool { return b.srv.Stats().InFlightBytes.Load() == 0 })
 			c.query(2, "x", make([]byte, 2_000_000))
 			c.query(3, "x")
@@ -215,7 +219,7 @@ func TestNodeBounds(t *testing.T) {
 		c.mustFail(cqlwire.CodeOverloaded, "long-running")
 		c.rows()
 		blocked.nc.Close()
-		// The one that waited has its turn after the two that ended: with it in the queue there is no place.
+		// The waiting request is executed after the two blocked requests end. Until then, the queue is full.
 		poll.Until(t, "workers are free", func() bool {
 			return b.srv.Stats().Queued.Load() == 0 && b.srv.Stats().Working.Load() == 0
 		})
@@ -225,8 +229,8 @@ func TestNodeBounds(t *testing.T) {
 	})
 }
 
-// A request beyond the bound is refused, and its bytes are skipped, plain or compressed; so is a response that fits no
-// frame.
+// TestFrameBound checks that a request above the limit is rejected and its bytes are skipped, with and without
+// compression. A response that does not fit into a frame becomes an error.
 func TestFrameBound(t *testing.T) {
 	b := start(t, Options{FrameBytesMax: 2 << 20})
 	for _, tc := range []struct {
@@ -234,7 +238,7 @@ func TestFrameBound(t *testing.T) {
 		c       cqlwire.Compression
 	}{{3, cqlwire.NoCompression}, {4, cqlwire.LZ4}, {4, cqlwire.Snappy}, {5, cqlwire.NoCompression}, {5, cqlwire.LZ4}} {
 		c := dial(t, b.addr, tc.version).hello(tc.c)
-		c.query(1, "x", make([]byte, 3<<20)) // zeros: small when compressed
+		c.query(1, "x", make([]byte, 3<<20)) // zeros are small when compressed
 		c.query(2, "x", []byte("y"))
 		c.query(3, "big 2000000")
 		c.flush()
@@ -244,14 +248,15 @@ func TestFrameBound(t *testing.T) {
 		c.rows()
 		c.mustFail(cqlwire.CodeServer, "The response is too big")
 	}
-	// Strangers are given less.
+	// Clients that have not logged in have a lower limit.
 	c := dial(t, b.addr, cqlwire.V4)
 	c.put(1, cqlwire.OpStartup, make([]byte, 100_000))
 	c.flush()
 	c.mustFail(cqlwire.CodeInvalid, "Request is too big")
 }
 
-// A client that does not read is not read from either, and gets everything once it reads.
+// TestSlowReader checks that the server stops reading from a client that does not read. When the client reads, it
+// receives all responses.
 func TestSlowReader(t *testing.T) {
 	const n, size = 600, 100_000
 	b := start(t, Options{OutputBytesMax: 1 << 20})
@@ -271,7 +276,7 @@ func TestSlowReader(t *testing.T) {
 			c.w.Finish()
 			_, _ = c.nc.Write(c.w.Buf)
 		}()
-		<-time.After(100 * time.Millisecond) // time enough to misbehave
+		<-time.After(100 * time.Millisecond) // enough time for a faulty server to execute too many requests
 		if done := b.srv.Stats().Requests[cqlwire.OpQuery].Load() - before; done > n*3/4 {
 			t.Errorf("%s: %d requests were executed for a client that does not read", word, done)
 		}
@@ -282,8 +287,9 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// Requests of a client that does not read are not executed on workers either, beyond what was allowed to wait for it;
-// they are when it reads, and those of others meanwhile.
+// TestSlowReaderOfLongWork checks that workers do not execute requests of a client that does not read, beyond the
+// responses that may wait for it. The requests are executed when the client reads. Requests of other clients are
+// executed without delay.
 func TestSlowReaderOfLongWork(t *testing.T) {
 	const n, size = 40, 1_500_000
 	b := start(t, Options{OutputBytesMax: 1 << 20, Workers: 2})
@@ -309,7 +315,7 @@ func TestSlowReaderOfLongWork(t *testing.T) {
 			t.Errorf("version %d: %d requests executed, %d left", version, done, b.srv.Stats().Parked.Load())
 		}
 	}
-	// One that hangs up leaves nothing behind.
+	// A client that disconnects leaves no requests in flight or in the queue.
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	for i := range int16(n) {
 		c.query(i, fmt.Sprint("long ", size))
@@ -322,7 +328,7 @@ func TestSlowReaderOfLongWork(t *testing.T) {
 	})
 }
 
-// A client that never reads is cut off after the write timeout.
+// TestWriteTimeout checks that the server disconnects a client that never reads after the write timeout.
 func TestWriteTimeout(t *testing.T) {
 	closed := make(chan error, 1)
 	b := start(t, Options{WriteTimeout: 100 * time.Millisecond,
@@ -344,7 +350,8 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// A client that does not finish the handshake is cut off, whatever it says; a ready connection has no such limit.
+// TestHandshakeTimeout checks that the server disconnects a client that does not complete the handshake in time, even
+// if it sends requests. A ready connection has no such limit.
 func TestHandshakeTimeout(t *testing.T) {
 	for timeout := 50 * time.Millisecond; ; timeout *= 2 {
 		b := start(t, Options{HandshakeTimeout: timeout})
@@ -364,7 +371,7 @@ func TestHandshakeTimeout(t *testing.T) {
 		c.put(0, cqlwire.OpStartup, cqlwire.AppendStartup(nil, cqlwire.Startup{"CQL_VERSION": "3.0.0"}))
 		c.flush()
 		if _, err := c.next(); err != nil {
-			continue // this machine was not quick enough
+			continue // the machine was too slow
 		}
 		poll.Until(t, "a ready connection has no deadline", func() bool { return b.untimed.Load() > 0 })
 		c.query(1, "x")
@@ -374,7 +381,8 @@ func TestHandshakeTimeout(t *testing.T) {
 	}
 }
 
-// Shutdown answers what is in flight, and what comes meanwhile; calls that complete after the end do no harm.
+// TestShutdown checks that Shutdown answers the requests in flight and the requests that arrive while it waits. Calls
+// that complete after the end have no effect.
 func TestShutdown(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -398,7 +406,8 @@ func TestShutdown(t *testing.T) {
 		}
 		return heard
 	})
-	// A request that comes while an answer is owed is answered, too; so is one that comes right after an answer.
+	// A request that arrives while a response is pending is answered. So is a request that arrives immediately after a
+	// response.
 	c.query(3, "x")
 	c.flush()
 	if a := c.must(cqlwire.OpResult); a.Stream != 3 {
@@ -442,7 +451,7 @@ func certificate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// Over TLS everything is the same.
+// TestTLS checks that requests and responses pass over TLS.
 func TestTLS(t *testing.T) {
 	b := start(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}})
 	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
@@ -474,7 +483,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A session is told who it is for.
+// TestClient checks that a session receives the description of its client.
 func TestClient(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression, "DRIVER_VERSION", "1.2")

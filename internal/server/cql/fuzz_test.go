@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Whatever a client sends, the connection survives it or ends, without a panic and without a bound left occupied.
+// FuzzConnection checks that no input of a client causes a panic. The connection continues or ends, and all resources
+// are released.
 func FuzzConnection(f *testing.F) {
 	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 		for _, name := range []string{"", "lz4"} {
@@ -66,7 +67,7 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// fuzzSession does not do what never completes, and bounds what is big.
+// fuzzSession omits requests that never complete, and limits large requests.
 type fuzzSession struct{ fake }
 
 func (s *fuzzSession) Query(ctx context.Context, call *session.Call) session.Status {

@@ -23,11 +23,11 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// driverSession answers what a real driver asks while it connects, and echoes the rest: a statement has as many columns
-// as markers.
+// driverSession answers the requests that a driver sends while it connects, and echoes all other requests. A statement
+// has as many columns as markers.
 type driverSession struct{ *fake }
 
-// prepared holds the number of markers by id, for all sessions of a test: drivers prepare on one connection and execute
+// prepared holds the number of markers by ID for all sessions of a test: drivers prepare on one connection and execute
 // on another.
 var prepared sync.Map
 
@@ -101,8 +101,8 @@ func (d *driverSession) Batch(_ context.Context, call *session.Call) session.Sta
 	return session.Done
 }
 
-// A real driver, with its own codec, understands and is understood: every version it has, with and without compression,
-// with a login.
+// TestGocql checks that a real driver with its own codec can use the server, in each protocol version, with and
+// without compression, and with a login.
 func TestGocql(t *testing.T) {
 	var srv *Server
 	srv = New(func(client session.Client) Session {

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// smallReadSize is the size in bytes of the buffer that an idle connection keeps if it cannot wait for readiness, and
-// of the largest part of a message that is kept outside of a buffer. Unauthenticated clients cannot send longer
-// messages.
+// smallReadSize is the size in bytes of the buffer that an idle connection keeps if it cannot wait for readiness. It
+// is also the maximum size of a part of a message that is kept outside of a buffer. Unauthenticated clients cannot
+// send longer messages.
 const smallReadSize = 4 << 10
 
 func (c *conn) initRead() {

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestSessions proves that those connections are told of that have most to do, no more than are asked for, with their
-// numbers and what is under way; and that nothing is under way once it is answered, in whatever order.
+// TestSessions checks that Sessions returns the connections with the most requests in flight, up to the requested
+// number. Each entry has a number and its requests in flight. Responses in any order reduce the count.
 func TestSessions(t *testing.T) {
 	b := start(t, Options{})
 	for range 20 {
@@ -58,12 +58,12 @@ func TestSessions(t *testing.T) {
 		return underWay == 1
 	})
 	if list, all := b.srv.Sessions(0); len(list) != 0 || all != 21 {
-		t.Errorf("%d of %d sessions where none are asked for", len(list), all)
+		t.Errorf("%d of %d sessions, none were requested", len(list), all)
 	}
 }
 
-// TestCancel proves that a session which is cancelled ends at once, with what it has under way on a worker, and that no
-// other does.
+// TestCancel checks that Cancel ends a session immediately, including its requests on workers, and does not affect
+// other sessions.
 func TestCancel(t *testing.T) {
 	closed := make(chan error, 10)
 	b := start(t, Options{Events: Events{Closed: func(_ netip.AddrPort, err error) { closed <- err }}})
@@ -82,10 +82,10 @@ func TestCancel(t *testing.T) {
 		return number != 0
 	})
 	if _, found := b.srv.Cancel(1); found {
-		t.Error("a session that is not there was cancelled")
+		t.Error("a session that does not exist was canceled")
 	}
 	if i, found := b.srv.Cancel(number); !found || i.UnderWay != 1 {
-		t.Errorf("%+v was cancelled: %t", i, found)
+		t.Errorf("%+v was canceled: %t", i, found)
 	}
 	if err := <-closed; !errors.Is(err, ErrCancelled) {
 		t.Errorf("it ended with %v", err)
@@ -98,6 +98,6 @@ func TestCancel(t *testing.T) {
 	other.flush()
 	other.rows()
 	if _, found := b.srv.Cancel(number); found {
-		t.Error("a session was cancelled twice")
+		t.Error("a session was canceled twice")
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// press tells the server's gate of so many requests under way that make no progress, until it is closed. The server
-// itself does not tell it anything any more.
+// press passes samples with many requests in flight that make no progress to the server's admission gate, until the
+// gate closes. The server cannot pass its samples until the test ends.
 func press(t *testing.T, b *bench) {
 	t.Helper()
 	p := &b.srv.pressure
-	p.mu.Lock() // nobody else tells the gate
+	p.mu.Lock() // the server cannot pass samples
 	t.Cleanup(p.mu.Unlock)
 	s := admission.Sample{Now: b.srv.now() + time.Hour}
 	for range 1000 {
@@ -32,7 +32,7 @@ func press(t *testing.T, b *bench) {
 	}
 }
 
-// ask sends requests with a custom payload and counts those that are refused.
+// ask sends requests with a custom payload and returns the number of rejected requests.
 func ask(c *client, n int, priority string) (refused int) {
 	for range n {
 		q := cqlwire.Query{Text: []byte("x")}
@@ -55,13 +55,13 @@ func ask(c *client, n int, priority string) (refused int) {
 	return refused
 }
 
-// TestShed proves that under pressure requests are refused before a session sees them, those of low priority first,
-// that the refusals are counted, and that a priority that does not exist is an error.
+// TestShed checks that requests under pressure are rejected before a session sees them, with low priority first. The
+// rejections are counted. An unknown priority is an error.
 func TestShed(t *testing.T) {
 	b := start(t, Options{WaitMax: time.Millisecond})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	if n := ask(c, 100, "low"); n != 0 {
-		t.Errorf("%d refused without pressure", n)
+		t.Errorf("%d rejected without pressure", n)
 	}
 	press(t, b)
 	before := b.srv.Stats().Executed.Load()
@@ -74,7 +74,7 @@ func TestShed(t *testing.T) {
 		low += ask(other, 1, "low")
 	}
 	if normal == 0 || normal == 2*n || low < n/10*95/100 {
-		t.Errorf("%d of %d refused, %d of %d of low priority", normal, 2*n, low, n/10)
+		t.Errorf("%d of %d rejected, %d of %d with low priority", normal, 2*n, low, n/10)
 	}
 	st := b.srv.Gate()
 	if st.Refused != uint64(normal+low) || st.RefusedLow != uint64(low) || !st.Closed {
@@ -93,7 +93,7 @@ func TestShed(t *testing.T) {
 	c.mustFail(cqlwire.CodeInvalid, "Unknown priority")
 }
 
-// TestLowRole proves that requests of a role of low priority are refused first.
+// TestLowRole checks that requests of a role with low priority are rejected first.
 func TestLowRole(t *testing.T) {
 	b := start(t, Options{WaitMax: time.Millisecond, LowPriority: func(role string) bool { return role == "batch" }})
 	press(t, b)
@@ -108,11 +108,11 @@ func TestLowRole(t *testing.T) {
 		}
 	}
 	if refused["app"] == 2000 || refused["batch"] < 1900 {
-		t.Errorf("refused %v", refused)
+		t.Errorf("rejected %v", refused)
 	}
 }
 
-// TestAskIsCheap proves that the gate allocates nothing, open and closed.
+// TestAskIsCheap checks that an admission check does not allocate while the gate is closed.
 func TestAskIsCheap(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -126,12 +126,13 @@ func TestAskIsCheap(t *testing.T) {
 	}
 }
 
-// TestWaitInSocket proves what counts as a wait: what a busy connection finds in its socket has been there since that
-// was empty, unless the connection had to wait for more, or for its client to read answers.
+// TestWaitInSocket checks how the server computes the time that requests wait in a socket. Data that a busy connection
+// finds has waited since the socket was last empty. A connection that waited for data, or for its client to read
+// responses, has not delayed the data.
 func TestWaitInSocket(t *testing.T) {
 	b := start(t, Options{})
 	c := &conn{srv: b.srv}
-	c.timeRead(100, 100) // the first read leaves some
+	c.timeRead(100, 100) // the first read leaves some data
 	first := c.emptied
 	c.timeRead(100, 0)
 	if first == 0 || c.waited <= 0 || c.emptied <= first {
@@ -157,7 +158,7 @@ func TestWaitInSocket(t *testing.T) {
 	}
 }
 
-// TestHeldByItsClient proves that a connection whose client does not read its answers is known to be held up by that.
+// TestHeldByItsClient checks that a connection whose client does not read its responses is marked as held.
 func TestHeldByItsClient(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -182,7 +183,7 @@ func TestHeldByItsClient(t *testing.T) {
 	poll.Until(t, "it is held up", held)
 }
 
-// TestProcessorWait proves that the runtime says how long goroutines wait for a processor.
+// TestProcessorWait checks that the runtime reports how long goroutines wait for a processor.
 func TestProcessorWait(t *testing.T) {
 	p := newProcessorWait()
 	poll.Until(t, "a wait", func() bool {
@@ -193,7 +194,7 @@ func TestProcessorWait(t *testing.T) {
 	})
 }
 
-// BenchmarkLetIn is what a request costs more while the gate is closed, refused or not.
+// BenchmarkLetIn measures the cost of an admission check.
 func BenchmarkLetIn(bb *testing.B) {
 	b := start(bb, Options{})
 	c := &conn{srv: b.srv, version: cqlwire.V4}

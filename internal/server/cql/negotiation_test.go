@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Each case sends bytes on a fresh connection and says what comes back. The texts are those that drivers and Cassandra
-// agree on.
+// TestNegotiation sends bytes on a new connection for each case and checks the response. Drivers and Cassandra agree
+// on the expected texts.
 func TestNegotiation(t *testing.T) {
 	b := start(t, Options{})
 	startup := func(pairs ...string) string {
@@ -88,7 +88,7 @@ func TestNegotiation(t *testing.T) {
 			if tc.end {
 				c.mustEnd()
 			} else if tc.op != cqlwire.OpReady {
-				// The connection goes on: a proper handshake follows.
+				// The connection continues: a valid handshake succeeds.
 				c.hello(cqlwire.NoCompression)
 				c.query(1, "x", []byte("y"))
 				c.flush()
@@ -98,7 +98,7 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
-// SUPPORTED says what drivers look for.
+// TestSupported checks that SUPPORTED contains the options that drivers use.
 func TestSupported(t *testing.T) {
 	b := start(t, Options{Supported: []cqlwire.Option{{Key: "EXTRA", Values: []string{"1"}}}})
 	c := dial(t, b.addr, cqlwire.V4)
@@ -111,7 +111,7 @@ func TestSupported(t *testing.T) {
 	}
 }
 
-// After the handshake: what is refused leaves the connection in use.
+// TestEstablished checks that a request that is rejected after the handshake leaves the connection usable.
 func TestEstablished(t *testing.T) {
 	b := start(t, Options{})
 	for _, version := range []uint8{cqlwire.V3, cqlwire.V4, cqlwire.V5} {
@@ -158,7 +158,7 @@ func (u users) Authenticate(_ context.Context, _ netip.Addr, user, password stri
 	return access.Login{Role: user, Version: access.RoleVersion{Credentials: 7}}, nil
 }
 
-// TestEndLogins proves that the connections of a role can be closed, and no others.
+// TestEndLogins checks that the connections of a role can be closed without closing other connections.
 func TestEndLogins(t *testing.T) {
 	b := start(t, Options{Authenticator: users{"a": "x", "b": "x"}})
 	enter := func(user string) *client {
@@ -181,7 +181,7 @@ func TestEndLogins(t *testing.T) {
 	stays.rows()
 }
 
-// Clients have to log in if there is an authenticator; until then nothing else goes.
+// TestLogin checks that clients must log in if there is an authenticator, and that other requests fail before that.
 func TestLogin(t *testing.T) {
 	b := start(t, Options{Authenticator: users{"cassandra": "secret"}})
 	for _, version := range []uint8{cqlwire.V3, cqlwire.V4, cqlwire.V5} {
@@ -212,7 +212,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// Requests and responses of all sizes pass in every version and compression, also when the bytes arrive in pieces.
+// TestSizes checks that requests and responses of all sizes pass in every version and compression, even if the bytes
+// arrive in pieces.
 func TestSizes(t *testing.T) {
 	b := start(t, Options{})
 	for _, tc := range []struct {
@@ -241,7 +242,7 @@ func TestSizes(t *testing.T) {
 			}
 			c.w.Finish()
 			go func(data []byte) {
-				// Pieces of odd sizes, so that headers are cut too.
+				// Odd sizes split headers too.
 				for step := 1; len(data) > 0; step = step*3%8191 + 1 {
 					n := min(step, len(data))
 					if _, err := c.nc.Write(data[:n]); err != nil {
@@ -260,7 +261,7 @@ func TestSizes(t *testing.T) {
 		})
 	}
 	if n := b.srv.Stats().InFlightBytes.Load(); n != 0 {
-		// The last connection may still be on its way out of the handler.
+		// The handler may still be closing the last connection.
 		b.srv.Close()
 		if n = b.srv.Stats().InFlightBytes.Load(); n != 0 {
 			t.Errorf("%d bytes are still counted as in flight", n)
@@ -268,7 +269,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// A corrupt segment ends the connection without an answer.
+// TestCorruptSegment checks that a corrupt segment ends the connection without a response.
 func TestCorruptSegment(t *testing.T) {
 	b := start(t, Options{})
 	for _, at := range []int{0, 10} {
@@ -281,7 +282,7 @@ func TestCorruptSegment(t *testing.T) {
 	}
 }
 
-// Every kind of result and every prefix arrives.
+// TestResults checks that the client receives every kind of result and every prefix.
 func TestResults(t *testing.T) {
 	b := start(t, Options{})
 	for _, version := range []uint8{cqlwire.V3, cqlwire.V4, cqlwire.V5} {
@@ -329,7 +330,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// The description of columns is left out when the client knows it, and only then.
+// TestMetadata checks that the response omits the column metadata only if the client knows it.
 func TestMetadata(t *testing.T) {
 	b := start(t, Options{})
 	id := append([]byte{1}, make([]byte, 15)...)

@@ -25,14 +25,14 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// ringNode is a node of a pretended cluster.
+// ringNode is a node of a simulated cluster.
 type ringNode struct {
 	rack  string
 	token token.Token
 }
 
-// startRing starts a server for each node, at 127.0.0.1, .2 and so on. They have one store, and each says of itself and
-// the others what it would in a cluster where a table has that many replicas.
+// startRing starts a server for each node, at 127.0.0.1, 127.0.0.2, and so on. The servers share a store. Each one
+// describes itself and its peers like a node of a cluster whose tables have that many replicas.
 func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 	t.Helper()
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
@@ -53,7 +53,7 @@ func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 		}
 	}
 	co := coordinator.New(host, topo, coordinator.Options{})
-	// What the keyspace declares is not what drivers are to compute with.
+	// Drivers must not use the replication factor that the keyspace declares.
 	s, _, err = schema.Apply(s, &schema.CreateKeyspace{Stamp: schema.Stamp{Version: schema.UUID{1}, At: 1}, Name: "ks",
 		Properties: []schema.Property{
 			{Name: "replication", IsMap: true, Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"},
@@ -91,7 +91,7 @@ func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 	return endpoints[0].RPC.String()
 }
 
-// listenAlike listens at one port of several addresses.
+// listenAlike listens on the same port of several addresses.
 func listenAlike(t *testing.T, n int) []net.Listener {
 	t.Helper()
 	for range 20 {
@@ -118,15 +118,15 @@ func listenAlike(t *testing.T, n int) []net.Listener {
 	return nil
 }
 
-// walk is where placement wants the replicas of a token, by number of node: along the ring the first node of each rack,
-// then those passed over.
+// walk returns the nodes where placement puts the replicas of a token, in order. It follows the ring and takes the
+// first node of each rack, then the nodes that it passed over.
 func walk(nodes []ringNode, t token.Token, n int) (out []int) {
 	racks := map[string]bool{}
 	for _, node := range nodes {
 		racks[node.rack] = true
 	}
 	order := make([]int, 0, len(nodes))
-	for len(order) < len(nodes) { // nodes by distance from the token; there are few
+	for len(order) < len(nodes) { // nodes by distance from the token; a simple search suffices
 		best := -1
 		for i, node := range nodes {
 			taken := false
@@ -154,7 +154,7 @@ func walk(nodes []ringNode, t token.Token, n int) (out []int) {
 	return out[:min(n, len(out))]
 }
 
-// statement is what a policy wants to know of a statement.
+// statement is a statement with the properties that a host selection policy reads.
 type statement struct {
 	gocql.ExecutableStatement
 	key []byte
@@ -163,9 +163,9 @@ type statement struct {
 func (s statement) GetRoutingKey() ([]byte, error) { return s.key, nil }
 func (s statement) Keyspace() string               { return "ks" }
 
-// TestDriverFindsReplicas proves that what the nodes say of themselves and of a keyspace makes a driver compute the
-// replicas that placement prefers, the leader first: on rings with one rack, as many as replicas, fewer, and uneven
-// ones, and with fewer nodes than four.
+// TestDriverFindsReplicas checks that a driver computes the replicas that placement prefers, the leader first, from
+// the system tables of the nodes. The rings have fewer racks than replicas, as many, or more, uneven racks, or fewer
+// than four nodes.
 func TestDriverFindsReplicas(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -199,7 +199,7 @@ func TestDriverFindsReplicas(t *testing.T) {
 				return len(picks(policy, []byte{1}, len(test.nodes))) == len(test.nodes)
 			})
 			for i := range uint32(100) {
-				// twice each: behind the replicas come the others in turn
+				// Each key is tried twice, because the policy rotates the nodes after the replicas.
 				key := binary.BigEndian.AppendUint32(nil, i/2)
 				if diff := cmp.Diff(walk(test.nodes, token.Hash(key), test.replicas),
 					picks(policy, key, test.replicas)); diff != "" {
@@ -210,7 +210,7 @@ func TestDriverFindsReplicas(t *testing.T) {
 	}
 }
 
-// picks are the first nodes that a policy would ask about a key.
+// picks returns the first nodes that a policy selects for a key.
 func picks(policy gocql.HostSelectionPolicy, key []byte, n int) (out []int) {
 	next := policy.Pick(statement{key: key})
 	for range n {

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// TestMuteClientsHinderNobody proves that clients which do not read large pages hold no more than twice the bound, and
-// that others are answered meanwhile, every time.
+// TestMuteClientsHinderNobody checks that clients that do not read large pages hold no more than twice the limit.
+// Another client must receive all of its responses.
 func TestMuteClientsHinderNobody(t *testing.T) {
 	const clients, bound = 100, 20_000_000
 	b := start(t, Options{BacklogMax: bound})
@@ -40,8 +40,8 @@ func TestMuteClientsHinderNobody(t *testing.T) {
 	poll.Until(t, "some are cut off", func() bool { return st.Slow.Load() > 0 && !b.srv.Pressed() })
 }
 
-// TestPartsHoldNoBuffers proves that a client which has sent a part of a message holds a buffer only if that part is
-// large, and then it counts.
+// TestPartsHoldNoBuffers checks that a client that has sent a part of a message holds a buffer only if that part is
+// large. Such a buffer is counted.
 func TestPartsHoldNoBuffers(t *testing.T) {
 	const clients = 300
 	b := start(t, Options{})
@@ -77,7 +77,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestSlowSender proves that a client has to send what it has begun, and that one which does is not held up.
+// TestSlowSender checks that a client must complete a message that it has begun, and that a client that does so is not
+// disconnected.
 func TestSlowSender(t *testing.T) {
 	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 		for timeout := 200 * time.Millisecond; !slowSender(t, version, timeout); timeout *= 2 {
@@ -85,7 +86,7 @@ func TestSlowSender(t *testing.T) {
 	}
 }
 
-// slowSender returns false if this machine did not send a whole message within the timeout.
+// slowSender returns false if the machine did not send a whole message within the timeout.
 func slowSender(t *testing.T, version uint8, timeout time.Duration) bool {
 	t.Helper()
 	closed := make(chan error, 1)
@@ -108,7 +109,7 @@ func slowSender(t *testing.T, version uint8, timeout time.Duration) bool {
 	c.rows()
 	c.query(1, "x", make([]byte, 300<<10))
 	c.w.Finish()
-	_, _ = c.nc.Write(c.w.Buf[:200<<10]) // it may be cut off already
+	_, _ = c.nc.Write(c.w.Buf[:200<<10]) // the server may have closed the connection already
 	c.mustEnd()
 	if err := <-closed; !errors.Is(err, ErrSlowClient) {
 		t.Error(err)
@@ -119,7 +120,7 @@ func slowSender(t *testing.T, version uint8, timeout time.Duration) bool {
 	return true
 }
 
-// TestStrangersSendLittle proves that a client which has not logged in cannot make the server wait for a large message.
+// TestStrangersSendLittle checks that a client that has not logged in cannot make the server wait for a large message.
 func TestStrangersSendLittle(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V4)

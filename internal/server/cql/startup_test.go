@@ -9,7 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// TestKeptOptions proves that what a connection keeps of STARTUP is bounded, and that the longest options go first.
+// TestKeptOptions checks that a connection keeps a limited number of bytes of STARTUP options and drops the longest
+// options first.
 func TestKeptOptions(t *testing.T) {
 	kept := keptOptions(cqlwire.Startup{"CQL_VERSION": "3.0.0", "A": "b", "DRIVER_CONFIG": strings.Repeat("x", 9000)})
 	if len(kept) != 2 || kept["CQL_VERSION"] != "3.0.0" || kept["A"] != "b" {

@@ -110,7 +110,7 @@ func appendPlainError(dst []byte, err error) ([]byte, bool) {
 		default:
 			continue
 		}
-		// The text is that of the dberr error. The texts of wrapping errors are meant for logs.
+		// The client receives the text of the dberr error. The texts of wrapping errors are meant for logs.
 		return appendErrorHead(dst, code, e), true
 	}
 	return dst, false

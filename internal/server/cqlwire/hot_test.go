@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// hotPath is what the codec does for a point read: find the frame, decode EXECUTE with three values, encode 10 rows of
-// 3 columns.
+// hotPath performs the codec operations of a point read: it finds the frame, decodes an EXECUTE with three values, and
+// encodes 10 rows of 3 columns.
 func hotPath(version uint8, frame []byte, e *Execute, w *Writer, h *RowsHeader, cells []byte) bool {
 	head, body, _, ok, err := NextEnvelope(frame, FrameSizeMax)
 	if !ok || err != nil || e.Decode(body, head.Version) != nil || len(e.Values) != 3 {
@@ -38,7 +38,7 @@ func hotInput(version uint8) (frame []byte, h *RowsHeader, cells []byte) {
 	return w.Buf, &RowsHeader{Columns: 3, Rows: 10, Block: block}, cells
 }
 
-// The hot path allocates nothing.
+// TestHotPathAllocations checks that the hot path does not allocate.
 func TestHotPathAllocations(t *testing.T) {
 	for version := uint8(V3); version <= V5; version++ {
 		frame, h, cells := hotInput(version)
@@ -66,7 +66,7 @@ func TestHotPathAllocations(t *testing.T) {
 	}
 }
 
-// The CPU cost of the codec per request.
+// BenchmarkExecute measures the CPU cost of the codec per request.
 func BenchmarkExecute(b *testing.B) {
 	for _, version := range []uint8{V4, V5} {
 		b.Run(Versions[version-V3][2:], func(b *testing.B) {

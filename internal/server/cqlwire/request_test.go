@@ -24,8 +24,8 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// Bodies written down by hand from the specification decode to what they say: a guard against the two directions being
-// wrong alike.
+// TestRequestLayout decodes bodies that were written manually from the specification. It detects errors that the
+// encoder and the decoder share.
 func TestRequestLayout(t *testing.T) {
 	t.Run("query v4", func(t *testing.T) {
 		var q Query
@@ -106,7 +106,8 @@ func TestRequestLayout(t *testing.T) {
 	})
 }
 
-// Malformed requests are refused with the error of Cassandra where it has a text of its own.
+// TestRequestRefused checks that malformed requests are rejected with Cassandra's error if Cassandra has a specific
+// text.
 func TestRequestRefused(t *testing.T) {
 	for _, tc := range []struct{ name, body, want string }{
 		{"short", "0000000a 53", "ends too early"},
@@ -192,7 +193,8 @@ func drawParams(t *rapid.T, version uint8) Params {
 	return p
 }
 
-// Whatever a client encodes the server decodes to the same, into structs that were used before.
+// TestRequestRoundTrip checks that the server decodes the requests of a client to equal requests, even into structs
+// that have been used before.
 func TestRequestRoundTrip(t *testing.T) {
 	var q Query
 	var e Execute
@@ -230,7 +232,8 @@ func TestRequestRoundTrip(t *testing.T) {
 	})
 }
 
-// The slices of a decoded request cannot be appended into what follows them in the read buffer.
+// TestViewsAreCut checks that an append to a slice of a decoded request does not overwrite the bytes after it in the
+// read buffer.
 func TestViewsAreCut(t *testing.T) {
 	var q Query
 	body := (&Query{Text: []byte("SELECT"), Params: Params{Values: [][]byte{{1}, {2}}}}).Append(nil, V4)
@@ -265,7 +268,7 @@ func FuzzRequest(f *testing.F) {
 		case OpQuery:
 			var q Query
 			if err = q.Decode(body, version); err == nil {
-				// What was understood can be said again, and means the same.
+				// A decoded request can be encoded again without changing its meaning.
 				var again Query
 				if err := again.Decode(q.Append(nil, version), version); err != nil {
 					t.Fatal(err)

@@ -35,7 +35,8 @@ func allTypes() []Column {
 	return l
 }
 
-// Results come out at the client as they went in, in every version, with columns of one table and of several.
+// TestResultRoundTrip checks that the client decodes results unchanged, in every version, with columns of one table
+// and of several tables.
 func TestResultRoundTrip(t *testing.T) {
 	for version := uint8(V3); version <= V5; version++ {
 		for _, mixed := range []bool{false, true} {
@@ -89,7 +90,8 @@ func TestResultRoundTrip(t *testing.T) {
 	}
 }
 
-// The metadata of a point read, byte by byte: global table spec, an int and, in version 4, duration as a custom type.
+// TestRowsLayout checks the metadata of a point read byte by byte: a global table spec, an int, and a duration, which
+// is a custom type in version 4.
 func TestRowsLayout(t *testing.T) {
 	columns := []Column{{"k", "t", "a", native(cqltype.Int)}, {"k", "t", "d", native(cqltype.Duration)}}
 	rows := func(version uint8) string {
@@ -109,12 +111,13 @@ func TestRowsLayout(t *testing.T) {
 	}
 }
 
-// Every dberr has its code and fields in every version, also when it was wrapped on its way.
+// TestErrors checks that every dberr error has the correct code and fields in every version, even if it has been
+// wrapped.
 func TestErrors(t *testing.T) {
 	id := [16]byte{1, 2, 3}
 	for _, tc := range []struct {
 		err  error
-		want Error // as version 4 has it; Message is filled in
+		want Error // the error in version 4; Message is filled in below
 		v3   ErrorCode
 	}{
 		{&dberr.Server{Message: "m"}, Error{Code: CodeServer}, CodeServer},
@@ -154,7 +157,7 @@ func TestErrors(t *testing.T) {
 				if derr != nil {
 					t.Fatalf("%T v%d: %v", tc.err, version, derr)
 				}
-				// an error that is none of ours keeps its wrapping
+				// An error that is not a dberr error keeps its wrapping text.
 				got.Message = strings.TrimPrefix(got.Message, "on its way: ")
 				if version == V3 {
 					if got.Code != tc.v3 {
@@ -174,7 +177,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The small messages and the prefix of responses.
+// TestResponses checks the small messages and the prefix of responses.
 func TestResponses(t *testing.T) {
 	p := Prefix{TraceID: [16]byte{9}, HasTrace: true, Warnings: []string{"w", "x"},
 		Payload: []PayloadEntry{{[]byte("k"), []byte("v")}, {[]byte("n"), nil}}}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// read takes output apart as a client would and calls f for each envelope.
+// read decodes output like a client and calls f for each envelope.
 func read(b []byte, segments bool, c Compression, f func(h Header, body []byte) error) error {
 	var a Assembler
 	each := func(b []byte) error {
@@ -68,7 +68,8 @@ func read(b []byte, segments bool, c Compression, f func(h Header, body []byte) 
 	return nil
 }
 
-// Envelopes of all sizes come out as they went in, in every framing, whether they fit a segment or not.
+// TestWriterRoundTrip checks that envelopes of all sizes are decoded unchanged in every framing, whether they fit into
+// a segment or not.
 func TestWriterRoundTrip(t *testing.T) {
 	for _, tc := range []struct {
 		segments bool
@@ -84,7 +85,7 @@ func TestWriterRoundTrip(t *testing.T) {
 				}
 				var bodies [][]byte
 				var w Writer
-				w.Buf = append(w.Buf, 0) // not at offset 0: a segment must remember where it began
+				w.Buf = append(w.Buf, 0) // not at offset 0: a segment must remember where it starts
 				w.SetFraming(tc.segments, tc.c)
 				for i, n := range sizes {
 					body := make([]byte, n)
@@ -126,7 +127,7 @@ func TestWriterRoundTrip(t *testing.T) {
 	}
 }
 
-// A thousand small responses leave in as few segments as they fit into.
+// TestWriterPacksSegments checks that a thousand small responses use the minimum number of segments.
 func TestWriterPacksSegments(t *testing.T) {
 	var w Writer
 	w.SetFraming(true, NoCompression)

@@ -35,7 +35,7 @@ type framing struct {
 	err   error
 }
 
-// read returns checked data, and reads more if there is none.
+// read returns checked data. If there is no checked data, it reads more.
 func (f *framing) read(from io.Reader, p []byte) (int, error) {
 	for f.checked == 0 {
 		if f.err != nil {

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve runs a server that answers with the method, the path and the length of the body, and returns its address.
+// serve runs a server that responds with the method, the path, and the length of the body, and returns its address.
 // Requests for /wait are answered when release is closed.
 func serve(t *testing.T, o Options) (address string, release chan struct{}) {
 	t.Helper()
@@ -61,8 +61,8 @@ func dial(t *testing.T, address string) net.Conn {
 	return c
 }
 
-// TestFraming proves (HG1): requests that a proxy could frame otherwise are refused, and the server takes nothing that
-// follows them for a request; others are served, one behind the other, however they arrive.
+// TestFraming checks (HG1): a request that a proxy could frame differently is rejected, and the server does not
+// interpret the following bytes as a request. Other requests are served in order.
 func TestFraming(t *testing.T) {
 	address, _ := serve(t, Options{Max: 100, AddressMax: 100})
 	const host = "Host: x\r\n"
@@ -96,7 +96,7 @@ func TestFraming(t *testing.T) {
 		for i, want := range c.want {
 			r, err := http.ReadResponse(in, nil)
 			if i > 0 && want == "400" && err != nil {
-				break // net/http may have seen the end of the requests before it has answered the first
+				break // net/http may detect the end of the input before it has answered the first request
 			}
 			if err != nil {
 				t.Errorf("%s, answer %d: %v", c.name, i, err)
@@ -120,7 +120,7 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// TestPieces proves that it does not matter how requests arrive, and that every byte is passed on once.
+// TestPieces checks that the framing does not depend on how the bytes arrive, and that every byte is passed on once.
 func TestPieces(t *testing.T) {
 	const send = "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" +
 		"PUT /b HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcdGET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -145,15 +145,16 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestIdleConnections proves (HG2) and (HG3): however many connections of one address say nothing, or only the
-// beginning of a request, a new one is served; one with a request under way is not closed for it.
+// TestIdleConnections checks (HG2) and (HG3): a new connection is served even if many connections of its address are
+// silent or have sent only the beginning of a request. A connection with a request in flight is not closed to make
+// room.
 func TestIdleConnections(t *testing.T) {
 	const most = 8
 	address, release := serve(t, Options{Max: 2 * most, AddressMax: most})
 	waiting := dial(t, address)
 	_, _ = io.WriteString(waiting, "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
 	answer := bufio.NewReader(waiting)
-	r, err := http.ReadResponse(answer, nil) // its head: the request is under way
+	r, err := http.ReadResponse(answer, nil) // the response has started, so the request is in flight
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,11 +171,12 @@ func TestIdleConnections(t *testing.T) {
 	}
 	close(release)
 	if body, err := io.ReadAll(r.Body); err != nil || string(body) != "GET /wait 0 <nil>" {
-		t.Errorf("the request under way: %q, %v", body, err)
+		t.Errorf("the request in flight: %q, %v", body, err)
 	}
 }
 
-// TestTLS proves that requests over TLS are served as such, and that a client without TLS is told so.
+// TestTLS checks that requests over TLS are served, and that a client without TLS receives an error that names the
+// cause.
 func TestTLS(t *testing.T) {
 	other := httptest.NewTLSServer(http.NotFoundHandler())
 	defer other.Close()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestChunks proves that a body in chunks is put together however it arrives, that extensions and what follows the last
-// chunk are dropped, and that what comes behind it is left alone.
+// TestChunks checks that a chunked body is decoded regardless of how its bytes arrive. Extensions and trailers are
+// dropped, and the bytes after the body are not consumed.
 func TestChunks(t *testing.T) {
 	const text = "3\r\nabc\r\nA;x=\"y\" \r\n0123456789\r\n1 ;z\r\n\n\r\n000\r\nT: a\r\nU:\r\n\r\nGET"
 	for step := 1; step <= len(text); step++ {
@@ -29,8 +29,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestMalformedChunks proves that chunks are refused that two servers might read differently, that are too large, or
-// whose lines have no end.
+// TestMalformedChunks checks that Take rejects chunks that are ambiguous or too large, or whose lines are too long.
 func TestMalformedChunks(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// parse takes a request's head apart that comes whole.
+// parse parses the head of a request that arrives as a whole.
 func parse(text string) (*Request, error) {
 	end, err := End([]byte(text), 0)
 	if err != nil {
@@ -26,7 +26,7 @@ func parse(text string) (*Request, error) {
 	return r, r.Parse([]byte(text))
 }
 
-// TestRequests proves what heads of requests say of the body and of the connection.
+// TestRequests checks the properties of the body and of the connection that heads of requests state.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		text             string
@@ -63,8 +63,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestMalformed proves that what two servers might read differently is refused, whatever they would make of it: line
-// ends, blanks, lengths and codings, targets and names.
+// TestMalformed checks that ambiguous input is rejected: line ends, blanks, lengths, codings, targets, and names.
 func TestMalformed(t *testing.T) {
 	host := " HTTP/1.1\r\nHost: h\r\n"
 	for _, c := range []struct {
@@ -126,7 +125,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestEnd proves that the end of a head is found whatever part of it comes when.
+// TestEnd checks that the end of a head is found regardless of how its bytes arrive.
 func TestEnd(t *testing.T) {
 	const head = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 	for looked := range len(head) {
@@ -139,8 +138,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// FuzzRequest proves that what is taken for a request is one to the standard library, too, with the same fields, and
-// that the two find its body and the next request at the same places.
+// FuzzRequest checks that the standard library accepts every request that Parse accepts, with the same fields. Both
+// must find the same body and the same start of the next request.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET /a?b HTTP/1.1\r\nHost: h\r\nX: y\r\n\r\n")
 	f.Add("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\n")
@@ -160,11 +159,11 @@ func FuzzRequest(f *testing.F) {
 		in := bufio.NewReaderSize(strings.NewReader(text), len(text)+16)
 		want, err := http.ReadRequest(in)
 		if err != nil {
-			// It reads URLs of hosts and paths more closely than who looks for the path alone.
+			// The standard library checks URLs with hosts more strictly than Parse, which needs only the path.
 			if strings.Contains(err.Error(), "parse \"") || strings.Contains(err.Error(), "invalid URI") {
 				return
 			}
-			t.Fatalf("%q: the standard library says %v", text, err)
+			t.Fatalf("%q: the standard library returns %v", text, err)
 		}
 		for _, field := range r.Fields {
 			if values := want.Header.Values(field.Name); len(values) > 0 && values[0] != r.Fields.Get(field.Name) {
@@ -178,7 +177,7 @@ func FuzzRequest(f *testing.F) {
 		body, err := io.ReadAll(want.Body)
 		got, after, ok := bodyOf(r, data[end:])
 		if (err == nil) != ok && ok {
-			t.Fatalf("%q: the body is %q, where the standard library says %v", text, got, err)
+			t.Fatalf("%q: the body is %q, but the standard library returns %v", text, got, err)
 		}
 		if ok {
 			rest, _ := io.ReadAll(in)
@@ -189,7 +188,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// bodyOf is the body of a request, where it ends, and whether it is there whole.
+// bodyOf returns the body of a request and its end. ok reports whether the body is complete.
 func bodyOf(r *Request, data []byte) (body []byte, end int, ok bool) {
 	if r.Length >= 0 {
 		if int64(len(data)) < r.Length {
@@ -202,7 +201,7 @@ func bodyOf(r *Request, data []byte) (body []byte, end int, ok bool) {
 	return out, n, done && err == nil
 }
 
-// TestAnswers proves that nothing in a value of a header begins another line, and what an answer looks like.
+// TestAnswers checks the format of a response, and that a header value cannot start a line.
 func TestAnswers(t *testing.T) {
 	b := AppendStatus(nil, 449)
 	b = AppendField(b, "x", "a\r\nSet-Cookie: b\x00\x7fé\t")

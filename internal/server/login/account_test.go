@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestAccountKeys proves who comes in with a key, that keys which are not there admit nobody, that another key counts
-// at once, and that no key is logged.
+// TestAccountKeys checks that only existing keys are accepted, that a changed key takes effect immediately, and that
+// keys are not logged.
 func TestAccountKeys(t *testing.T) {
 	var log bytes.Buffer
 	secret := func(b byte) []byte { return bytes.Repeat([]byte{b}, 64) }
@@ -44,7 +44,7 @@ func TestAccountKeys(t *testing.T) {
 	try(text(1), "")
 	try(text(4), "primary")
 	if in, failed, refused := a.Counts(); in != 3 || failed != 7 || refused != 0 {
-		t.Errorf("%d came in, %d failed, %d were refused", in, failed, refused)
+		t.Errorf("%d logins, %d failures, %d rejections", in, failed, refused)
 	}
 	for b := range byte(5) {
 		if strings.Contains(log.String(), text(b)[:20]) {
@@ -53,8 +53,8 @@ func TestAccountKeys(t *testing.T) {
 	}
 }
 
-// TestAccountGuesses proves LI5, by a clock that stands still unless all wait: an address that fails waits
-// longer and longer, at most so many at a time, and meanwhile a right key is in at once, from there as from elsewhere.
+// TestAccountGuesses checks LI5 with virtual time. An address with failures waits increasingly long, and a limited
+// number of its clients can wait. A correct key is accepted immediately, from that address and from other addresses.
 func TestAccountGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		right := bytes.Repeat([]byte{7}, 64)
@@ -75,7 +75,7 @@ func TestAccountGuesses(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := len(answers); n != 10 {
-			t.Errorf("%d were sent away at once, want 10", n)
+			t.Errorf("%d were rejected immediately, want 10", n)
 		}
 		for _, from := range []netip.Addr{here, there} {
 			if got, err := took(from, base64.StdEncoding.EncodeToString(right)); got != 0 || err != nil {

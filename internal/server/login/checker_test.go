@@ -33,7 +33,7 @@ func hashed(t *testing.T, password string) string {
 	return string(h)
 }
 
-// door is a checker over a state that tests change.
+// A Checker with a state that tests change.
 type door struct {
 	*Checker
 	state *access.State
@@ -67,7 +67,7 @@ func (d *door) try(from netip.Addr, name, password string) string {
 	return ""
 }
 
-// TestLogins proves who comes in, and that changes of a role count at once.
+// TestLogins checks which logins succeed, and that changes of a role take effect immediately.
 func TestLogins(t *testing.T) {
 	long := strings.Repeat("x", 72)
 	d := newDoor(t,
@@ -78,23 +78,23 @@ func TestLogins(t *testing.T) {
 		&access.Role{Name: "boss", Login: true, Hash: hashed(t, "other")},
 	)
 	wrong := func(name string) string { return "Provided username " + name + " and/or password are incorrect" }
-	for range 2 { // the second time right passwords are remembered
+	for range 2 { // in the second round, the checker remembers correct passwords
 		for _, test := range [][3]string{
 			{"app", "a", ""},
 			{"app", "b", wrong("app")},
 			{"boss", "b", ""},
-			{"boss", "other", wrong("boss")}, // the configuration wins
+			{"boss", "other", wrong("boss")}, // the configuration takes precedence
 			{"group", "g", "group is not permitted to log in"},
 			{"group", "x", wrong("group")},
 			{"empty", "", wrong("empty")},
 			{"nobody", "a", wrong("nobody")},
 			{"long", long, ""},
-			{"long", long + "y", wrong("long")}, // bcrypt looks at 72 bytes
+			{"long", long + "y", wrong("long")}, // bcrypt reads 72 bytes
 		} {
 			if got := d.try(here, test[0], test[1]); got != test[2] {
 				t.Errorf("%s with %.10s: %q, want %q", test[0], test[1], got, test[2])
 			}
-			d.failures.forgive(here) // this test is not about waiting
+			d.failures.forgive(here) // this test does not check delays
 		}
 	}
 	d.state = d.state.WithRole(&access.Role{Name: "app", Login: true, Hash: hashed(t, "new")})
@@ -113,9 +113,8 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestThrottle proves LI1 and LI2 by a clock that stands still unless all wait: an address that fails waits longer and
-// longer, and meanwhile others come in at once, also in the name that is being tried, also those who need no bcrypt at
-// the address that fails.
+// TestThrottle checks LI1 and LI2 with virtual time. An address with failures waits increasingly long. Other addresses
+// log in immediately. So do clients at the failing address whose password is remembered and needs no bcrypt check.
 func TestThrottle(t *testing.T) {
 	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")},
 		&access.Role{Name: "two", Login: true, Hash: hashed(t, "2")})
@@ -138,7 +137,7 @@ func TestThrottle(t *testing.T) {
 				t.Errorf("a failure took %v", got)
 			}
 		}
-		// As many as may wait, and more: those are told so.
+		// More clients than may wait; the excess clients receive an error.
 		refused := make(chan error, lineMax+10)
 		for range lineMax + 10 {
 			go func() {
@@ -148,11 +147,11 @@ func TestThrottle(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := len(refused); n != 10 {
-			t.Errorf("%d of %d were sent away at once, want 10", n, cap(refused))
+			t.Errorf("%d of %d were rejected immediately, want 10", n, cap(refused))
 		}
 		for range 10 {
 			if e, ok := errors.AsType[*dberr.Overloaded](<-refused); !ok {
-				t.Errorf("sent away with %v", e)
+				t.Errorf("rejected with %v", e)
 			}
 		}
 		if got := took(here, "two", "2"); got != 0 {
@@ -171,8 +170,8 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
-// TestManyAtOnce proves LI2 for an address whose attempts come all at once, before any of them has failed: a login from
-// elsewhere waits for one of them, and the clients of one driver get in with one check.
+// TestManyAtOnce checks LI2 for an address that sends all its attempts at the same time, before any of them has
+// failed. A login from another address waits for one of them. The clients of one driver log in with a single check.
 func TestManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
@@ -201,7 +200,7 @@ func TestManyAtOnce(t *testing.T) {
 			}
 		}
 		if in != lineMax {
-			t.Errorf("%d of %d clients are in", in, lineMax)
+			t.Errorf("%d of %d clients have logged in", in, lineMax)
 		}
 		if len(d.lines.of) != 0 {
 			t.Errorf("%d lines are left", len(d.lines.of))
@@ -209,8 +208,8 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestGuessesLockNobodyOut proves that a right password is accepted from an address where it was never right while
-// another address sends as many wrong ones as it can, again and again, and that the log stays short.
+// TestGuessesLockNobodyOut checks that a correct password is accepted from a new address while another address
+// continuously sends as many wrong passwords as possible. The number of log lines stays limited.
 func TestGuessesLockNobodyOut(t *testing.T) {
 	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +249,8 @@ func TestGuessesLockNobodyOut(t *testing.T) {
 	})
 }
 
-// TestNameUnderAttack proves that a name that is tried from everywhere waits, but not where it was right before.
+// TestNameUnderAttack checks that logins with a user name that is guessed from many addresses are delayed, except from
+// addresses that have logged in with it.
 func TestNameUnderAttack(t *testing.T) {
 	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
 	if got := d.try(here, "app", "a"); got != "" {
@@ -260,17 +260,18 @@ func TestNameUnderAttack(t *testing.T) {
 		d.failures.add(netip.AddrFrom4([4]byte{10, 1, 0, byte(i)}), "app")
 	}
 	if d.failures.delay(here, "app") != 0 {
-		t.Error("who was right before waits")
+		t.Error("an address that has logged in before waits")
 	}
 	if d.failures.delay(there, "app") == 0 {
-		t.Error("an address that was never right does not wait")
+		t.Error("an address that has never logged in does not wait")
 	}
 	if d.failures.delay(there, "other") != 0 {
 		t.Error("another name waits")
 	}
 }
 
-// TestBounds proves that strangers cannot fill the memory (LI4), and what counts as one address.
+// TestBounds checks that unauthenticated clients cannot use unlimited memory (LI4), and which addresses count as one
+// network.
 func TestBounds(t *testing.T) {
 	var f failures
 	f.now = time.Now
@@ -285,6 +286,6 @@ func TestBounds(t *testing.T) {
 	a, b := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::ffff:1")
 	if network(a) != network(b) || network(here) == network(there) ||
 		network(netip.MustParseAddr("::ffff:10.0.0.1")) != network(here) {
-		t.Error("what counts as one address is another")
+		t.Error("the networks of addresses are wrong")
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // failures records recent failed logins by address and by user name. A user name is suspicious only for addresses that
-// have never logged in with it, so that nobody can lock out a user by failing logins with that name.
+// have never logged in with it. Clients therefore cannot lock out a user by failing logins with that name.
 type failures struct {
 	now func() time.Time
 

@@ -11,7 +11,7 @@ import (
 )
 
 // queue limits the number of concurrent password checks and of waiting clients, in total and per network. A network
-// can neither fill the queue nor delay other clients by more than one of its own.
+// can neither fill the queue nor delay other clients by more than one of its clients.
 type queue struct {
 	slots   chan struct{}
 	waiting atomic.Int32

@@ -536,7 +536,7 @@ func TestListedSessions(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := l.in.ReadByte(); err == nil {
-		t.Error("the connection goes on")
+		t.Error("the connection continues")
 	}
 	poll.Until(t, "the session is gone", func() bool {
 		_, found := s.server.Cancel(i.Number)

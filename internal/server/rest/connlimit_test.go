@@ -179,7 +179,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	if len(got) != len(want) {
-		t.Fatalf("%d requests were told of: %+v", len(got), got)
+		t.Fatalf("%d requests were reported: %+v", len(got), got)
 	}
 	for i, a := range got {
 		if !a.Local.IsValid() || !a.Remote.IsValid() {

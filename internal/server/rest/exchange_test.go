@@ -412,7 +412,7 @@ func TestBounds(t *testing.T) {
 	}
 	st := s.server.Stats()
 	if done != 1 || st.InFlight.Load() != 0 || st.InFlightBytes.Load() != 0 || st.Refused.Load() != 3 {
-		t.Errorf("done %d, in flight %d, %d bytes, refused %d", done, st.InFlight.Load(), st.InFlightBytes.Load(),
+		t.Errorf("done %d, in flight %d, %d bytes, rejected %d", done, st.InFlight.Load(), st.InFlightBytes.Load(),
 			st.Refused.Load())
 	}
 }

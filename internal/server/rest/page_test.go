@@ -30,7 +30,7 @@ func TestCompatibilityPage(t *testing.T) {
 	}
 	for name := range rows {
 		if !known[name] {
-			t.Errorf("%q is no operation", name)
+			t.Errorf("%q is not an operation", name)
 		}
 	}
 }

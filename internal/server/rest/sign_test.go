@@ -120,7 +120,7 @@ func TestSignaturesAreRefused(t *testing.T) {
 			_, refusal := keys.authenticate(c.method, c.header, parseTarget(c.path), c.now, nil)
 			switch {
 			case c.status == 0 && refusal != nil:
-				t.Errorf("refused: %v", refusal)
+				t.Errorf("rejected: %v", refusal)
 			case c.status != 0 && (refusal == nil || refusal.status != c.status ||
 				!strings.Contains(refusal.message, c.text)):
 				t.Errorf("got %+v, want %d %q", refusal, c.status, c.text)

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// nasty is a name as a user may choose it.
+// nasty is a malicious name that a user may choose.
 const nasty = `<script>alert("x")</script>`
 
 func testOptions(partitions int) Options {
@@ -68,7 +68,7 @@ func testOptions(partitions int) Options {
 	}
 }
 
-// ask returns what a handler answers to a request.
+// ask returns the response of a handler to a request.
 func ask(h http.Handler, method, path string, form url.Values) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
 	if form != nil {
@@ -79,8 +79,8 @@ func ask(h http.Handler, method, path string, form url.Values) *httptest.Respons
 	return w
 }
 
-// TestViews proves that every view shows what it is for, that names are text whatever they consist of, and that the
-// browser is told to run nothing that does not come from here.
+// TestViews checks that every view shows its data, that all names are escaped, and that the content security policy
+// permits only scripts of the server.
 func TestViews(t *testing.T) {
 	h := Handler(testOptions(3))
 	for path, wants := range map[string][]string{
@@ -107,7 +107,7 @@ func TestViews(t *testing.T) {
 		}
 		if strings.Contains(body, nasty) || strings.Contains(body, "Fourth") ||
 			strings.Contains(body, "system.local") {
-			t.Errorf("%s: a name is markup, or something is shown that is not to be:\n%s", path, body)
+			t.Errorf("%s: a name is not escaped, or hidden data is shown:\n%s", path, body)
 		}
 		csp := w.Header().Get("Content-Security-Policy")
 		if !strings.HasPrefix(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
@@ -119,7 +119,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestChangesOnce proves that a change which has ended since the status was taken is not shown as under way, too.
+// TestChangesOnce checks that a change that has ended after the status was taken is not also shown as in progress.
 func TestChangesOnce(t *testing.T) {
 	for began, want := range map[string]bool{"2026-11-01T12:00:00Z": false, "2026-11-01T12:10:00Z": true} {
 		o := testOptions(1)
@@ -130,12 +130,12 @@ func TestChangesOnce(t *testing.T) {
 		o.Status = func() admin.Status { return status }
 		body := ask(Handler(o), "GET", "/ui/changes", nil).Body.String()
 		if got := !strings.Contains(body, "No partition splits"); got != want {
-			t.Errorf("began at %s: something is under way: %v, want %v", began, got, want)
+			t.Errorf("began at %s: a change is shown as in progress: %v, want %v", began, got, want)
 		}
 	}
 }
 
-// TestFragment proves that what is put in the place of a view is that view without its surroundings.
+// TestFragment checks that a fragment is a part of the whole page.
 func TestFragment(t *testing.T) {
 	h := Handler(testOptions(3))
 	r := httptest.NewRequest("GET", "/ui/storage", nil)
@@ -148,7 +148,8 @@ func TestFragment(t *testing.T) {
 	}
 }
 
-// TestBounds proves that a view of many partitions has one link and two marks for each, and a heat map the busiest.
+// TestBounds checks that a view of many partitions has two marks per partition, and that the heat map shows only the
+// busiest partitions.
 func TestBounds(t *testing.T) {
 	h := Handler(testOptions(1000))
 	if n := strings.Count(ask(h, "GET", "/ui/storage", nil).Body.String(), "<rect"); n != 2000 {
@@ -160,8 +161,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestExplore proves that a statement is carried out as it was typed, explained, gone on with, and that what is wrong
-// is told as text.
+// TestExplore checks that a statement is executed unchanged, explained, and resumed at the next page. Errors are shown
+// as escaped text.
 func TestExplore(t *testing.T) {
 	h := Handler(testOptions(1))
 	for _, tc := range []struct {
@@ -188,7 +189,7 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// TestExploreIsBounded proves (PG3).
+// TestExploreIsBounded checks (PG3).
 func TestExploreIsBounded(t *testing.T) {
 	o := testOptions(1)
 	under, over := make(chan struct{}), make(chan struct{})
@@ -216,7 +217,7 @@ func TestExploreIsBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkStorage makes the Storage view of 1,000 partitions.
+// BenchmarkStorage measures the Storage view with 1,000 partitions.
 func BenchmarkStorage(b *testing.B) {
 	h := Handler(testOptions(1000))
 	for b.Loop() {

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// TestCheckAll proves that a check finds each backup that lacks a file, reads a file that backups share once, and that
-// nothing is pruned while a backup that would stay lacks one.
+// TestCheckAll checks that Checker finds every backup with a missing file and reads a file that several backups share
+// only once. Nothing may be pruned if a backup that would be kept is incomplete.
 func TestCheckAll(t *testing.T) {
 	ctx, target := t.Context(), open(t, &Place{Name: t.TempDir()})
 	put(t, target, older, "aa")
@@ -31,7 +31,7 @@ func TestCheckAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // what was read is remembered
+		for range 2 { // the checker remembers the files that it has read
 			if err := check.Check(ctx, m); (err != nil) != (id == newest) {
 				t.Errorf("%s: %v", id, err)
 			}
@@ -42,7 +42,7 @@ func TestCheckAll(t *testing.T) {
 	}
 	p := &Pruner{Target: target, Now: time.Now, KeepLast: 1}
 	if err := p.Prune(ctx); err == nil || !strings.Contains(err.Error(), "Nothing was removed") || p.Removed > 0 {
-		t.Errorf("pruned around a backup that is not complete: %v, %d removed", err, p.Removed)
+		t.Errorf("pruned despite an incomplete backup: %v, %d removed", err, p.Removed)
 	}
 	if err := target.Remove(ctx, manifestName(newest)); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ const (
 	comparedNow   = 1000
 )
 
-// operand is what a statement writes.
+// operand returns the operand that a statement writes.
 func operand(ts int64, fill func(b *row.Builder)) []byte {
 	var b row.Builder
 	b.Reset(ts)
@@ -31,7 +31,7 @@ func value(ts int64, text string) []byte {
 	return operand(ts, func(b *row.Builder) { b.Live(0, 0); b.Cell(1, nil, []byte(text), 0, 0) })
 }
 
-// at is the key of a row of the one logical partition, without the table's id.
+// at returns the key of a row in the only logical partition, without the table ID.
 func at(clustering string) string {
 	return string(keys.AppendRow(nil, comparedTable, token.Token(7), []byte("p"), []byte(clustering))[4:])
 }
@@ -53,8 +53,8 @@ func from(m map[string][]byte) records {
 	}
 }
 
-// TestCompare proves that rows are compared as a reader sees them: each difference of a row is found, and what is
-// stored in another way and looks the same is none.
+// TestCompare checks that rows are compared as a client reads them. Every difference of a row is reported. Rows that
+// are stored differently but read the same are equal.
 func TestCompare(t *testing.T) {
 	hide := operand(5, func(b *row.Builder) { b.DeleteRange([]byte("a"), []byte("c"), 1) })
 	backup := map[string][]byte{at("b"): value(10, "one"), at("d"): value(10, "two"), at("e"): operand(10,
@@ -112,7 +112,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareEnds proves that what cannot be read ends a comparison with an error, on either side and in the middle.
+// TestCompareEnds checks that unreadable data on either side ends the comparison with an error.
 func TestCompareEnds(t *testing.T) {
 	good := map[string][]byte{at("a"): value(1, "a"), at("b"): value(1, "b"), at("c"): value(1, "c")}
 	bad := maps.Clone(good)

@@ -3,19 +3,18 @@
 // Package backup creates, lists, verifies, and restores backups of a running cluster. It sends requests to one node of
 // the cluster (NodeClient) and stores files at a Target. Nodes do not access targets.
 //
-//	files/<2 of 64>/<64>      keys and values; a name is a digest of what is in the file (package archive)
+//	files/<2 of 64>/<64>      keys and values; the name is the digest of the contents (package archive)
 //	backups/<id>/manifest     a complete backup
-//	backups/log/<name>        a segment of the log of an archive, which goes on from backups of its marks
-//	backups/follower          who archives: whoever began last
-//	pending/<id>/<n>          what a backup that is being made has stored so far, in manifests of their own
-//	sealed                    says that the place is encrypted, and by which key; then digests in names are, too
+//	backups/log/<name>        a segment of the log of an archive, which continues base backups
+//	backups/follower          the follower that writes the archive: the one that started last
+//	pending/<id>/<n>          manifests of the files that an incomplete backup has stored so far
+//	sealed                    marks an encrypted repository and names its key; the digests in names are encrypted too
 //
 // Guarantees: (BK1) A manifest is stored after all files that it lists, so that the process can be killed at any time.
 // (BK2) A stored file is not transferred again, neither by a later backup nor by a backup that is repeated after a
 // crash. (BK3) A restore accepts only files whose digest matches, and can be repeated completely or in parts. (BK4) A
 // repository is encrypted with one key or not at all. A decrypted file is either the one that was stored under its
-// name or an error. (BK5) Every mark of an archive is restored exactly, or an error names the missing part. Memory is
-// limited to a few files per parallel transfer, and to the changes that nodes keep for the archive. Start reading at
-// Place, Maker, and Restorer, then Follower and Comparer.
-// Comparer.
+// name or an error. (BK5) Every restore point of an archive is restored exactly, or an error names the missing part.
+// Memory is limited to a few files per parallel transfer, and to the changes that nodes keep for the archive. Start
+// reading at Place, Maker, and Restorer, then Follower and Comparer.
 package backup

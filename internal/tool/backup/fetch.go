@@ -20,22 +20,22 @@ type fetch struct {
 	failed error
 }
 
-// fetching collects the changes before a mark.
+// fetching collects the changes before a restore point.
 type fetching struct {
 	f     *Follower
 	taken *archive.Snapshot
-	// here contains the partitions of the mark. known also contains partitions that were merged into others.
+	// here contains the partitions of the restore point. known also contains partitions that were merged into others.
 	here, known map[uint64]bool
 	next        map[string][]*fetch
 	changes     *changes
 	hole        string
 }
 
-// since fetches the changes between the tip and a mark. If they are unavailable, hole describes the reason.
+// since fetches the changes between the tip and a restore point. If they are unavailable, hole describes the reason.
 func (f *Follower) since(ctx context.Context, taken *archive.Snapshot) (c *changes, hole string, err error) {
 	switch t := f.tip; {
 	case t == nil:
-		return nil, "there is none", nil
+		return nil, "no full backup exists", nil
 	case t.cluster != taken.Cluster:
 		return nil, "the earlier archive belongs to another cluster", nil
 	case t.run != taken.Incarnation:
@@ -142,8 +142,8 @@ func (g *fetching) ask(ctx context.Context, asked *archive.FileRequest) (*archiv
 	return archive.DecodeEntries(data)
 }
 
-// elsewhere requests the entries from another node. If all nodes have responded without them, the log has a hole. If
-// some nodes have not responded, the request is repeated with later marks for a limited time.
+// elsewhere requests the entries from another node. If all nodes have responded without them, the log has a gap. If
+// some nodes have not responded, the request is repeated with later restore points for a limited time.
 func (g *fetching) elsewhere(node string, w *fetch) error {
 	w.asked[node] = true
 	for _, other := range g.taken.Nodes {

@@ -14,23 +14,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Follower archives a running cluster. It takes marks, fetches the changes between them, and stores the changes as
-// segments of a log, together with backups of some marks (bases) from which the log continues.
+// Follower archives a running cluster. It takes restore points (marks), fetches the changes between them, and stores
+// the changes as segments of a log. It also stores backups of some restore points (bases) from which the log
+// continues.
 //
-//	mark ── mark ── mark ── mark ── mark ── ...     every second: a short fence, and a question for what came since
+//	mark ── mark ── mark ── mark ── mark ── ...     every second: a short fence, and a request for the changes
 //	└ segment ────────┘ └ segment ────── ...        every ten seconds
-//	base (read while marks go on)                   once a day, and where the log has a hole
+//	base (read while marks continue)                once a day, and after a gap in the log
 type Follower struct {
 	Node   NodeClient
 	Target Target
-	// Every is the interval between marks, and BaseEvery the interval between bases. Keep is the retention period of
-	// marks; 0 means unlimited.
+	// Every is the interval between restore points, and BaseEvery the interval between bases. Keep is the retention
+	// period of restore points; 0 means unlimited.
 	Every, BaseEvery, Keep time.Duration
 	// Parallel and Rate are passed to the Maker of bases.
 	Parallel int
 	Rate     int64
 	Now      func() time.Time
-	// Say receives messages for operators, and OnProgress the progress after every mark. Both may be nil.
+	// Say receives messages for operators, and OnProgress the progress after every restore point. Both may be nil.
 	Say        func(text string)
 	OnProgress func(p Followed)
 
@@ -53,8 +54,8 @@ type Follower struct {
 
 // Followed is the progress of an archive.
 type Followed struct {
-	// Marked is the newest mark, and Stored the newest mark in the repository. Still is the time for which writes were
-	// paused.
+	// Marked is the newest restore point, and Stored the newest restore point in the repository. Still is the time for
+	// which writes were paused.
 	Marked, Stored time.Time
 	Still          time.Duration
 	// Bytes is the number of bytes stored since the start, and Bases the number of bases in progress.
@@ -68,7 +69,7 @@ type based struct {
 	err    error
 }
 
-// tip is the newest mark of the log, from which the next mark continues.
+// tip is the newest restore point of the log, from which the next restore point continues.
 type tip struct {
 	cluster, run, described string
 	moment                  time.Time
@@ -224,7 +225,7 @@ func (f *Follower) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.want = "there is none"
+	f.want = "no full backup exists"
 	if len(l.Chains) == 0 {
 		return nil
 	}
@@ -254,7 +255,8 @@ func (t *tip) reach(list []archive.Partition) {
 	}
 }
 
-// step takes a mark. It returns errors after which the archive cannot continue; it reports other errors and waits.
+// step takes a restore point. It returns errors after which the archive cannot continue; it reports other errors and
+// waits.
 func (f *Follower) step(ctx, reading context.Context) error {
 	taken, err := f.mark(ctx)
 	if err != nil {
@@ -313,7 +315,7 @@ func (f *Follower) ail(ctx context.Context, what string, err error) error {
 	return nil
 }
 
-// mark takes a snapshot of the cluster.
+// mark takes a snapshot of the cluster for a restore point.
 func (f *Follower) mark(ctx context.Context) (*archive.Snapshot, error) {
 	var known []string
 	if f.tip != nil && f.tip.records != nil {
@@ -330,7 +332,7 @@ func (f *Follower) mark(ctx context.Context) (*archive.Snapshot, error) {
 		return nil, errors.New("the node does not report the cluster ID")
 	}
 	if taken.Metadata == nil {
-		taken.Metadata = f.tip.records // unchanged since the last mark
+		taken.Metadata = f.tip.records // unchanged since the last restore point
 	}
 	taken.Time = taken.Time.Truncate(time.Millisecond)   // the precision of times in messages and requests
 	if f.tip != nil && !taken.Time.After(f.tip.moment) { // another node responded, or a clock was set back
@@ -365,7 +367,7 @@ func drop(ctx context.Context, d NodeClient, id string) {
 	_, _ = d.Order(ctx, "backup/drop", body)
 }
 
-// base reads the state of a mark while further marks are taken.
+// base reads the state of a restore point while further restore points are taken.
 func (f *Follower) base(ctx context.Context, taken *archive.Snapshot) {
 	f.say("full backup of %s started: %s", taken.Time.Format(TimeFormat), f.want)
 	f.bases++

@@ -19,17 +19,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// cluster is a NodeClient to nodes n1 and n2, whose journals and partitions the test makes up.
+// cluster is a NodeClient of a simulated cluster with nodes n1 and n2.
 type cluster struct {
 	mu    sync.Mutex
 	run   string
 	parts []archive.Partition
-	// logs are the entries of partitions, the first one at index 11; lost are the indexes up to which a node lacks
-	// them.
+	// logs holds the entries of each partition; the first entry has index 11. lost holds the index up to which a node
+	// has lost the entries of a partition.
 	logs map[uint64][][]byte
 	lost map[string]map[uint64]uint64
 	dead map[string]bool
-	// step is by how much the clock goes on with each mark.
+	// step is the time between two restore points.
 	step time.Duration
 	now  time.Time
 }
@@ -48,7 +48,7 @@ func entry(k command.EntryKind, n int) []byte {
 		Token: token.Hash([]byte{1}), Key: []byte{1}, Ops: []command.Op{{Kind: command.OpRow, Operand: cell(n)}}}}})
 }
 
-// write has the cell set to a number by a partition.
+// write appends an entry to a partition that sets the cell to a number.
 func (c *cluster) write(id uint64, n int) { c.log(id, entry(command.EntryWrite, n)) }
 
 func (c *cluster) log(id uint64, e []byte) {
@@ -57,7 +57,7 @@ func (c *cluster) log(id uint64, e []byte) {
 	c.logs[id] = append(c.logs[id], e)
 }
 
-// clusterRecords are one record.
+// clusterRecords are the records of the cluster metadata.
 var clusterRecords = []byte{0, 1, 1, 'k', 'v'}
 
 // Order implements NodeClient.
@@ -92,7 +92,7 @@ func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, er
 		for _, w := range asked.Entries {
 			log := c.logs[w.Partition]
 			gone := w.After < c.lost[asked.Node][w.Partition] || w.Upto > 10+uint64(len(log))
-			// One entry an answer: the rest has to be asked for again.
+			// A response contains one entry, so that the caller must request the rest.
 			out.Status = append(out.Status, archive.EntryStatus{Upto: w.After + 1, Missing: gone})
 			if !gone {
 				out.Add(w.Partition, w.After+1, log[w.After-10])
@@ -105,10 +105,11 @@ func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, er
 	return []byte("{}"), nil
 }
 
-// TestFollower proves, with nodes that are made up, what goes on and what makes the log begin anew, with a base of that
-// very mark: so that what is restored of any mark is what was written before it.
+// TestFollower checks with a simulated cluster which events the log continues after, and which events start a new log.
+// A new log starts with a base backup at its first restore point. A restore to any restore point must return the data
+// that was written before it.
 func TestFollower(t *testing.T) {
-	archive.Pack(nil) // what compresses has channels, which must not be of a bubble
+	archive.Pack(nil) // Pack creates channels, which must not belong to the synctest bubble
 	begins := "starting a new log"
 	for name, c := range map[string]struct {
 		do   func(c *cluster)
@@ -179,16 +180,16 @@ func TestFollower(t *testing.T) {
 				}
 				run()
 				c.do(d)
-				said := run() // another process, which goes on
+				said := run() // another process, which resumes the log
 				if c.hole == "" && strings.Contains(said, begins) || !strings.Contains(said, c.hole) {
-					t.Errorf("it said %q", said)
+					t.Errorf("the messages are %q", said)
 				}
 				l, err := LoadLog(t.Context(), m)
 				if err != nil {
 					t.Fatal(err)
 				}
 				bases, ranges := 1, 1
-				if name == "a node is dead for a while" { // nothing is lost, but there were no marks
+				if name == "a node is dead for a while" { // no data is lost, but there were no restore points
 					ranges = 2
 				}
 				if c.hole != "" {
@@ -199,13 +200,13 @@ func TestFollower(t *testing.T) {
 				}
 				for _, b := range l.Bases {
 					if b.Metadata.Records != 1 || b.Metadata.Name != archive.FileName(clusterRecords) {
-						t.Errorf("a base does not say what the cluster was: %+v", b.Metadata)
+						t.Errorf("a base backup has wrong cluster metadata: %+v", b.Metadata)
 					}
 				}
 				at, _ := l.Newest()
 				if p, err := l.At(t.Context(), m, at); err != nil ||
 					p.Records != nil && string(p.Records) != string(clusterRecords) {
-					t.Errorf("a mark does not say what the cluster was: %+v %v", p, err)
+					t.Errorf("a restore point has wrong cluster metadata: %+v %v", p, err)
 				}
 				_, got, err := valueAt(t.Context(), l, m, at)
 				want := -1
@@ -219,14 +220,15 @@ func TestFollower(t *testing.T) {
 					}
 				}
 				if err != nil || c.hole == "" && want >= 0 && got != want || c.hole != "" && got != -1 {
-					t.Errorf("the newest mark has %d, written was %d: %v", got, want, err)
+					t.Errorf("the newest restore point has %d, want %d: %v", got, want, err)
 				}
 			})
 		})
 	}
 }
 
-// TestTwoFollowers proves that of two who archive to the same place the first one ends, and that the log stays one.
+// TestTwoFollowers checks that if two followers archive to the same repository, the first one ends and the log remains
+// continuous.
 func TestTwoFollowers(t *testing.T) {
 	archive.Pack(nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -253,7 +255,7 @@ func TestTwoFollowers(t *testing.T) {
 	})
 }
 
-// locked makes a Target one for several goroutines.
+// locked makes a Target safe for concurrent use.
 type locked struct {
 	Target
 	mu sync.Mutex

@@ -18,7 +18,7 @@ import (
 const (
 	// logDir is the directory of the segments of the log.
 	logDir = "backups/log/"
-	// atomMax is the maximum time without a mark between two parts of the log that count as continuous.
+	// atomMax is the maximum time without a restore point between two parts of the log that count as continuous.
 	atomMax = 5 * time.Second
 )
 
@@ -26,7 +26,7 @@ const (
 type Log struct {
 	// Chains are the continuous parts of the log, oldest first.
 	Chains []Chain
-	// Bases are the complete backups of marks, oldest first.
+	// Bases are the complete backups from which the log continues, oldest first.
 	Bases []*archive.Manifest
 	// Missing reports for each chain whether segments before it are missing.
 	Missing []bool
@@ -35,13 +35,13 @@ type Log struct {
 // Chain is a continuous part of the log.
 type Chain []archive.SegmentName
 
-// First returns the time of the first mark.
+// First returns the time of the first restore point.
 func (c Chain) First() time.Time { return c[0].First }
 
-// Last returns the time of the last mark.
+// Last returns the time of the last restore point.
 func (c Chain) Last() time.Time { return c[len(c)-1].Last }
 
-// Range is an interval in which every mark can be restored.
+// Range is an interval in which every restore point can be restored.
 type Range struct{ From, To time.Time }
 
 // LoadLog reads the state of an archive from names and manifests. It reads no segments.
@@ -97,8 +97,8 @@ func (l *Log) chainOf(m *archive.Manifest) Chain {
 	return nil
 }
 
-// Ranges returns the intervals in which every mark can be restored, oldest first. A short gap between marks does not
-// end an interval; a longer gap, during which no archiver ran, does.
+// Ranges returns the intervals in which every restore point can be restored, oldest first. A short gap between restore
+// points does not end an interval. A longer gap, during which no archiver ran, ends it.
 func (l *Log) Ranges() (out []Range) {
 	for _, c := range l.Chains {
 		base := slices.IndexFunc(l.Bases, func(m *archive.Manifest) bool {
@@ -156,8 +156,8 @@ func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive
 // short returns the part of a digest that is contained in the name of a segment.
 func short(sum string) string { return sum[:min(len(sum), archive.ShortDigestLen)] }
 
-// Verify reads and checks all segments of the log, and checks that each one continues the previous one. told, if not
-// nil, receives the progress.
+// Verify reads and checks all segments of the log, and checks that each one continues the previous one. If the
+// callback is not nil, it receives the progress.
 func (l *Log) Verify(ctx context.Context, t Target, told func(p Progress)) error {
 	var p Progress
 	for _, c := range l.Chains {

@@ -22,8 +22,8 @@ import (
 
 var epoch = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// past is an archive as it could have come about: a mark every four seconds, each of which sets the cell of one row to
-// its number, in segments of three.
+// past is a simulated archive. It has a restore point every four seconds and three restore points per segment. Each
+// restore point sets the cell of a row to its number.
 type past struct {
 	t      *testing.T
 	target Target
@@ -36,7 +36,7 @@ func newPast(t *testing.T) *past {
 	return &past{t: t, target: memory{}}
 }
 
-// memory is a Target for one goroutine.
+// memory is a Target in memory for one goroutine.
 type memory map[string][]byte
 
 func (m memory) Put(_ context.Context, name string, data []byte) error { m[name] = data; return nil }
@@ -66,7 +66,7 @@ func tick(n int) time.Time { return epoch.Add(time.Duration(n) * 4 * time.Second
 
 var rowKey = keys.AppendRow(nil, 1024, token.Hash([]byte{1}), []byte{1}, nil)
 
-// cell is an operand that sets the cell to a number.
+// cell returns an operand that sets the cell to a number.
 func cell(n int) []byte {
 	var b row.Builder
 	b.Reset(int64(n) + 1)
@@ -75,7 +75,7 @@ func cell(n int) []byte {
 	return b.Append(nil)
 }
 
-// segments stores some. With hole the first one begins the log anew.
+// segments stores n segments. If hole is set, the first segment starts a new log.
 func (p *past) segments(n int, hole bool) {
 	p.t.Helper()
 	if hole {
@@ -107,7 +107,7 @@ func (p *past) segments(n int, hole bool) {
 	}
 }
 
-// base stores a backup with a file of its own.
+// base stores a backup that has a file not shared with other backups.
 func (p *past) base(id string, at time.Time, followed bool) {
 	p.t.Helper()
 	var b archive.Builder
@@ -132,8 +132,8 @@ func (p *past) load() *Log {
 	return l
 }
 
-// valueAt is what the row is as of a time: the mark that was found, and the number in the cell, -1 if nothing was
-// changed since the base.
+// valueAt restores the row at a time. It returns the time of the restore point and the number in the cell, or -1 if
+// the row has not changed since the base backup.
 func valueAt(ctx context.Context, l *Log, t Target, at time.Time) (mark time.Time, n int, err error) {
 	point, err := l.At(ctx, t, at)
 	if err != nil {
@@ -155,25 +155,25 @@ func valueAt(ctx context.Context, l *Log, t Target, at time.Time) (mark time.Tim
 	}))
 	if tables := point.Manifest.Tables; n >= 0 && l.Bases[0].Cluster == "" &&
 		(tables[0].Name != fmt.Sprint("t", n) || string(point.Records) != fmt.Sprint(n)) {
-		err = fmt.Errorf("what the cluster was is not as of mark %d: %v %s", n, tables, point.Records)
+		err = fmt.Errorf("the cluster metadata does not belong to restore point %d: %v %s", n, tables, point.Records)
 	}
 	return point.Manifest.Time, n, err
 }
 
-// TestLog proves that what is restored is the state of the newest mark at or before the time that was asked for, or
-// nothing: where no base or no log is there it is refused, and what can be had is said.
+// TestLog checks that a restore returns the state of the newest restore point at or before the requested time. Without
+// a base backup or a continuous log, it returns an error. Ranges lists the times that can be restored.
 func TestLog(t *testing.T) {
 	p := newPast(t)
-	p.segments(4, true) // marks 0 to 11
+	p.segments(4, true) // restore points 0 to 11
 	p.base("a", tick(4), true)
 	p.base("plain", tick(2), false)
-	p.segments(2, true) // 12 to 17, with a hole before
+	p.segments(2, true) // restore points 12 to 17, after a gap
 	p.base("b", tick(13), true)
 	p.base("c", tick(16), true)
 	l := p.load()
 	ranges := l.Ranges()
 	if len(ranges) != 2 || ranges[0] != (Range{tick(4), tick(11)}) || ranges[1] != (Range{tick(13), tick(17)}) {
-		t.Errorf("what can be restored: %v", ranges)
+		t.Errorf("the ranges that can be restored: %v", ranges)
 	}
 	for n := range 20 {
 		for _, at := range []time.Time{tick(n), tick(n).Add(3 * time.Second)} {
@@ -187,7 +187,7 @@ func TestLog(t *testing.T) {
 			}
 			if n == 4 || n == 13 || n == 16 {
 				if got != -1 || !mark.Equal(tick(n)) {
-					t.Errorf("%s: the base has it all, and %d of %s was found", at, got, mark)
+					t.Errorf("%s: want the base backup, but %d of %s was found", at, got, mark)
 				}
 				continue
 			}
@@ -201,8 +201,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogDamage proves that a segment that is missing, that was exchanged for another one, or of which a byte was
-// changed, is found by name, and that nothing behind it is restored from a base before it.
+// TestLogDamage checks that Verify names a segment that is missing, replaced by another segment, or damaged. A base
+// backup before that segment must not be used to restore a time after it.
 func TestLogDamage(t *testing.T) {
 	p := newPast(t)
 	p.segments(5, true)
@@ -224,10 +224,10 @@ func TestLogDamage(t *testing.T) {
 			t.Fatalf("byte %d was changed: %v", i, err)
 		}
 		if _, _, err := valueAt(t.Context(), l, p.target, tick(10)); err == nil {
-			t.Fatalf("byte %d was changed, and what is behind was restored", i)
+			t.Fatalf("byte %d was changed, and a later time was restored", i)
 		}
 		if _, n, err := valueAt(t.Context(), l, p.target, tick(4)); err != nil || n != 4 {
-			t.Fatalf("what is before was not restored: %d %v", n, err)
+			t.Fatalf("an earlier time was not restored: %d %v", n, err)
 		}
 	}
 	other, err := p.target.Get(t.Context(), logDir+p.names[1].String())
@@ -238,23 +238,23 @@ func TestLogDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.load().Verify(t.Context(), p.target, nil); err == nil {
-		t.Error("a segment was exchanged for another one, and nobody noticed")
+		t.Error("a replaced segment was not detected")
 	}
 	if err := p.target.Remove(t.Context(), bad); err != nil {
 		t.Fatal(err)
 	}
 	l := p.load()
 	if r := l.Ranges(); len(l.Chains) != 2 || !l.Missing[1] || len(r) != 1 || r[0].To != tick(5) {
-		t.Errorf("a segment is missing, and what can be restored is %v of %d pieces", r, len(l.Chains))
+		t.Errorf("a segment is missing, and the ranges are %v in %d pieces", r, len(l.Chains))
 	}
 	if _, _, err := valueAt(t.Context(), l, p.target, tick(10)); err == nil {
-		t.Error("a segment is missing, and what is behind it was restored")
+		t.Error("a segment is missing, and a later time was restored")
 	}
 }
 
-// TestPrune proves, for histories with holes and bases at random, and for whatever is to be kept, that after a removal
-// everything that could be restored of the time that counts still can, as it was; that one that is killed anywhere
-// leaves nothing that the next one does not remove; and that files go when, and only when, no backup names them.
+// TestPrune checks the pruner with random gaps, base backups, and retention times. Every time in the retention period
+// that could be restored before can still be restored afterward, with the same result. A later run removes everything
+// that a killed run has left. A file is removed exactly when no backup refers to it.
 func TestPrune(t *testing.T) {
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -344,7 +344,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// mortal is a Target for a process that is killed after some removals.
+// mortal is a Target of a process that is killed after some removals.
 type mortal struct {
 	Target
 	left int

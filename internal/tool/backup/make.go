@@ -103,7 +103,8 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Snapshot, 
 	return m, taken, err
 }
 
-// Base creates a backup from an existing snapshot, such as a mark of an archive, and completes its table list.
+// Base creates a backup from an existing snapshot, such as a restore point of an archive, and completes its table
+// list.
 func (k *Maker) Base(ctx context.Context, taken *archive.Snapshot) (*archive.Manifest, error) {
 	before, err := k.stored(ctx)
 	if err != nil {

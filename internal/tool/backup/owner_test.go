@@ -34,15 +34,15 @@ func put(t *testing.T, target Target, id, cluster string) {
 
 const older, newer, newest = "20260101T000000.000Z", "20260102T000000.000Z", "20260103T000000.000Z"
 
-// TestRepositoryHasOneCluster proves that a repository is bound to the cluster of its first backup, encrypted or not,
-// that another cluster is refused before anything is stored, and that a damaged identity is refused.
+// TestRepositoryHasOneCluster checks that a repository, encrypted or not, belongs to the cluster of its first backup.
+// Another cluster is rejected before it stores anything. A damaged cluster ID is an error.
 func TestRepositoryHasOneCluster(t *testing.T) {
 	for name, place := range map[string]*Place{"plain": {Name: t.TempDir()},
 		"encrypted": {Name: t.TempDir() + "/new", Key: key(t, 1)}} {
 		target := open(t, place)
 		ctx := t.Context()
 		if owner, err := Owner(ctx, target); owner != "" || err != nil {
-			t.Errorf("%s: an empty place belongs to %q, %v", name, owner, err)
+			t.Errorf("%s: an empty repository belongs to %q, %v", name, owner, err)
 		}
 		for range 2 {
 			if err := claim(ctx, target, "aa"); err != nil {
@@ -65,7 +65,7 @@ func TestRepositoryHasOneCluster(t *testing.T) {
 			names, err := target.List(ctx, dir)
 			if names = slices.DeleteFunc(names, func(n string) bool { return n == clusterName }); err != nil ||
 				len(names) > 0 {
-				t.Errorf("%s: the refused cluster left %q, %v", name, names, err)
+				t.Errorf("%s: the rejected cluster left %q, %v", name, names, err)
 			}
 		}
 		for _, bad := range []string{"", "aa", clusterWord + "00\naa", string(encodeOwner("\x1b[2J"))} {
@@ -79,7 +79,7 @@ func TestRepositoryHasOneCluster(t *testing.T) {
 	}
 }
 
-// otherCluster is a node of cluster bb.
+// otherCluster simulates a node of cluster bb.
 type otherCluster struct{}
 
 // Order implements NodeClient.
@@ -88,8 +88,9 @@ func (otherCluster) Order(_ context.Context, what string, _ []byte) ([]byte, err
 		Time: time.Unix(1, 0)})
 }
 
-// TestMixedRepository proves that where two clusters have stored backups in one place before places had an owner, no
-// backup is chosen without its ID, no cluster adds to it, and each cluster keeps its newest backup.
+// TestMixedRepository checks a repository in which two clusters have stored backups, before repositories recorded
+// their cluster. A backup must be selected by ID, neither cluster can add a backup, and each cluster keeps its newest
+// backup.
 func TestMixedRepository(t *testing.T) {
 	ctx, target := t.Context(), open(t, &Place{Name: t.TempDir()})
 	put(t, target, older, "aa")
@@ -105,7 +106,7 @@ func TestMixedRepository(t *testing.T) {
 		t.Errorf("by its ID: %v, %v", m, err)
 	}
 	if err := claim(ctx, target, "aa"); err == nil {
-		t.Error("a cluster adds to a place of two")
+		t.Error("a cluster can add to the repository of two clusters")
 	}
 	p := &Pruner{Target: target, Now: time.Now, KeepLast: 1}
 	if err := p.Prune(ctx); err != nil {
@@ -116,7 +117,7 @@ func TestMixedRepository(t *testing.T) {
 	}
 }
 
-// TestHostileRepository proves that whatever a repository has in it is refused with an error that can be printed.
+// TestHostileRepository checks that malformed contents of a repository are rejected with a printable error.
 func TestHostileRepository(t *testing.T) {
 	const hostile = "\x1b]0;x\a\n../../etc/passwd"
 	good := func() *archive.Manifest {

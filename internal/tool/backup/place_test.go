@@ -31,7 +31,7 @@ func key(t *testing.T, of byte) *Key {
 	return k
 }
 
-// inBucket is a place in a server's bucket.
+// inBucket returns a repository in a bucket of the server.
 func inBucket(s *s3.Server) *Place {
 	return &Place{Name: "s3://" + s3.Bucket + "/of/ilion", Bucket: bucket.Options{Endpoint: s.URL,
 		Credentials: func() (bucket.Credentials, error) { return bucket.Credentials{ID: "id", Secret: "secret"}, nil }}}
@@ -56,8 +56,8 @@ func open(t *testing.T, p *Place) Target {
 	return target
 }
 
-// TestTargets proves of all kinds of targets what Target says, and that they find again what they have after they were
-// opened anew.
+// TestTargets checks that all kinds of targets implement Target correctly and find their files after they have been
+// reopened.
 func TestTargets(t *testing.T) {
 	file := fileName(archive.FileName([]byte("rows")))
 	for name, place := range map[string]func(t *testing.T) *Place{
@@ -102,17 +102,17 @@ func TestTargets(t *testing.T) {
 				}
 			}
 			if _, err := target.Get(ctx, file); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("what was removed: %v", err)
+				t.Errorf("a removed file: %v", err)
 			}
 			if has, err := target.Has(ctx, file); has || err != nil {
-				t.Errorf("what was removed is there: %v", err)
+				t.Errorf("a removed file exists: %v", err)
 			}
 		})
 	}
 }
 
-// TestNoMixing proves that a place is either encrypted by one key or not at all, and that who comes with another key,
-// or with none, hears that; and that a directory or bucket with other things in it is refused.
+// TestNoMixing checks that a repository is encrypted with one key or not at all. The error names the problem if the
+// key is missing, wrong, or not expected. A directory or bucket with unrelated files is rejected.
 func TestNoMixing(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -134,7 +134,7 @@ func TestNoMixing(t *testing.T) {
 		for _, create := range []bool{true, false} {
 			_, err := p.Open(t.Context(), create)
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("%v: it is not said that %q", err, c.says)
+				t.Errorf("%v does not contain %q", err, c.says)
 			}
 		}
 	}
@@ -145,20 +145,20 @@ func TestNoMixing(t *testing.T) {
 	s.Change(func(objects map[string][]byte) { objects["of/ilion/photo/1"] = nil })
 	for _, p := range []*Place{{Name: dir}, inBucket(s), {Name: dir, Key: key(t, 1)}} {
 		if _, err := p.Open(t.Context(), true); err == nil || !strings.Contains(err.Error(), `contains "photo"`) {
-			t.Errorf("a place with something else in it: %v", err)
+			t.Errorf("a repository with unrelated files: %v", err)
 		}
 	}
 	for _, name := range []string{"", "ftp://x/y", "s3://", "s3://UP/x", "s3://shop/a//b", "s3://shop/../x",
 		"s3://shop/a\nb"} {
 		if _, err := (&Place{Name: name}).Open(t.Context(), true); err == nil {
-			t.Errorf("%q was taken for a place", name)
+			t.Errorf("%q was accepted as a repository", name)
 		}
 	}
 }
 
-// TestSealed proves that what is stored in an encrypted place says nothing of what is in it to whoever has no key, that
-// equal files have equal names for incremental backups, and that nothing that was changed is taken for what was put: no
-// flipped bit, no file under another one's name, no older format.
+// TestSealed checks that an encrypted repository does not reveal its contents without the key. Equal files have equal
+// names, which incremental backups require. A flipped bit, a truncated file, a file under the name of another file,
+// and files with unencrypted names are not accepted.
 func TestSealed(t *testing.T) {
 	s := s3.New(t, 10)
 	p := inBucket(s)
@@ -176,7 +176,7 @@ func TestSealed(t *testing.T) {
 	s.Change(func(objects map[string][]byte) {
 		for key, data := range objects {
 			if strings.Contains(key, archive.FileName(rows)[2:]) || bytes.Contains(data, rows[:8]) {
-				t.Errorf("%s shows what is in it", key)
+				t.Errorf("%s reveals its contents", key)
 			}
 			if strings.Contains(key, "files/") {
 				hidden = key
@@ -189,40 +189,40 @@ func TestSealed(t *testing.T) {
 	}
 	s.Change(func(objects map[string][]byte) {
 		if len(objects) != 3 || before != len("of/ilion/files/xx/")+2*(ivBytes+digestBytes) {
-			t.Errorf("%d objects for one file, one manifest and the mark: %s", len(objects), hidden)
+			t.Errorf("%d objects for one file, one manifest, and the key file: %s", len(objects), hidden)
 		}
 		good := objects[hidden]
 		for i := range good {
 			objects[hidden] = bytes.Clone(good)
 			objects[hidden][i] ^= 1
 			if got, err := target.(*sealed).from(objects[hidden], name); err == nil {
-				t.Errorf("byte %d was flipped, and it is taken for %q", i, got)
+				t.Errorf("byte %d was flipped, and the file is accepted as %q", i, got)
 			}
 		}
 		for n := range len(good) {
 			if got, err := target.(*sealed).from(good[:n], name); err == nil {
-				t.Errorf("the first %d bytes are taken for %q", n, got)
+				t.Errorf("the first %d bytes are accepted as %q", n, got)
 			}
 		}
 		objects[hidden] = objects["of/ilion/backups/a/manifest"]
 	})
 	if got, err := target.Get(ctx, name); !errors.Is(err, archive.ErrDamaged) {
-		t.Errorf("a manifest is taken for a file: %q %v", got, err)
+		t.Errorf("a manifest is accepted as a file: %q %v", got, err)
 	}
 	s.Change(func(objects map[string][]byte) {
 		objects["of/ilion/files/00/"+strings.Repeat("00", ivBytes+digestBytes)] = nil
 		objects["of/ilion/"+name] = nil
 	})
 	if names, err := target.List(ctx, "files/"); err != nil || !slices.Equal(names, []string{name}) {
-		t.Errorf("the place has files that nobody has put: %q: %v", names, err)
+		t.Errorf("the repository lists files that were not stored: %q: %v", names, err)
 	}
 	if other := key(t, 2).seal(nil).hide(name); other == target.(*sealed).hide(name) {
 		t.Error("two keys make the same names")
 	}
 }
 
-// TestKeyFiles proves that a key is read as MakeKey and others write it, and that nothing else is taken for one, and no
-// key written over.
+// TestKeyFiles checks that ReadKey accepts the keys of MakeKey and of other tools and rejects everything else. MakeKey
+// does not overwrite a key.
 func TestKeyFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	made, err := MakeKey(path)
@@ -230,13 +230,13 @@ func TestKeyFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if read, err := ReadKey(path); err != nil || read.Fingerprint() != made.Fingerprint() {
-		t.Errorf("what was made cannot be read: %v", err)
+		t.Errorf("cannot read the new key: %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the mode of the key is %v: %v", info.Mode(), err)
 	}
 	if _, err := MakeKey(path); err == nil {
-		t.Error("a key was written over")
+		t.Error("a key was overwritten")
 	}
 	digits := strings.Repeat("Ab", keyBytes)
 	for text, good := range map[string]bool{digits: true, digits + "\r\n": true, strings.Repeat("\x00", keyBytes): true,
@@ -250,7 +250,8 @@ func TestKeyFiles(t *testing.T) {
 	}
 }
 
-// TestHalfWritten says that what a process had begun to write when it died is no file of a place, and goes with time.
+// TestHalfWritten checks that incomplete files of a killed process are not listed as files of a repository and are
+// eventually removed.
 func TestHalfWritten(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	p := &Place{Name: dir}
@@ -284,6 +285,6 @@ func TestHalfWritten(t *testing.T) {
 		names = append(names, e.Name())
 	}
 	if want := []string{filepath.Base(young), "backups"}; !slices.Equal(names, want) {
-		t.Errorf("the place has %q, want %q", names, want)
+		t.Errorf("the repository has %q, want %q", names, want)
 	}
 }

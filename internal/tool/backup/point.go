@@ -13,11 +13,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Point is a mark of an archive to restore: a base, and the changes between it and the mark.
+// Point is a restore point of an archive: a base backup, and the changes between the base and the restore point.
 type Point struct {
-	// Manifest is the manifest of the base, with the tables and the time of the mark.
+	// Manifest is the manifest of the base, with the tables and the time of the restore point.
 	Manifest *archive.Manifest
-	// Records is the decoded metadata of the cluster at the mark, or nil if it equals the metadata in the manifest.
+	// Records is the decoded metadata of the cluster at the restore point, or nil if it equals the metadata in the
+	// manifest.
 	Records []byte
 
 	target     Target
@@ -25,7 +26,7 @@ type Point struct {
 	base, mark time.Time
 }
 
-// At returns the newest mark at or before a time.
+// At returns the newest restore point at or before a time.
 func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
 	var base *archive.Manifest
 	for _, m := range l.Bases {
@@ -67,7 +68,7 @@ func (l *Log) cannot(at time.Time) error {
 		strings.Join(texts, ", and "))
 }
 
-// find finds the mark and the metadata of the cluster at that time.
+// find finds the time of the restore point and the metadata of the cluster at that time.
 func (p *Point) find(ctx context.Context, at time.Time) error {
 	p.mark = p.base
 	described := false
@@ -110,7 +111,8 @@ func (p *Point) find(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// tables replaces the tables of the manifest by those at the mark. The base contains no data of newer tables.
+// tables replaces the tables of the manifest with the tables at the restore point. The base contains no data of newer
+// tables.
 func (p *Point) tables(list []archive.Table) {
 	had := p.Manifest.Tables
 	p.Manifest.Tables = nil
@@ -127,7 +129,7 @@ func (p *Point) tables(list []archive.Table) {
 // change is a key with its table ID, and a value to merge.
 type change struct{ key, value []byte }
 
-// Each passes the changes between the base and the mark to fn, one mark at a time.
+// Each passes the changes between the base and the restore point to fn, one restore point at a time.
 func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
 	before := ""
 	for i, n := range p.segments {

@@ -23,7 +23,7 @@ type Pruner struct {
 	// remove. Backups of archives are not counted. If both are 0, no backup is removed.
 	KeepLast  int
 	OlderThan time.Duration
-	// Keep is the retention period of marks of an archive; 0 means unlimited.
+	// Keep is the retention period of an archive's restore points; 0 means unlimited.
 	Keep time.Duration
 	// Dry reports files instead of removing them.
 	Dry bool
@@ -117,7 +117,8 @@ func (p *Pruner) backups(ids []string, manifests map[string]*archive.Manifest) (
 	return gone
 }
 
-// archived returns the data before the newest base from which all marks of the retention period can be restored.
+// archived returns the data before the newest base from which all restore points of the retention period can be
+// restored.
 func (p *Pruner) archived(l *Log) (bases []string, segments Chain) {
 	if p.Keep == 0 {
 		return nil, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bench"
 )
 
-// TestWorkloads proves that every workload runs against a fresh server without errors, and that the report has what
-// readers of its JSON rely on.
+// TestWorkloads checks that every workload runs against a new server without errors, and that the JSON report has the
+// fields that its readers require.
 func TestWorkloads(t *testing.T) {
 	db, err := ilion.Start(t.Context(), ilion.Options{Periodic: true})
 	if err != nil {
@@ -58,7 +58,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// TestOpenLoop proves that an open loop sends what is due, and no more, and says what it could not send.
+// TestOpenLoop checks that an open loop sends only the requests that are due, and reports the number of requests that
+// it could not send.
 func TestOpenLoop(t *testing.T) {
 	db, err := ilion.Start(t.Context(), ilion.Options{Periodic: true})
 	if err != nil {
@@ -98,8 +99,8 @@ func TestOpenLoop(t *testing.T) {
 	}
 }
 
-// TestProcessCPU proves that the CPU time of a local process is read where the server cannot be asked: the figure is
-// that of this very process.
+// TestProcessCPU checks that the benchmark reads the CPU time of a local process if the server does not report it. The
+// process is the test itself.
 func TestProcessCPU(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("no process table in /proc")
@@ -119,7 +120,7 @@ func TestProcessCPU(t *testing.T) {
 	}
 }
 
-// TestBadOptions proves that what cannot be run is refused before anything is sent.
+// TestBadOptions checks that invalid options are rejected before a request is sent.
 func TestBadOptions(t *testing.T) {
 	for name, o := range map[string]bench.Options{
 		"workload": {Workload: "nosuch", Connections: 1, InFlight: 1, RowSize: 10, Keys: 1,

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestHistogramError proves that the middle of a value's bucket is within 1.6 % of the value, whatever the value.
+// TestHistogramError checks that the middle of a bucket is within 1.6 % of every value in the bucket.
 func TestHistogramError(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(0, math.MaxInt64/2).Draw(t, "micros")
@@ -20,7 +20,7 @@ func TestHistogramError(t *testing.T) {
 	})
 }
 
-// TestQuantiles proves the quantiles of a known distribution.
+// TestQuantiles checks the quantiles of a known distribution.
 func TestQuantiles(t *testing.T) {
 	var h, sum histogram
 	for i := range int64(1000) {

@@ -37,9 +37,9 @@ func (o *Options) checkable() error {
 	return nil
 }
 
-// checker generates the requests of a connection, which is the only one that writes its keys, and checks the
-// responses. A read must return a complete version: at least the last version that was acknowledged before the read
-// was sent, and at most the last version that was sent.
+// checker generates the requests of a connection and checks the responses. No other connection writes its keys. A read
+// must return a complete version. It must not be older than the last version that was acknowledged before the read was
+// sent, and not newer than the last version that was sent.
 type checker struct {
 	w *workload
 	// keys are the keys of the connection: the nth is key first + n*step.

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// TestVerify proves that a verified run finds nothing wrong with a server that keeps its word, and does find rows that
-// somebody else has put an old version into.
+// TestVerify checks that a verified run finds no fault in a correct server, and that it finds rows that another client
+// has replaced with an old version.
 func TestVerify(t *testing.T) {
 	db, err := ilion.Start(t.Context(), ilion.Options{Periodic: true})
 	if err != nil {

@@ -55,7 +55,7 @@ type Bucket struct {
 	region string
 	http   *http.Client
 	who    func() (Credentials, error)
-	// patience holds the time limits; tests shorten them.
+	// The time limits for requests; tests shorten them.
 	patience patience
 }
 

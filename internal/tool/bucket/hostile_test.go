@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open returns a bucket whose patience is of milliseconds.
+// open returns a bucket whose pauses between attempts last milliseconds.
 func open(t *testing.T, s *s3.Server) *Bucket {
 	t.Helper()
 	b, err := Open(s3.Bucket, Options{Endpoint: s.URL, Credentials: func() (Credentials, error) {
@@ -37,7 +37,7 @@ func open(t *testing.T, s *s3.Server) *Bucket {
 
 const errorText = "<?xml version=\"1.0\"?>\n<Error><Code>InternalError</Code><Message>We\u202e erred</Message></Error>"
 
-// TestPasses has a server do badly for a while with each request, and proves that the bucket does as if it had not.
+// TestPasses checks that each request of a bucket succeeds although the server fails for a while.
 func TestPasses(t *testing.T) {
 	for name, c := range map[string]struct {
 		times int
@@ -83,7 +83,7 @@ func TestPasses(t *testing.T) {
 				t.Fatal(err)
 			}
 			if has, err := b.Has(t.Context(), "a/2"); err != nil || has {
-				t.Fatalf("what was removed is there: %v", err)
+				t.Fatalf("the removed object exists: %v", err)
 			}
 			if _, err := b.Get(t.Context(), "a/4", 2000); !errors.Is(err, fs.ErrNotExist) {
 				t.Fatalf("what never was there: %v", err)
@@ -92,9 +92,9 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// TestForgets has a server acknowledge an object twice that it does not have, and once half of it, and proves that it
-// is put again; and that one which never has it is found out. The digest in its answers is a wrong one, which some
-// servers mean something else by.
+// TestForgets checks that an object is put again if the server acknowledges it without storing it. Put returns an
+// error if the server never stores the object or has only a part of it. The server returns an incorrect ETag, because
+// some servers do not use the MD5 digest of an object.
 func TestForgets(t *testing.T) {
 	puts := 0
 	s := s3.New(t, 1)
@@ -111,20 +111,20 @@ func TestForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := b.Get(t.Context(), "k", 100); string(got) != "half" || puts != 3 {
-		t.Errorf("the server has %q after %d times: %v", got, puts, err)
+		t.Errorf("the server has %q after %d requests: %v", got, puts, err)
 	}
 	s.Bad(func(_ http.ResponseWriter, r *http.Request) bool { return r.Method == http.MethodPut })
 	if err := b.Put(t.Context(), "other", []byte("half")); err == nil ||
 		!strings.Contains(err.Error(), "did not store it") {
-		t.Errorf("an object that the server never had: %v", err)
+		t.Errorf("an object that the server never stored: %v", err)
 	}
 	if err := b.Put(t.Context(), "k", []byte("half of it")); err == nil || !strings.Contains(err.Error(), "4 bytes") {
-		t.Errorf("an object of which the server has half: %v", err)
+		t.Errorf("an object that the server stored partially: %v", err)
 	}
 }
 
-// TestEnds has a server that never ends an answer, a list, or its troubles, and proves that each request ends, with an
-// error that says why.
+// TestEnds checks that each request ends with an error that states the cause, even if a response, a list, or the
+// failures of the server never end.
 func TestEnds(t *testing.T) {
 	n := 0
 	forever := func(w http.ResponseWriter, r *http.Request) {
@@ -202,13 +202,13 @@ func TestEnds(t *testing.T) {
 				_, err = b.Get(ctx, "k", 1000)
 			}
 			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("it says %q, which is not about %q", err, c.says)
+				t.Errorf("the error %q does not contain %q", err, c.says)
 			}
 		})
 	}
 }
 
-// TestStops proves that a request ends when it is told to, in the middle of its pauses.
+// TestStops checks that a request ends during a pause when its context is canceled.
 func TestStops(t *testing.T) {
 	s := s3.New(t, 1)
 	s.Bad(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -225,7 +225,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestOpen proves that what cannot be a bucket is refused before anything is sent, and where buckets are asked for.
+// TestOpen checks that invalid buckets are rejected before a request is sent, and which address a bucket uses.
 func TestOpen(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -20,7 +20,7 @@ import (
 	"unicode"
 )
 
-// patience holds the time limits for the server.
+// The time limits for requests to the server.
 type patience struct {
 	// tries is the maximum number of attempts of a request, and all the total time for retries.
 	tries int

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestSignature signs the requests that AWS's documentation of Signature Version 4 for S3 signs ("Authenticating
-// Requests: Using the Authorization Header"), and proves that the signatures are those given there.
+// TestSignature checks the signatures of the examples in AWS's documentation of Signature Version 4 for S3
+// ("Authenticating Requests: Using the Authorization Header").
 func TestSignature(t *testing.T) {
 	at := time.Date(2013, 5, 24, 0, 0, 0, 0, time.UTC)
 	who := Credentials{ID: "AKIAIOSFODNN7EXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
@@ -49,7 +49,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// TestEscape proves that a path is encoded as it is signed, and arrives as it was.
+// TestEscape checks that a path is sent with the encoding that is signed.
 func TestEscape(t *testing.T) {
 	const path = "/a b/ü+&=%/~_.-/c'(d)"
 	got := escape(path)
@@ -62,8 +62,8 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestCredentials proves that credentials are found in the environment and in the profiles of a file, and that halves
-// of them are refused.
+// TestCredentials checks that credentials are read from the environment and from the profiles of a file, and that
+// incomplete credentials are rejected.
 func TestCredentials(t *testing.T) {
 	env := map[string]string{"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "s"}
 	get := func(name string) string { return env[name] }
@@ -72,7 +72,7 @@ func TestCredentials(t *testing.T) {
 	}
 	delete(env, "AWS_SECRET_ACCESS_KEY")
 	if _, _, err := FromEnvironment(get); err == nil {
-		t.Error("a key without its secret was taken")
+		t.Error("a key without its secret was accepted")
 	}
 	clear(env)
 	if _, ok, err := FromEnvironment(get); ok || err != nil {
@@ -91,10 +91,10 @@ func TestCredentials(t *testing.T) {
 	}
 	for _, profile := range []string{"half", "none"} {
 		if _, err := FromFile(path, profile); err == nil {
-			t.Errorf("profile %s was taken", profile)
+			t.Errorf("profile %s was accepted", profile)
 		}
 	}
 	if _, err := FromFile(path+"x", "default"); err == nil || !strings.Contains(err.Error(), "AWS_ACCESS_KEY_ID") {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 }

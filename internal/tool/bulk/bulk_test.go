@@ -59,7 +59,7 @@ var csv = bulk.Format{Header: true, Dialect: text.Dialect{Delimiter: ',', Quote:
 
 func named(table string) bulk.Name { return bulk.Name{Keyspace: "ks", Table: table} }
 
-// unload is the sorted text of a table.
+// unload returns the sorted text of a table.
 func (s *server) unload(f bulk.Format, table string) string {
 	s.t.Helper()
 	var out bytes.Buffer
@@ -78,8 +78,8 @@ const everything = `(k int, c text, s text static, a ascii, bi bigint, b blob, b
 	tu tuple<int, text>, ti tinyint, u u, fu frozen<u>, v vector<float, 2>, va varint, id uuid, tid timeuuid,
 	"Odd ""name" text, PRIMARY KEY (k, c))`
 
-// TestRoundTrip proves that a table with columns of every type is the same after it was unloaded and loaded into
-// another one, as CSV of any dialect and as JSON lines, compressed or not, from one file or many.
+// TestRoundTrip checks that a table with columns of every type does not change if it is unloaded and loaded into
+// another table. It covers CSV in every dialect and JSON lines, compressed or not, in one file or many.
 func TestRoundTrip(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TYPE ks.u (x int, y text)")
@@ -118,7 +118,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// draw is an INSERT of a row with some columns of the table t.
+// draw returns an INSERT of a row with some columns of the table t.
 func draw(t *rapid.T, i int) string {
 	str := func() string {
 		return bulk.Quote(rapid.StringOfN(rapid.RuneFrom([]rune("ab\n\r\t'\"\\,;|{}[]: é日")), 0, 5, -1).Draw(t, "text"))
@@ -158,7 +158,7 @@ func draw(t *rapid.T, i int) string {
 	return "INSERT INTO ks.t (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")"
 }
 
-// load loads a text in CSV, and returns the report and the error file.
+// load loads CSV text, and returns the report and the contents of the error file.
 func (s *server) load(table, content string, change func(*bulk.LoadOptions)) (*bulk.LoadReport, string, error) {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -172,8 +172,9 @@ func (s *server) load(table, content string, change func(*bulk.LoadOptions)) (*b
 	return rep, string(rejects), err
 }
 
-// TestRejects proves that a row that cannot be loaded is in the error file with its line and the reason, that the
-// others are loaded, that a load ends when there are too many, and that a dry run says the same and writes nothing.
+// TestRejects checks that the error file contains each row that cannot be loaded, with its line and the reason. The
+// other rows are loaded. A load fails if too many rows are rejected. A dry run reports the same errors and writes
+// nothing.
 func TestRejects(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TABLE ks.r (k int PRIMARY KEY, v text, n int)")
@@ -193,7 +194,7 @@ func TestRejects(t *testing.T) {
 		}
 		rows := map[bool]string{true: "k,n,v", false: "1,1,one\n3,3,\"three\n6,,\"\"\nk,n,v\nlines\""}[dry]
 		if dry {
-			rows = "" // no range has a row, and so no page a header but the first
+			rows = "" // no range has a row, so no page has a header except the first
 		}
 		if got := s.unload(csv, "r"); !dry && !strings.Contains(got, rows) || dry && strings.Contains(got, "one") {
 			t.Errorf("dry run %v: the table has\n%s", dry, got)
@@ -216,7 +217,7 @@ func TestRejects(t *testing.T) {
 	}
 }
 
-// TestWritten proves what TTL, timestamp, nulls and counters come to.
+// TestWritten checks the effects of TTL, timestamp, nulls, and counters.
 func TestWritten(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TABLE ks.w (k int PRIMARY KEY, v text, n int)", "CREATE TABLE ks.c (k int PRIMARY KEY, n counter)",
@@ -246,7 +247,7 @@ func TestWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := query("SELECT v FROM ks.w"); got != "v\n\n" {
-		t.Errorf("a null has not deleted: %q", got)
+		t.Errorf("a null did not delete the value: %q", got)
 	}
 	for range 2 {
 		if _, _, err := s.load("c", "k,n\n1,5\n2,\n", nil); err != nil {
@@ -258,8 +259,8 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestThrottled proves that a table whose throughput is a fraction of what it is loaded with is loaded completely: a
-// request that is refused for its throughput is sent again, which Retries does not limit while others are carried out.
+// TestThrottled checks that a load completes although the table has a fraction of the required throughput. A request
+// that is rejected for its throughput is sent again. Retries does not limit that while other requests succeed.
 func TestThrottled(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TABLE ks.t (k int PRIMARY KEY, v text) WITH throughput = 400")
@@ -275,9 +276,9 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestResumes proves that a load that ended in the middle goes on behind what was committed and comes to the table of
-// one that did not end, with each rejected row once in the error file; that it refuses files that have changed; and
-// that an unload in a directory goes on with the files that are missing.
+// TestResumes checks that an interrupted load resumes after the last committed rows. The table then equals the result
+// of an uninterrupted load, and the error file contains each rejected row once. A load with other files is rejected. A
+// second unload into a directory is rejected unless Restart is set.
 func TestResumes(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TABLE ks.m (k int PRIMARY KEY, v text)")
@@ -338,7 +339,7 @@ func TestResumes(t *testing.T) {
 		t.Errorf("the table has %d rows", got-1)
 	}
 	if _, err := os.Stat(o.Checkpoint); err == nil {
-		t.Error("the checkpoint is still there")
+		t.Error("the checkpoint still exists")
 	}
 
 	u := bulk.UnloadOptions{Client: s.Client, Table: named("m"), Path: filepath.Join(dir, "out") + "/", Format: csv,
@@ -351,6 +352,6 @@ func TestResumes(t *testing.T) {
 	}
 	u.Restart = true
 	if rep, err := bulk.Unload(t.Context(), u); err != nil || rep.Rows != rows-6 || rep.Skipped != 0 {
-		t.Errorf("anew: %+v, %v", rep, err)
+		t.Errorf("after a restart: %+v, %v", rep, err)
 	}
 }

@@ -191,7 +191,7 @@ func (l *load) run(ctx context.Context, resumed bool, s *source) (*LoadReport, e
 	return rep, err
 }
 
-// Rejected reports whether an error concerns a row, and not the server or the connection.
+// Rejected reports whether an error concerns a row rather than the server or the connection.
 func Rejected(err error) bool {
 	e, ok := errors.AsType[*cqlwire.Error](err)
 	return ok && (e.Code == cqlwire.CodeInvalid || e.Code == cqlwire.CodeServer || e.Code == cqlwire.CodeConfig ||

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// burst is the amount of work that a pace allows at once after a pause.
+// burst is the amount of work that a pace allows without waiting after a pause.
 const burst = 100 * time.Millisecond
 
 // Pace limits the rate of all goroutines that share it. The zero Pace is unlimited.

@@ -145,7 +145,8 @@ func (t *Table) clustering() []string {
 }
 
 // visible removes columns that statements cannot use. Cassandra describes a table WITH COMPACT STORAGE in the terms of
-// Thrift, with a clustering column and a value column that do not exist, and with its columns as static columns.
+// Thrift. The description has a clustering column and a value column that do not exist, and the actual columns are
+// static.
 func (t *Table) visible(c *rawclient.Conn) error {
 	r, err := c.Prepare("SELECT * FROM " + t.Name.String())
 	if err != nil {

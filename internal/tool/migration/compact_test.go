@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/migration"
 )
 
-// TestCompact proves that rows of compact tables arrive whose last clustering columns are null, that a later pass
-// changes and deletes them without touching other rows, and that both sides are equal then.
+// TestCompact checks that rows of compact tables are copied if their last clustering columns are null. A later pass
+// changes and deletes them without affecting other rows, and both sides are equal afterward.
 func TestCompact(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run(
@@ -50,8 +50,8 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// TestRefusedRow proves that a row that the target cannot have goes into the error file, and that the rest of its table
-// and the other tables are copied.
+// TestRefusedRow checks that a row that the target rejects is recorded in the error file, and that the remaining rows
+// and tables are copied.
 func TestRefusedRow(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.c (p int, a int, b int, v int, PRIMARY KEY (p, a, b)) WITH COMPACT STORAGE",

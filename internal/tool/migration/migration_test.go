@@ -32,7 +32,7 @@ type server struct {
 
 func serve(t *testing.T, o ilion.Options) *server { return serveTo(t, o, rawclient.Options{}) }
 
-// serveTo is serve for a client that logs in.
+// serveTo starts a server for a client that logs in.
 func serveTo(t *testing.T, o ilion.Options, login rawclient.Options) *server {
 	t.Helper()
 	o.Periodic = true
@@ -60,7 +60,7 @@ func (s *server) run(statements ...string) {
 	}
 }
 
-// rows is the text of what a query answers, in order.
+// rows returns the sorted text of the rows that a query returns.
 func (s *server) rows(text string) string {
 	s.t.Helper()
 	r, err := s.conn.Query(text)
@@ -86,7 +86,7 @@ func (s *server) rows(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// pair is a source with a schema, an empty target, and a migration between both.
+// pair is a source with a schema, an empty target, and a migration between them.
 type pair struct {
 	source, target *server
 	migration.Options
@@ -105,7 +105,7 @@ func twoServers(t *testing.T, source ilion.Options) *pair {
 	return p
 }
 
-// migrate runs the migration, which has to succeed.
+// migrate runs the migration, which must succeed.
 func (p *pair) migrate() *migration.Report {
 	p.source.t.Helper()
 	rep, err := migration.Run(p.source.t.Context(), p.Options)
@@ -120,7 +120,7 @@ func (p *pair) migrate() *migration.Report {
 	return rep
 }
 
-// same compares what both answer.
+// same compares the rows of both sides.
 func (p *pair) same(query string) {
 	p.source.t.Helper()
 	if was, is := p.source.rows(query), p.target.rows(query); was != is {
@@ -157,8 +157,8 @@ func (s *server) fill() {
 			{x: 1, y: 'y'}) USING TIMESTAMP 1000 AND TTL 0`,
 		`UPDATE ks.t USING TIMESTAMP 2000 AND TTL 3000 SET v = 'later', m['c'] = 3, se = se + {5}, l = l + ['r'],
 			u.y = 'yy' WHERE k = 1 AND j = 'a' AND c = 'x' AND d = 1.5`,
-		"INSERT INTO ks.t (k, j, c, d) VALUES (1, 'a', '', 2)",                    // a marker alone
-		"INSERT INTO ks.t (k, j, s, sm, sl) VALUES (2, '', '', {'a': 1}, [1, 2])", // static cells alone
+		"INSERT INTO ks.t (k, j, c, d) VALUES (1, 'a', '', 2)",                    // only a marker
+		"INSERT INTO ks.t (k, j, s, sm, sl) VALUES (2, '', '', {'a': 1}, [1, 2])", // only static cells
 		"UPDATE ks.t SET v = '' WHERE k = 1 AND j = 'a' AND c = 'z' AND d = 0",    // no marker
 		"INSERT INTO ks.t (k, j, c, d, l) VALUES (3, 'l', 'l', 0, ['one'])",
 		"UPDATE ks.counts SET a = a + 5, b = b - 3 WHERE k = 1 AND c = 1",
@@ -168,8 +168,8 @@ func (s *server) fill() {
 		"INSERT INTO ks.dense (k, v) VALUES (1, 2) USING TIMESTAMP 5 AND TTL 1000")
 }
 
-// TestCopy proves that schema and rows of every kind arrive with the times of their cells, that a verification agrees,
-// and that indexes, views and functions are there and serve.
+// TestCopy checks that the schema and rows of every kind are copied with the timestamps of their cells, and that a
+// verification finds no difference. Indexes, views, and functions exist and work.
 func TestCopy(t *testing.T) {
 	p := twoServers(t, ilion.Options{InitialPartitions: 3})
 	p.source.run(everything...)
@@ -196,8 +196,9 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestAgain proves that the same command again takes what is there and copies what has changed: values, elements,
-// lists, static cells, counters; and that what is gone in the source goes here, but not what somebody else has written.
+// TestAgain checks that the same command continues with the existing data and copies the changes: values, elements,
+// lists, static cells, and counters. Rows that were deleted in the source are deleted in the target, except rows that
+// another client has written.
 func TestAgain(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run(everything...)
@@ -206,7 +207,7 @@ func TestAgain(t *testing.T) {
 	const row = " WHERE k = 1 AND j = 'a' AND c = 'x' AND d = 1.5"
 	p.source.run("DELETE v, m['a'], l[0], du, u.x FROM ks.t"+row,
 		"UPDATE ks.t SET se = se - {1}, m = m + {'z': 26}, fl = [1]"+row,
-		"DELETE FROM ks.t WHERE k = 1 AND j = 'a' AND c = ''", // the marker alone
+		"DELETE FROM ks.t WHERE k = 1 AND j = 'a' AND c = ''", // only the marker
 		"DELETE FROM ks.t WHERE k = 3 AND j = 'l'",
 		"DELETE s, sm FROM ks.t WHERE k = 2 AND j = ''",
 		"UPDATE ks.t SET sl = [9] WHERE k = 2 AND j = ''",
@@ -217,13 +218,13 @@ func TestAgain(t *testing.T) {
 		"UPDATE ks.dense SET v = 3 WHERE k = 1")
 	p.Verify = true
 	p.migrate()
-	// A list that has lost an element is written again, and so later.
+	// A list that has lost an element is written again and has a later timestamp.
 	p.same(strings.NewReplacer("sl, writetime(sl)", "sl", "l, writetime(l)", "l").Replace(cellTimes))
 	p.same("SELECT k, c, s, a, b FROM ks.counts")
 	p.same("SELECT * FROM ks.keys")
 	p.same("SELECT * FROM ks.dense")
 
-	// Now somebody writes here.
+	// Another client writes to the target.
 	p.target.run("INSERT INTO ks.keys (a, b) VALUES (100, 1)", "INSERT INTO ks.dense (k, v) VALUES (100, 1)",
 		"UPDATE ks.dense SET v = 33 WHERE k = 1")
 	p.Verify = false
@@ -245,8 +246,8 @@ func TestAgain(t *testing.T) {
 	p.same("SELECT * FROM ks.keys")
 }
 
-// TestEnds proves that a row that was made anew in the source with cells that end leaves nothing behind when they have,
-// though its predecessor was to stay.
+// TestEnds checks a row that was deleted in the source and written again with cells that expire. After they have
+// expired, no trace of the permanent row that it replaced may remain in the target.
 func TestEnds(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int, w int)", "INSERT INTO ks.t (k, v, w) VALUES (1, 1, 1)",
@@ -256,15 +257,15 @@ func TestEnds(t *testing.T) {
 		"UPDATE ks.t USING TTL 1000 SET v = 2 WHERE k = 2")
 	p.migrate()
 	p.same("SELECT k, v, writetime(v), w FROM ks.t")
-	// As if they had ended.
+	// Delete the cells as if they had expired.
 	p.target.run("DELETE v FROM ks.t WHERE k = 1", "DELETE v, w FROM ks.t WHERE k = 2")
 	if got := p.target.rows("SELECT k FROM ks.t"); got != "k=2 " {
-		t.Errorf("these rows are left: %q", got)
+		t.Errorf("remaining rows: %q", got)
 	}
 }
 
-// TestRandom proves with random writes and deletions of a few keys, with timestamps that collide, that after every pass
-// both sides answer the same, and that a pass over what is equal writes nothing.
+// TestRandom performs random writes and deletions of a few keys with colliding timestamps. It checks that both sides
+// return the same rows after every pass, and that a pass over equal data writes nothing.
 func TestRandom(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run(`CREATE TABLE ks.t (k int, c int, s int static, v int, w text, m map<int, int>, se set<int>, l list<int>,
@@ -309,8 +310,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestResume proves that a migration that was ended in the middle goes on there, and that counters and lists, which are
-// not to be written twice, are right in the end.
+// TestResume checks that an interrupted migration resumes where it ended. Counters and lists, which must not be
+// written twice, are correct at the end.
 func TestResume(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.counts (k int PRIMARY KEY, n counter)",
@@ -344,12 +345,12 @@ func TestResume(t *testing.T) {
 	p.same("SELECT * FROM ks.counts")
 	p.same("SELECT l, writetime(l) FROM ks.lists")
 	if !strings.Contains(p.out.String(), "resuming pass 1") {
-		t.Errorf("nothing was gone on with:\n%s", p.out.String())
+		t.Errorf("the pass was not resumed:\n%s", p.out.String())
 	}
 }
 
-// TestSchema proves that what differs or cannot be is said by name and reason before anything is copied, that a dry run
-// does nothing, and that a selection is kept to.
+// TestSchema checks that an error names each object that differs or cannot be created, with the reason, before
+// anything is copied. A dry run changes nothing. A selection of tables is respected.
 func TestSchema(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.a (k int PRIMARY KEY, v int, w text)", "CREATE TABLE ks.b (k int PRIMARY KEY)",
@@ -359,7 +360,7 @@ func TestSchema(t *testing.T) {
 		t.Error(p.out.String())
 	}
 	if _, err := p.target.conn.Query("SELECT * FROM ks.a"); err == nil {
-		t.Fatal("the dry run has made a table")
+		t.Fatal("the dry run created a table")
 	}
 	p.DryRun = false
 	p.target.run(keyspace, "CREATE TABLE ks.a (k int PRIMARY KEY, v text, x int)")
@@ -367,11 +368,11 @@ func TestSchema(t *testing.T) {
 	for _, want := range []string{"table ks.a: differs", "column v is int, regular in the source and text, regular here",
 		"column w does not exist in the target", "column x does not exist in the source"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
+			t.Errorf("%v does not contain %q", err, want)
 		}
 	}
 	if _, err := p.target.conn.Query("SELECT * FROM ks.b"); err == nil {
-		t.Error("a table was made although another one cannot be")
+		t.Error("a table was created although another one cannot be created")
 	}
 	p.Select.Exclude = []bulk.Name{{Keyspace: "ks", Table: "a"}}
 	p.Verify = true
@@ -389,8 +390,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestRoles proves that roles arrive with their passwords and what they may do, and that Cassandra's own superuser,
-// whose password everybody knows, does not; and that both sides are logged in to with their own names.
+// TestRoles checks that roles are copied with their passwords and permissions. The default superuser of Cassandra,
+// which has a well-known password, is not copied. Each side has its own login.
 func TestRoles(t *testing.T) {
 	admin := func(name, hash string) (*server, rawclient.Options) {
 		login := rawclient.Options{User: name, Password: "secret"}
@@ -419,15 +420,15 @@ func TestRoles(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := c.Query("SELECT * FROM ks.secret"); err == nil {
-		t.Error("a role may more than in the source")
+		t.Error("a role has more permissions than in the source")
 	}
 	if strings.Contains(target.rows("SELECT role FROM system_auth.roles"), "'cassandra'") {
 		t.Error("Cassandra's own superuser was copied")
 	}
 }
 
-// TestUntimed proves that of a source that tells no times of elements, as Cassandra 4.0, collections are copied and
-// followed all the same.
+// TestUntimed checks that collections and their changes are copied from a source that does not return the timestamps
+// of elements, such as Cassandra 4.0.
 func TestUntimed(t *testing.T) {
 	p := twoServers(t, ilion.Options{Compatibility: "4.0"})
 	p.source.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int, m map<int, int>, l list<int>, se set<int>)",
@@ -436,7 +437,7 @@ func TestUntimed(t *testing.T) {
 	p.Verify = true
 	p.migrate()
 	if got := p.target.rows("SELECT writetime(m) FROM ks.t WHERE k = 1"); !strings.Contains(got, "[500, 500]") {
-		t.Errorf("the elements do not have their row's time: %s", got)
+		t.Errorf("the elements do not have the timestamp of their row: %s", got)
 	}
 	p.source.run("UPDATE ks.t SET m = m - {1}, m[2] = 5, l = l - [1], se = se + {3} WHERE k = 1")
 	p.migrate()
@@ -448,8 +449,8 @@ func TestUntimed(t *testing.T) {
 	}
 }
 
-// TestFollow proves that a migration that follows copies what changes while it runs, ends without an error when it is
-// told to, and by itself when both sides are equal.
+// TestFollow checks that a migration with Follow copies changes while it runs, and ends without an error when its
+// context is canceled. With UntilEqual, it ends by itself when both sides are equal.
 func TestFollow(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "INSERT INTO ks.t (k, v) VALUES (1, 1)",

@@ -24,7 +24,7 @@ import (
 
 var against = flag.String("against", "", "host:port of a server to run against, such as Cassandra, instead of a node")
 
-// server is the address of a server whose keyspace shop is not there.
+// server returns the address of a server without the keyspace shop.
 func server(t *testing.T) string {
 	t.Helper()
 	addr := *against
@@ -33,7 +33,7 @@ func server(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = db.Close() }) // nothing is to be kept
+		t.Cleanup(func() { _ = db.Close() }) // the data is discarded, so an error does not matter
 		addr = db.CQLAddr().String()
 	}
 	dropped := open(t, shell.Options{Addr: addr, Out: io.Discard})
@@ -57,7 +57,7 @@ func open(t *testing.T, o shell.Options) *shell.Shell {
 	return s
 }
 
-// typist is an Editor whose lines are known, and which writes down what is asked and answered.
+// typist is an Editor with predefined lines that records prompts and answers.
 type typist struct {
 	lines      []string
 	out        *strings.Builder
@@ -85,11 +85,12 @@ func (p *typist) Secret(prompt string) (string, error) {
 
 func (p *typist) Remember(line string) { p.remembered = append(p.remembered, line) }
 
-// varying is what differs from run to run.
+// varying matches the text that differs between runs.
 var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|[0-9a-f]{8}-e[0-9a-f]{3}-11[0-9a-f-]+|after \d+ us|127\.0\.0\.1 \| +\d+`)
 
-// TestTranscripts proves what the shell writes, as testdata/*.txt show: run has what a file would do, with the error
-// that ends it, and type what somebody sees who types the lines. ^C at the end of a line is Ctrl-C.
+// TestTranscripts checks the output of the shell in testdata/*.txt. The command run has the output for a file, with
+// the error that ends it. The command type has the output for lines that a user types. ^C at the end of a line is
+// Ctrl-C.
 func TestTranscripts(t *testing.T) {
 	addr := server(t)
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -125,10 +126,10 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// TestDocument proves that the transcript of docs/shell.md is what the shell does.
+// TestDocument checks that the shell produces the transcript in docs/shell.md.
 func TestDocument(t *testing.T) {
 	if *against != "" {
-		t.Skip("shows what is Ilion's own")
+		t.Skip("shows features specific to Ilion")
 	}
 	page, err := os.ReadFile("../../../docs/shell.md")
 	if err != nil {
@@ -153,12 +154,12 @@ func TestDocument(t *testing.T) {
 	}
 	got := strings.ReplaceAll(out.String(), addr, "127.0.0.1:9042")
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the page differs from what is done (-page +done):\n%s\nall of it:\n%s", diff, got)
+		t.Errorf("the page differs from the output (-page +output):\n%s\ncomplete output:\n%s", diff, got)
 	}
 }
 
-// TestCancel proves that what waits for an answer ends when it is cancelled, and that the next statement has a
-// connection again, in the same keyspace.
+// TestCancel checks that a statement ends when it is canceled while it waits for a response, and that the next
+// statement has a connection in the same keyspace.
 func TestCancel(t *testing.T) {
 	addr := server(t)
 	var out strings.Builder
@@ -170,15 +171,15 @@ func TestCancel(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := run(canceled, "SELECT key FROM local"); err == nil || !strings.Contains(err.Error(), "cancel") {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	if err := run(t.Context(), "SELECT key FROM local"); err != nil || !strings.Contains(out.String(), "(1 rows)") {
-		t.Errorf("afterwards: %v, %s", err, out.String())
+		t.Errorf("after the cancellation: %v, %s", err, out.String())
 	}
 }
 
-// TestComplete proves that names of the server's schema are offered, those of system keyspaces and of what was made a
-// moment ago, too.
+// TestComplete checks that completion offers names of the server's schema, including names in system keyspaces and
+// names that were created a moment ago.
 func TestComplete(t *testing.T) {
 	addr := server(t)
 	s := open(t, shell.Options{Addr: addr, Out: io.Discard})

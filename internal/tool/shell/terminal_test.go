@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/shell"
 )
 
-// The environment by which the test binary is told to be a shell.
+// These environment variables make the test binary run as a shell.
 const (
 	typedAt     = "ILION_TEST_SHELL"
 	historyFile = "ILION_TEST_HISTORY"
@@ -43,24 +43,24 @@ func beShell(addr string) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close() // nothing is under way
+	defer s.Close() // no request is in flight
 	t := shell.NewTerminal(os.Getenv(historyFile), s.Complete)
 	defer t.Close()
 	return s.Interact(context.Background(), t)
 }
 
-// TestTerminal proves at a terminal that words are completed, that Ctrl-C drops a line, that Up brings one back, in a
-// later session, too, that a password is not remembered, and that Ctrl-D leaves in order.
+// TestTerminal checks the shell at a terminal. Words are completed, Ctrl-C drops a line, and Up restores a line,
+// including lines of an earlier session. Passwords are not kept in the history. Ctrl-D ends the shell.
 func TestTerminal(t *testing.T) {
 	addr := server(t)
 	history := filepath.Join(t.TempDir(), "state", "history")
 	first := startTyping(t, addr, history)
 	first.await("ilion> ")
 	first.types("SELECT cluster_n\t")
-	first.await("SELECT cluster_n") // no table is named, so nothing is known that begins so
+	first.await("SELECT cluster_n") // no table is named, so no known column starts with this text
 	first.types("\x03")
 	first.await("ilion> ")
-	first.types("use syst\t") // system, system_auth, ...: as far as they agree
+	first.types("use syst\t") // completes the common prefix of system, system_auth, ...
 	first.await("use system")
 	first.types(";\r")
 	first.await("ilion:system> ")
@@ -88,7 +88,7 @@ func TestTerminal(t *testing.T) {
 	second.await("ilion> ")
 	second.types("use system;\r")
 	second.await("ilion:system> ")
-	second.types("\x1b[A\x1b[A\x1b[A\r") // use, LIST, select
+	second.types("\x1b[A\x1b[A\x1b[A\r") // the lines use, LIST, and select
 	second.await("(1 rows)")
 	second.types("exit\r")
 	second.ends()
@@ -99,8 +99,8 @@ type typing struct {
 	t    *testing.T
 	tty  *os.File
 	cmd  *exec.Cmd
-	read chan string // what was written; closed at its end
-	seen string      // of it what was not awaited
+	read chan string // receives the output; closed at its end
+	seen string      // output that await has not yet consumed
 }
 
 func startTyping(t *testing.T, addr, history string) *typing {
@@ -137,7 +137,7 @@ func (p *typing) types(keys string) {
 	}
 }
 
-// await reads until a text has been written. It gives up after a minute, to say what came instead.
+// await reads until the output contains a text. After a minute, it fails and reports the output.
 func (p *typing) await(text string) {
 	p.t.Helper()
 	for giveUp := time.After(time.Minute); ; {
@@ -148,16 +148,16 @@ func (p *typing) await(text string) {
 		select {
 		case more, ok := <-p.read:
 			if !ok {
-				p.t.Fatalf("%q does not come; there is %q", text, p.seen)
+				p.t.Fatalf("%q is not printed; the output is %q", text, p.seen)
 			}
 			p.seen += more
 		case <-giveUp:
-			p.t.Fatalf("%q does not come in a minute; there is %q", text, p.seen)
+			p.t.Fatalf("%q is not printed in a minute; the output is %q", text, p.seen)
 		}
 	}
 }
 
-// ends proves that the shell ends without an error.
+// ends checks that the shell ends without an error.
 func (p *typing) ends() {
 	p.t.Helper()
 	for range p.read {

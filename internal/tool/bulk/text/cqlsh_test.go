@@ -17,8 +17,8 @@ var (
 	dsbulk = text.Dialect{Delimiter: ',', Quote: '"', Escape: '\\'}
 )
 
-// TestCqlshFile proves that what cqlsh's COPY TO has written is read byte for byte. testdata/cqlsh.csv was made by
-// testdata/cqlsh.py with the modules of cqlsh; testdata/cqlsh.json has the texts that were exported, one a line.
+// TestCqlshFile checks that the output of COPY TO in cqlsh is read byte for byte. testdata/cqlsh.py created
+// testdata/cqlsh.csv with the modules of cqlsh. testdata/cqlsh.json contains the exported texts, one per line.
 func TestCqlshFile(t *testing.T) {
 	file, err := os.ReadFile("testdata/cqlsh.csv")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestCqlshFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !quotes.Feed([]byte(line + "\n")) {
-			t.Errorf("line %d, %q: the record goes on behind the line", i+1, line)
+			t.Errorf("line %d, %q: the record continues after the line", i+1, line)
 		}
 		fields, err := cqlsh.Fields(nil, line)
 		if err != nil || len(fields) != 3 || fields[0].Text != "1" || fields[2].Text != "2" {
@@ -53,7 +53,7 @@ func TestCqlshFile(t *testing.T) {
 	}
 }
 
-// TestCqlshFields proves what TestCqlshFile does not need: nulls, and fields that cqlsh does not write.
+// TestCqlshFields checks cases that are not in the file of TestCqlshFile: nulls, and fields that cqlsh does not write.
 func TestCqlshFields(t *testing.T) {
 	for record, want := range map[string][]text.Field{
 		`1,`:        {{Text: "1"}, {Null: true}},
@@ -73,8 +73,8 @@ func TestCqlshFields(t *testing.T) {
 	}
 }
 
-// TestDsbulkFields proves that what DSBulk writes with its defaults is read as it was: it escapes quotes and
-// backslashes within quotes only.
+// TestDsbulkFields checks that fields in the default format of DSBulk are read correctly. DSBulk escapes quotes and
+// backslashes only within quotes.
 func TestDsbulkFields(t *testing.T) {
 	for record, want := range map[string]string{
 		`a\b`: `a\b`, `"a,b"`: `a,b`, `"a \"b\" c"`: `a "b" c`, `"a\\b,c"`: `a\b,c`, `"{\"a\":1}"`: `{"a":1}`,

@@ -127,8 +127,8 @@ func same(t *cqltype.Type, a, b []byte) bool {
 	return (a == nil) == (b == nil) && t.Compare(a, b) == 0 && t.Format(a) == t.Format(b)
 }
 
-// TestRoundTrip proves T1: a value of any type is equal after it was written as a field of CSV in any dialect, or as a
-// member of a JSON object, and read again; and what is written as JSON is JSON.
+// TestRoundTrip checks T1: a value of any type is equal after it has been written and read. Values are written as CSV
+// fields in any dialect and as members of JSON objects. The JSON output is valid.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 3)
@@ -172,7 +172,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestOthers proves that the forms in which cqlsh, dsbulk and people write values are read.
+// TestOthers checks that values are read in the formats of cqlsh and DSBulk, and in formats that people write.
 func TestOthers(t *testing.T) {
 	m := cqltype.MapOf(cqltype.Native(cqltype.Text), cqltype.ListOf(cqltype.Native(cqltype.Int)))
 	u := cqltype.UDTOf("ks", "u", []string{"a", "b"},
@@ -199,7 +199,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestMistakes proves that what cannot be read is refused with an error that says why.
+// TestMistakes checks that invalid text is rejected with an error that states the reason.
 func TestMistakes(t *testing.T) {
 	l := cqltype.ListOf(cqltype.Native(cqltype.Int))
 	for _, c := range []struct {
@@ -228,7 +228,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// FuzzParse proves T3: no text makes a reader panic.
+// FuzzParse checks T3: no text causes a panic.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{`{"a": [1]}`, `{'a': null}`, `"[1]"`, `a,"b""c"`, strings.Repeat("[", 100)} {
 		f.Add(s)

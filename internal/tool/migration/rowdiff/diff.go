@@ -28,9 +28,9 @@ type Differ struct {
 
 // Change describes how a row of the target differs and how to change it.
 type Change struct {
-	// What describes the difference, or is empty if there is none.
+	// The difference in words, or empty if the rows are equal.
 	What string
-	// Statements make the row equal to the source. There are none if the row does not differ or must be kept.
+	// Statements make the row equal to the source. The list is empty if the row does not differ or must be kept.
 	Statements []Statement
 	// Deletes is set if the row is deleted. Kept is set if a part of it is newer than the source.
 	Deletes, Kept bool
@@ -195,9 +195,9 @@ func (d *Differ) changed(source, target *Row) Change {
 	return c
 }
 
-// unmarked returns the time at which to delete a row before it is written, if all its cells expire: the row was
-// deleted in the source or has lost its permanent data, and the row marker of an earlier pass would remain forever.
-// The deletion is older than all cells.
+// unmarked returns the time at which to delete a row before it is written, if all its cells expire. The row was
+// deleted in the source or has lost its permanent data. Without the deletion, the row marker of an earlier pass would
+// remain permanently. The deletion is older than all cells.
 func (d *Differ) unmarked(source *Row) (at int64, ok bool) {
 	if source.Static || source.nulls > 0 || source.empty() || d.Bound == 0 && !d.Force {
 		return 0, false

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// TestUnreadableRow proves that a row whose key cannot be read has an error of its own, and that rows around it are
-// read; and that the last clustering columns may be null, but no column before one that is not.
+// TestUnreadableRow checks that a row whose key cannot be read has its own error, and that the surrounding rows are
+// read. The last clustering columns may be null, but a null must not precede a value.
 func TestUnreadableRow(t *testing.T) {
 	column := func(name, kind string) Column {
 		return Column{Column: bulk.Column{Name: name, Kind: kind, Type: "int"}, Type: cqltype.Native(cqltype.Int)}

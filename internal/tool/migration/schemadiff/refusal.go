@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/parser"
 )
 
-// refusal returns the reason why an object cannot be created, as far as it is known in advance from its text. The text
-// comes from the source and is executed with the permissions of the importing user: it must be the statement that
+// refusal returns the reason why an object cannot be created, if the text of its statement already shows that. The
+// text comes from the source and is executed with the permissions of the importing user: it must be the statement that
 // creates the object, and nothing else.
 func refusal(o Object) string {
 	st, markers, err := parser.Parse(o.Text)

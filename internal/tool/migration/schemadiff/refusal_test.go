@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRefusal proves that of the statements that a source describes its objects by only those are carried out that make
-// the object, and that what cannot be here is refused with its reason.
+// TestRefusal checks that a statement from the source is executed only if it creates the object that it describes.
+// Unsupported objects are rejected with the reason.
 func TestRefusal(t *testing.T) {
 	for _, c := range []struct {
 		object Object
@@ -41,8 +41,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestCompact proves that a table WITH COMPACT STORAGE is made as it was, though Cassandra describes it in a comment,
-// and with the order of a column that it does not have.
+// TestCompact checks that a table WITH COMPACT STORAGE is created without changes. Cassandra describes such a table in
+// a comment, and with the clustering order of a column that does not exist.
 func TestCompact(t *testing.T) {
 	const was = "/*\nWarning: Table ks.t omitted because it has constructs not compatible with CQL.\n\n" +
 		"CREATE TABLE ks.t (\n    k int,\n    v int,\n    PRIMARY KEY (k)\n) WITH COMPACT STORAGE\n" +
@@ -54,6 +54,6 @@ func TestCompact(t *testing.T) {
 	const own = "CREATE TABLE ks.t (\n    k int,\n    column1 int,\n    PRIMARY KEY (k, column1)\n) WITH COMPACT STORAGE\n" +
 		"    AND CLUSTERING ORDER BY (column1 ASC)\n"
 	if text := compact("/*" + own + "*/"); text != own {
-		t.Errorf("it has become %s", text)
+		t.Errorf("the statement is now %s", text)
 	}
 }

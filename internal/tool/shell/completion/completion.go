@@ -106,7 +106,8 @@ func (c *context) findTable() {
 	}
 }
 
-// before returns the nth token before the cursor, counted from 1, in upper case, or "" if there is none.
+// before returns the nth token before the cursor, counted from 1, in upper case. It returns "" if there are fewer
+// tokens.
 func (c *context) before(n int) string {
 	if n > len(c.tokens) {
 		return ""

@@ -142,8 +142,8 @@ func (s *Splitter) Text() string { return string(s.buf) }
 // Reset drops the incomplete statement.
 func (s *Splitter) Reset() { s.reset() }
 
-// Rest returns the incomplete statement at the end of the input. ok is false if there is none. The error describes an
-// unterminated construct.
+// Rest returns the incomplete statement at the end of the input. ok is false if there is no incomplete statement. The
+// error describes an unterminated construct.
 func (s *Splitter) Rest() (st Statement, ok bool, err error) {
 	if name := s.scan.in.name(); name != "" {
 		return st, false, fmt.Errorf("unexpected end of input in %s", name)

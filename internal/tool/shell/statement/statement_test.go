@@ -30,7 +30,7 @@ func split(text string) (out []statement.Statement, s *statement.Splitter, err e
 	return out, s, nil
 }
 
-// TestSplit proves where statements end, as testdata/split.txt shows: strings, names, comments, blocks and commands.
+// TestSplit checks where statements end in testdata/split.txt: strings, names, comments, blocks, and commands.
 func TestSplit(t *testing.T) {
 	datadriven.RunTest(t, "testdata/split.txt", func(t *testing.T, d *datadriven.TestData) string {
 		var b strings.Builder
@@ -50,7 +50,7 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// TestTooLong proves that a statement without an end does not grow without bound.
+// TestTooLong checks that the memory for a statement without an end is limited.
 func TestTooLong(t *testing.T) {
 	var s statement.Splitter
 	line := strings.Repeat("x ", 1<<19)
@@ -65,8 +65,8 @@ func TestTooLong(t *testing.T) {
 	t.Error("64 MiB were taken")
 }
 
-// FuzzSplit proves that for every text the splitter ends, that no token is lost or made up, that statements are tokens
-// of the input in its order, and that it does not matter whether statements arrive one by one.
+// FuzzSplit checks that the splitter ends for every text, and that it neither loses nor adds tokens. Statements
+// consist of tokens of the input in their order. The result does not depend on whether statements arrive one by one.
 func FuzzSplit(f *testing.F) {
 	for _, s := range []string{"SELECT 1; SELECT 'a;''b'", "BEGIN BATCH\nINSERT;\nAPPLY BATCH;",
 		"a -- ;\n;b /* ; \n */;", "$$;$$;\"\"\";\";", "HELP\nx;", "EXPLAIN BEGIN TRANSACTION a; COMMIT TRANSACTION;",
