@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ilion runs the whole database inside a Go program or a test: on a directory or purely in memory, reached over
-// CQL like any other node.
+// Package ilion runs a database inside a Go program or a test. The database stores its data in a directory or in memory,
+// and serves CQL clients like any other node.
 //
-//	db, err := ilion.Start(ctx, ilion.Options{})  // in memory, on a free port of 127.0.0.1
+//	db, err := ilion.Start(ctx, ilion.Options{}) // in memory, on a free port of 127.0.0.1
 //	defer db.Close()
 //	cluster := gocql.NewCluster(db.CQLAddr().String())
 package ilion
@@ -18,36 +18,36 @@ import (
 
 // Options configure a database. The zero value runs in memory on free ports of the loopback interface.
 type Options struct {
-	// Dir is the data directory; it is created if absent. Empty keeps everything in memory.
+	// Dir is the data directory. It is created if it does not exist. If Dir is empty, all data is in memory.
 	Dir string
-	// CQLAddr is where CQL clients connect, host:port; empty means 127.0.0.1:0, a free port.
+	// CQLAddr is the address for CQL clients (host:port). The default is 127.0.0.1:0, which selects a free port.
 	CQLAddr string
-	// HTTPAddr is where health and metrics are served, host:port; empty serves none.
+	// HTTPAddr is the address for health checks, status, and metrics (host:port). If it is empty, HTTP is disabled.
 	HTTPAddr string
-	// Periodic acknowledges writes before they are on disk; they are within 10 ms. By default an acknowledged write is
-	// on disk.
+	// Periodic acknowledges writes up to 10 ms before they are on disk. By default, writes are on disk when they are
+	// acknowledged.
 	Periodic bool
-	// InitialPartitions is how many physical partitions a new table is cut into; 0 means 1, 1024 is the most.
+	// InitialPartitions is the number of physical partitions of a new table, from 1 to 1024. The default is 1.
 	InitialPartitions int
-	// MemoryBytes bounds caches, memtables and requests together; 0 takes half of the machine's memory. The process's
-	// memory limit and garbage collector settings are left alone: they belong to the program.
+	// MemoryBytes limits the total memory of caches, memtables, and requests. The default is half of the machine's
+	// memory. Start does not change the memory limit or the garbage collector settings of the process.
 	MemoryBytes int64
-	// Compatibility is whose answers are given where releases of Cassandra answer otherwise: "4.0", or "5.0", the
-	// default.
+	// Compatibility is the release of Cassandra to follow if releases behave differently: "4.0" or "5.0" (default).
 	Compatibility string
-	// Users switches on password authentication; it maps names to bcrypt hashes.
+	// Users maps user names to bcrypt hashes of their passwords. If it is not empty, clients must log in.
 	Users map[string]string
-	// UserDefinedFunctions lets clients create and call user-defined functions.
+	// UserDefinedFunctions allows clients to create and call user-defined functions.
 	UserDefinedFunctions bool
-	// Log receives what happens; nil discards it.
+	// Log receives log messages. If it is nil, they are discarded.
 	Log *slog.Logger
 }
 
 // DB is a running database.
 type DB struct{ n *node.Node }
 
-// Start runs a database and returns when it serves requests. The context bounds the start only; Close ends the
-// database.
+// Start starts a database and returns when it serves requests. It returns an error if an option is invalid, an address is
+// in use, or the directory cannot be opened or belongs to a running process. The context applies to the start only. Call
+// Close to stop the database.
 func Start(ctx context.Context, o Options) (*DB, error) {
 	opts := node.Options{
 		Data:              o.Dir,
@@ -76,12 +76,11 @@ func Start(ctx context.Context, o Options) (*DB, error) {
 	return &DB{n}, nil
 }
 
-// CQLAddr is the address CQL clients connect to.
+// CQLAddr returns the address for CQL clients.
 func (db *DB) CQLAddr() net.Addr { return db.n.CQLAddr() }
 
-// HTTPAddr is the address of health and metrics, nil if they are not served.
+// HTTPAddr returns the address for health checks, status, and metrics, or nil if HTTP is disabled.
 func (db *DB) HTTPAddr() net.Addr { return db.n.HTTPAddr() }
 
-// Close stops the database: requests in progress are finished, the store is synced and closed, and no goroutine stays
-// behind.
+// Close stops the database. It completes the requests in progress, syncs and closes the store, and ends all goroutines.
 func (db *DB) Close() error { return db.n.Close() }

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// TestMain proves for every test here that a closed database leaves no goroutine behind.
+// TestMain checks that all goroutines of the databases have ended after the tests.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dial(t *testing.T, db *DB) *rawclient.Conn {
@@ -40,8 +40,8 @@ func query(t *testing.T, c *rawclient.Conn, text string) int {
 	return r.RowCount
 }
 
-// TestCycles proves that a database can be started and closed again and again, in memory and on a directory, with
-// clients connected, that it leaves no goroutine and no lock, and that a directory keeps its rows.
+// TestCycles checks that a database can be started and closed repeatedly, in memory and in a directory, while clients are
+// connected. It checks that no goroutine and no lock remains, and that a directory keeps its rows.
 func TestCycles(t *testing.T) {
 	const cycles = 20
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "data")} {
@@ -60,7 +60,7 @@ func TestCycles(t *testing.T) {
 			if rows := query(t, c, "SELECT * FROM ks.t"); dir != "" && rows != min(i+1, 9) || dir == "" && rows != 1 {
 				t.Errorf("start %d: %d rows", i, rows)
 			}
-			idle := dial(t, db) // is there when the database is closed, as its connection is
+			idle := dial(t, db) // stays connected until the database is closed
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -79,8 +79,7 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// TestCloseUnderLoad proves that Close, in the middle of writes and DDL, returns soon, and that every row that was
-// acknowledged is there afterwards.
+// TestCloseUnderLoad checks that Close returns soon during writes and DDL, and that no acknowledged row is lost.
 func TestCloseUnderLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	db, err := Start(t.Context(), Options{Dir: dir, MemoryBytes: 64 << 20})
@@ -143,8 +142,7 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFailedStarts proves that a start that fails says why and leaves nothing behind: no goroutine, no listener, no
-// lock.
+// TestFailedStarts checks that a failed start returns the reason, and that no goroutine, listener, or lock remains.
 func TestFailedStarts(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Start(t.Context(), Options{Dir: filepath.Join(dir, "data")})
@@ -187,7 +185,7 @@ func TestFailedStarts(t *testing.T) {
 	}
 }
 
-// TestHTTP proves that health and status are served if asked for, and not otherwise.
+// TestHTTP checks that health and status are served only if an HTTP address is set.
 func TestHTTP(t *testing.T) {
 	db, err := Start(t.Context(), Options{HTTPAddr: "127.0.0.1:0"})
 	if err != nil {

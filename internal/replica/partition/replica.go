@@ -56,7 +56,7 @@ type Replica struct {
 	// before are not included in acknowledged, so a replica that serves local reads must be fresh as of then.
 	since atomic.Int64
 	// rejectFrom is the position from which a split or merge in progress moves the span away. Writes at or after it are
-	// rejected. It is nil if there is none.
+	// rejected. It is nil otherwise.
 	rejectFrom atomic.Pointer[topology.Position]
 	// wholeBatch is the last batch that changed all keys together; see unsynced.
 	wholeBatch atomic.Uint64

@@ -79,7 +79,7 @@ func (w *writer) run(blocks <-chan *block) error {
 func (w *writer) block(b *block) error {
 	st := w.statements[strings.Join(b.columns, "\x00")]
 	if st == nil {
-		return fmt.Errorf("the columns of %s differ from those of the first file. Load it separately", b.path)
+		return fmt.Errorf("%s has different columns than the first file. Load it separately", b.path)
 	}
 	b.pending.Store(1)
 	err := b.records(w.load.o.Format, func(line int, record string) error {
@@ -247,7 +247,7 @@ func (w *writer) prepare(header []string) error {
 	for _, name := range given {
 		if _, ok := t.Column(name); !ok {
 			if _, ok = t.Column(cqltype.JSONName(name)); !ok {
-				return fmt.Errorf("table %s has no column %s: its columns are %s; --columns names those of the fields",
+				return fmt.Errorf("table %s has no column %s: its columns are %s; set the columns of the file with --columns",
 					t.Name, name, QuoteAll(t.Names(nil)))
 			}
 			name = cqltype.JSONName(name)

@@ -88,8 +88,8 @@ func (m *migration) schema(ctx context.Context) error {
 	if only {
 		m.plan.Existing()
 	}
-	const before = "nothing was copied. Leave them out with --exclude, or mend them, or do without those that are " +
-		"refused with --skip-refused"
+	const before = "nothing was copied. Exclude them with --exclude, repair them, or skip all rejected ones with " +
+		"--skip-refused"
 	if err := m.judge(before); err != nil || only {
 		return err
 	}

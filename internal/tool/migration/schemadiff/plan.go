@@ -204,7 +204,7 @@ func (p *Plan) Existing() {
 			continue
 		}
 		if s.Verdict == Create {
-			s.Verdict, s.Reason = Refused, "it does not exist in the target, and nothing is to be made"
+			s.Verdict, s.Reason = Refused, "it does not exist in the target, and this command does not create tables"
 		}
 		steps = append(steps, s)
 	}
