@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ilion runs a database inside a Go program or a test. The database stores its data in a directory or in memory,
-// and serves CQL clients like any other node.
+// Package ilion runs a database inside a Go program or a test. The database stores its data in a directory or in
+// memory, and serves CQL clients like any other node.
 //
 //	db, err := ilion.Start(ctx, ilion.Options{}) // in memory, on a free port of 127.0.0.1
 //	defer db.Close()
@@ -45,9 +45,9 @@ type Options struct {
 // DB is a running database.
 type DB struct{ n *node.Node }
 
-// Start starts a database and returns when it serves requests. It returns an error if an option is invalid, an address is
-// in use, or the directory cannot be opened or belongs to a running process. The context applies to the start only. Call
-// Close to stop the database.
+// Start starts a database and returns when it serves requests. It returns an error if an option is invalid, an address
+// is in use, or the directory cannot be opened or belongs to a running process. The context applies to the start only.
+// Call Close to stop the database.
 func Start(ctx context.Context, o Options) (*DB, error) {
 	opts := node.Options{
 		Data:              o.Dir,

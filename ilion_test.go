@@ -40,8 +40,8 @@ func query(t *testing.T, c *rawclient.Conn, text string) int {
 	return r.RowCount
 }
 
-// TestCycles checks that a database can be started and closed repeatedly, in memory and in a directory, while clients are
-// connected. It checks that no goroutine and no lock remains, and that a directory keeps its rows.
+// TestCycles checks that a database can be started and closed repeatedly, in memory and in a directory, while clients
+// are connected. It checks that no goroutine and no lock remains, and that a directory keeps its rows.
 func TestCycles(t *testing.T) {
 	const cycles = 20
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "data")} {
