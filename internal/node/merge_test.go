@@ -52,7 +52,8 @@ func TestMergeAlone(t *testing.T) {
 			ps := parts(table)
 			o := admin.MergeOrder{Table: "ks." + table, Now: true,
 				Partitions: [2]uint64{uint64(ps[2].ID), uint64(ps[1].ID)}}
-			if said, err := n.mergePartitions(t.Context(), o); err != nil || !strings.Contains(said, "have been merged") {
+			said, err := n.mergePartitions(t.Context(), o)
+			if err != nil || !strings.Contains(said, "have been merged") {
 				t.Fatalf("%s, %v", said, err)
 			}
 		}

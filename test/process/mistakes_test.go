@@ -111,7 +111,8 @@ func TestMistakes(t *testing.T) {
 	t.Run("two clusters", func(t *testing.T) {
 		own := process.Start(t, dir("own"), "--internal", freeAddress(t), "--bootstrap")
 		own.Stop(t)
-		begin(t, dir("own"), freeAddress(t), "--join", one).Refuses(t, 1, "one-node cluster created with --bootstrap", one, "empty directory")
+		begin(t, dir("own"), freeAddress(t), "--join", one).Refuses(t, 1, "one-node cluster created with --bootstrap",
+			one, "empty directory")
 	})
 	t.Run("data of a node that stood alone", func(t *testing.T) {
 		process.Start(t, dir("alone")).Stop(t)
