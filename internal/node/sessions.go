@@ -187,7 +187,7 @@ func (n *Node) cancelSession(ctx context.Context, id string) (string, error) {
 		return "", fmt.Errorf("there is no such session, unless it is one of a node that does not answer: %s",
 			strings.Join(silent, ", "))
 	}
-	return "", errors.New("there is no such session, or it has ended by itself")
+	return "", errors.New("there is no such session, or it has ended")
 }
 
 const (

@@ -18,7 +18,7 @@ func (n *Node) entries(t *schema.Table, ix *schema.Index, key, clustering []byte
 	}
 	ks := n.catalog.Snapshot().Keyspace(t.Keyspace)
 	if ks == nil {
-		return nil, nil // dropped: the build ends by itself
+		return nil, nil // the keyspace was dropped, which also ends the build
 	}
 	return view.Entries(ks, t, ix, clustering, r)
 }

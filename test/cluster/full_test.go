@@ -60,7 +60,7 @@ func (m *member) takeAll() (file string) {
 	return file
 }
 
-// endsWith checks that the process ends by itself with code 1 and a message that contains a text, without a stack
+// endsWith checks that the process exits with code 1 and a message that contains a text, without a stack
 // trace.
 func (m *member) endsWith(limit time.Duration, text string) {
 	t := m.f.t

@@ -85,7 +85,7 @@ func TestDecommission(t *testing.T) {
 	select {
 	case <-m.ended:
 		if code := m.cmd.ProcessState.ExitCode(); code != 0 {
-			t.Errorf("the process ended by itself with code %d: %s", code, m.lastLogLine())
+			t.Errorf("the process exited with code %d: %s", code, m.lastLogLine())
 		}
 	case <-time.After(settleTime):
 		t.Fatalf("the process still runs %s after its last replica was removed", settleTime)

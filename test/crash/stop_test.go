@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestStop checks that a process that is stopped while clients write ends by itself with success and loses no
+// TestStop checks that a process that is stopped while clients write exits with code 0 and loses no
 // acknowledged write. Each client must get a correct response, or its connection must end.
 func TestStop(t *testing.T) {
 	if testing.Short() {

@@ -40,8 +40,15 @@ type Passage struct {
 	Text  string // on one line, without markup
 }
 
-// skipped are the folders that contain no text of the project.
-var skipped = map[string]bool{".git": true, "node_modules": true, "testdata": true, "dist": true}
+// isSkipped reports whether a folder contains no text of the project. The documentation website is built in a temporary
+// folder .stage-*, possibly while this test runs.
+func isSkipped(folder string) bool {
+	switch folder {
+	case ".git", "node_modules", "testdata", "dist":
+		return true
+	}
+	return strings.HasPrefix(folder, ".stage-")
+}
 
 // Passages returns all passages below root, in the order of their paths.
 func Passages(root string) ([]Passage, error) {
@@ -52,7 +59,7 @@ func Passages(root string) ([]Passage, error) {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if skipped[name] {
+			if isSkipped(name) {
 				return filepath.SkipDir
 			}
 			return nil

@@ -23,7 +23,7 @@ func checkWidth(t *testing.T, limit int) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && skipped[d.Name()] {
+		if d.IsDir() && isSkipped(d.Name()) {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".md") {

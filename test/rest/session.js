@@ -37,7 +37,7 @@ async function resources() {
   const throughput = await made.container.readOffer();
   assert.strictEqual(throughput.resource.content.offerThroughput, 400);
   const raised = { ...throughput.resource, content: { ...throughput.resource.content, offerThroughput: 4000 } };
-  await client.offer(throughput.resource.id).replace(raised); // prevents throttling in this session
+  await client.offer(throughput.resource.id).replace(raised); // prevents throttling in this test
   assert.strictEqual((await made.container.readOffer()).resource.content.offerThroughput, 4000);
   return { database, container: made.container };
 }

@@ -56,7 +56,7 @@ type raft struct {
 	indexWaiters sync.Pool // idle *indexWaiter
 
 	// closed ends waits. cancel ends the reading and writing of snapshots. stopped is closed when the runner has
-	// stopped by itself.
+	// stopped because of an error.
 	ctx     context.Context
 	cancel  context.CancelFunc
 	closed  chan struct{}

@@ -18,8 +18,8 @@ func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 	return r.read(ctx, c, v, false)
 }
 
-// ReadHere is Read for a coordinator on this node. A follower may serve it: at ONE and LOCAL_ONE by itself (P9), at
-// other levels after asking the leader for the index that it must have applied.
+// ReadHere is Read for a coordinator on this node. A follower may serve it: at ONE and LOCAL_ONE without the leader
+// (P9), and at other levels after the leader has returned the index that the follower must have applied.
 func (r *Replica) ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.read(ctx, c, v, true)
 }

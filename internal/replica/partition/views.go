@@ -132,8 +132,8 @@ func (r *Replica) Due(index uint32, from []byte, fn func(key []byte, stamp int64
 	return r.host.store.Hints(lower, upper, fn)
 }
 
-// DueSince reports whether a row has become due after a timestamp for the view of an index of hints, by itself or as
-// part of a range of its logical partition.
+// DueSince reports whether a row has become due after a timestamp for the view of an index of hints, either through its
+// own hint or through the hint of a range of its logical partition.
 func (r *Replica) DueSince(index uint32, tok token.Token, key, clustering []byte, stamp int64) (since bool, err error) {
 	row := keys.AppendIndex(nil, index, keys.HintStale, tok, key, keys.AppendStaleRow(nil, clustering))
 	if at, ok, err := r.HintAt(row); err != nil || ok && at > stamp {

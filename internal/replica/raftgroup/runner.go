@@ -89,7 +89,7 @@ func (r *Runner) Close() error {
 
 func (r *Runner) halt() { r.stopOnce.Do(func() { close(r.stop) }) }
 
-// Failed returns the reason why the runner stopped by itself, or nil.
+// Failed returns the error that stopped the runner, or nil.
 func (r *Runner) Failed() error {
 	if p := r.failure.Load(); p != nil {
 		return *p

@@ -77,8 +77,8 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pageReader, t *t
 	}
 }
 
-// cancel tells the other node that no more results of a read are wanted. The response does not matter: if the message
-// is lost, the read ends by itself.
+// cancel asks the other node to stop a read. The response does not matter: if the message is lost, the read continues
+// until it is complete or its time limit is reached.
 func (r *Replica) cancel(mark uint64) {
 	request := r.c.buffers.get()
 	defer r.c.buffers.put(request)

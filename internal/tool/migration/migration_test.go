@@ -450,7 +450,7 @@ func TestUntimed(t *testing.T) {
 }
 
 // TestFollow checks that a migration with Follow copies changes while it runs, and ends without an error when its
-// context is canceled. With UntilEqual, it ends by itself when both sides are equal.
+// context is canceled. With UntilEqual, it ends when both sides are equal.
 func TestFollow(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "INSERT INTO ks.t (k, v) VALUES (1, 1)",
