@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/recovery"
-	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
 type recoverCommand struct {

@@ -8,7 +8,7 @@ import (
 	"io"
 	"net/url"
 
-	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 

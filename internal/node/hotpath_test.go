@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
 // client is a caller inside the process. It does the work of a protocol server for one client, without a protocol.

@@ -22,7 +22,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/query/guardrail"
+	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
 

@@ -9,8 +9,8 @@ import (
 	"net/http"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/webui"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
 // report returns this node's report for other nodes.

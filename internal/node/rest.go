@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/query/script"
+	"github.com/ilion-db/ilion/internal/query/function/script"
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 

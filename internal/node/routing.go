@@ -4,7 +4,7 @@ package node
 
 import (
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
 // routing returns the token metadata for drivers and the local reads for sessions, or nil on a standalone node, which

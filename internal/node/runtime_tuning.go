@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/ilion-db/ilion/internal/query/script"
+	"github.com/ilion-db/ilion/internal/query/function/script"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 )
 

@@ -17,9 +17,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/view"
-	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
+	"github.com/ilion-db/ilion/internal/query/cql/write"
 )
 
 // newSchema creates the parts that change the schema, apply it to this node, and build indexes.

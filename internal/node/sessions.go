@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slowlog"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/server/cql"
 	"github.com/ilion-db/ilion/internal/server/rest"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/test/poll"
 )
 

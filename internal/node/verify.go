@@ -12,7 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
-	"github.com/ilion-db/ilion/internal/query/view"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 

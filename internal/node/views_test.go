@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )

@@ -47,47 +47,52 @@ var withinLayer = map[string]string{
 	"internal/tool/shell": "internal/tool/rawclient internal/tool/shell/statement internal/tool/shell/display " +
 		"internal/tool/shell/completion",
 	"internal/tool/shell/completion": "internal/tool/shell/statement",
-	"internal/query/catalog":         "internal/query/parser internal/query/slowlog",
-	"internal/query/slowlog":         "internal/query/parser",
-	"internal/query/expr":            "internal/query/parser internal/query/catalog",
-	"internal/query/relation":        "internal/query/parser internal/query/expr",
-	"internal/query/read": "internal/query/parser internal/query/catalog internal/query/expr " +
-		"internal/query/relation internal/query/guardrail internal/query/changefeed",
-	"internal/query/write": "internal/query/parser internal/query/catalog internal/query/expr " +
-		"internal/query/relation internal/query/guardrail internal/query/view",
-	"internal/query/view": "internal/query/parser internal/query/expr internal/query/relation",
-	"internal/query/transaction": "internal/query/parser internal/query/catalog internal/query/expr internal/query/read " +
-		"internal/query/write internal/query/guardrail",
-	"internal/query/container":  "internal/query/catalog internal/query/expr internal/query/changefeed internal/query/sql",
-	"internal/query/changefeed": "",
-	"internal/query/explain":    "internal/query/expr internal/query/read internal/query/write",
-	"internal/query/ddl": "internal/query/parser internal/query/catalog internal/query/expr internal/query/guardrail " +
-		"internal/query/relation internal/query/view",
-	"internal/query/session": "internal/query/roles internal/query/parser internal/query/catalog " +
-		"internal/query/expr internal/query/read internal/query/write internal/query/ddl internal/query/guardrail " +
-		"internal/query/explain internal/query/transaction internal/query/call internal/query/container " +
-		"internal/query/view internal/query/slowlog",
-	"internal/query/call":        "internal/query/parser internal/query/expr internal/query/container internal/query/script",
-	"internal/query/guardrail":   "",
-	"internal/query/script":      "internal/query/container internal/query/sql",
-	"internal/query/roles":       "internal/query/parser internal/query/catalog",
-	"internal/query/java":        "",
-	"internal/query/function":    "internal/query/expr internal/query/java internal/query/script",
-	"internal/query/sql":         "",
-	"internal/control/advise":    "",
-	"internal/control/placement": "internal/control/meta",
-	"internal/control/split":     "internal/control/meta",
+	"internal/query/cql/catalog":     "internal/query/cql/parser internal/query/cql/slowlog",
+	"internal/query/cql/slowlog":     "internal/query/cql/parser",
+	"internal/query/cql/expr":        "internal/query/cql/parser internal/query/cql/catalog",
+	"internal/query/cql/relation":    "internal/query/cql/parser internal/query/cql/expr",
+	"internal/query/cql/read": "internal/query/cql/parser internal/query/cql/catalog internal/query/cql/expr " +
+		"internal/query/cql/relation internal/query/cql/guardrail internal/query/changefeed",
+	"internal/query/cql/write": "internal/query/cql/parser internal/query/cql/catalog internal/query/cql/expr " +
+		"internal/query/cql/relation internal/query/cql/guardrail internal/query/cql/view",
+	"internal/query/cql/view": "internal/query/cql/parser internal/query/cql/expr internal/query/cql/relation",
+	"internal/query/cql/transaction": "internal/query/cql/parser internal/query/cql/catalog " +
+		"internal/query/cql/expr internal/query/cql/read internal/query/cql/write internal/query/cql/guardrail",
+	"internal/query/container": "internal/query/cql/catalog internal/query/cql/expr internal/query/changefeed " +
+		"internal/query/container/sql",
+	"internal/query/changefeed":  "",
+	"internal/query/cql/explain": "internal/query/cql/expr internal/query/cql/read internal/query/cql/write",
+	"internal/query/cql/ddl": "internal/query/cql/parser internal/query/cql/catalog internal/query/cql/expr " +
+		"internal/query/cql/guardrail internal/query/cql/relation internal/query/cql/view",
+	"internal/query/cql/session": "internal/query/cql/roles internal/query/cql/parser internal/query/cql/catalog " +
+		"internal/query/cql/expr internal/query/cql/read internal/query/cql/write internal/query/cql/ddl " +
+		"internal/query/cql/guardrail internal/query/cql/explain internal/query/cql/transaction " +
+		"internal/query/function/call internal/query/container internal/query/cql/view " +
+		"internal/query/cql/slowlog",
+	"internal/query/function/call": "internal/query/cql/parser internal/query/cql/expr internal/query/container " +
+		"internal/query/function/script",
+	"internal/query/cql/guardrail":   "",
+	"internal/query/function/script": "internal/query/container internal/query/container/sql",
+	"internal/query/cql/roles":       "internal/query/cql/parser internal/query/cql/catalog",
+	"internal/query/function/java":   "",
+	"internal/query/function": "internal/query/cql/expr internal/query/function/java " +
+		"internal/query/function/script",
+	"internal/query/container/sql": "",
+	"internal/control/advise":      "",
+	"internal/control/placement":   "internal/control/meta",
+	"internal/control/split":       "internal/control/meta",
 	"internal/control/autosplit": "internal/control/meta internal/control/merge internal/control/split " +
 		"internal/control/throughput",
 	"internal/control/throughput": "internal/control/meta internal/control/split",
 	"internal/control/merge": "internal/control/meta internal/control/placement internal/control/split " +
 		"internal/control/throughput",
-	"internal/control/meta":           "",
-	"internal/control/backfill":       "internal/control/meta",
-	"internal/control/schemachange":   "internal/control/meta",
-	"internal/control/lending":        "internal/control/meta internal/control/throughput",
-	"internal/control/lograte":        "",
-	"internal/control/membership":     "internal/control/lograte internal/control/meta internal/control/peers internal/control/placement",
+	"internal/control/meta":         "",
+	"internal/control/backfill":     "internal/control/meta",
+	"internal/control/schemachange": "internal/control/meta",
+	"internal/control/lending":      "internal/control/meta internal/control/throughput",
+	"internal/control/lograte":      "",
+	"internal/control/membership": "internal/control/lograte internal/control/meta internal/control/peers " +
+		"internal/control/placement",
 	"internal/control/recovery":       "internal/control/meta internal/control/membership internal/control/placement",
 	"internal/replica/budget":         "",
 	"internal/replica/incarnation":    "",
@@ -105,13 +110,16 @@ var withinLayer = map[string]string{
 	"internal/control/reconcile":    "internal/control/meta internal/control/placement",
 	"internal/model/access":         "internal/model/codec internal/model/dberr internal/model/feature",
 	"internal/model/row":            "internal/model/cqltype",
-	"internal/model/schema": "internal/model/cqltype internal/model/dberr internal/model/epk internal/model/feature " +
-		"internal/model/keys internal/model/compat internal/model/row internal/model/token internal/model/vector",
+	"internal/model/schema": "internal/model/cqltype internal/model/dberr internal/model/epk " +
+		"internal/model/feature internal/model/keys internal/model/compat internal/model/row " +
+		"internal/model/token internal/model/vector",
 	"internal/model/epk":  "internal/model/token",
 	"internal/model/keys": "internal/model/codec internal/model/feature internal/model/token",
 	"internal/model/command": "internal/model/codec internal/model/cqltype internal/model/dberr " +
-		"internal/model/feature internal/model/keys internal/model/row internal/model/fairshare internal/model/token",
-	"internal/model/topology":    "internal/model/codec internal/model/feature internal/model/token internal/model/keys",
+		"internal/model/feature internal/model/keys internal/model/row internal/model/fairshare " +
+		"internal/model/token",
+	"internal/model/topology": "internal/model/codec internal/model/feature internal/model/token " +
+		"internal/model/keys",
 	"internal/model/ru":          "internal/model/command internal/model/dberr internal/model/row internal/model/vector",
 	"internal/model/cqltype":     "internal/model/dberr",
 	"internal/model/codec":       "",
@@ -135,7 +143,7 @@ var withinLayer = map[string]string{
 	"internal/server/audit":      "internal/server/cqlwire",
 	"internal/server/admin":      "internal/server/cql internal/server/cqlwire internal/server/rest",
 	"internal/server/webui":      "internal/server/admin",
-	"internal/query/parser":      "",
+	"internal/query/cql/parser":  "",
 	"internal/replica/transport": "",
 	"internal/route/coordinator": "",
 	"internal/tool/rawclient":    "",

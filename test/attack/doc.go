@@ -22,7 +22,7 @@
 //	A6   TestUninvited; certificates of others: test/process TestMutualTLS
 //	A7   TestOrdersOfStrangers
 //	A8   TestUnreadPages, TestPartialFrames
-//	A10  TestDeadlines; with a clock of its own: query/read TestDeadline
+//	A10  TestDeadlines; with a clock of its own: query/cql/read TestDeadline
 //	A11  TestCertificates
 //	S8, S9  TestEvaluation
 //

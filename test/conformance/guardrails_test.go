@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ilion-db/ilion/internal/node"
-	"github.com/ilion-db/ilion/internal/query/guardrail"
+	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 )
 
 // guarded maps the needs of recordings to the guardrails with which they were made. The texts of guardrails are also
@@ -53,7 +53,7 @@ func startGuarded(t *testing.T, needs []string) string {
 	var o guardrail.Options
 	for need, g := range guarded {
 		if slices.Contains(needs, need) {
-			text, err := os.ReadFile("../../internal/query/guardrail/testdata/" + g.file)
+			text, err := os.ReadFile("../../internal/query/cql/guardrail/testdata/" + g.file)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,9 +16,9 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/ddl"
-	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/ddl"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
 // op is a statement that a client sent, with its result.

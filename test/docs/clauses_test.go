@@ -120,7 +120,7 @@ func hasTest(t *testing.T, folder, name string) bool {
 // clauseFields lists the fields of the syntax tree that hold clauses, as "Type.Field".
 func clauseFields(t *testing.T) (out []string) {
 	t.Helper()
-	files, err := filepath.Glob(root + "/internal/query/parser/*.go")
+	files, err := filepath.Glob(root + "/internal/query/cql/parser/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/parser"
-	"github.com/ilion-db/ilion/internal/query/roles"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+	"github.com/ilion-db/ilion/internal/query/cql/roles"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 

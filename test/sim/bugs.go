@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/query/write"
+	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"

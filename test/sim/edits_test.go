@@ -18,7 +18,7 @@ func TestEditsApply(t *testing.T) {
 func edits() []planted.Edit {
 	const partition, reconcile = "../../internal/replica/partition/", "../../internal/control/reconcile/"
 	const items, feed = "../../internal/query/container/", "../../internal/query/changefeed/"
-	const storage, scripts = "../../internal/replica/storage/", "../../internal/query/script/"
+	const storage, scripts = "../../internal/replica/storage/", "../../internal/query/function/script/"
 	return append(viewEdits(), []planted.Edit{
 		{File: partition + "merge.go", Old: "next.stamp, next.schema = max(next.stamp, o.stamp), max(",
 			New: "if !mutated(`merged stamps`) { next.stamp = max(next.stamp, o.stamp) }\nnext.schema = max("},
@@ -91,7 +91,7 @@ func edits() []planted.Edit {
 // viewEdits returns the mutations of view maintenance that TestMutationsAreFound plants: at least one for each method
 // of maintaining a view.
 func viewEdits() []planted.Edit {
-	const view, write, storage = "../../internal/query/view/", "../../internal/query/write/view.go",
+	const view, write, storage = "../../internal/query/cql/view/", "../../internal/query/cql/write/view.go",
 		"../../internal/replica/storage/"
 	return []planted.Edit{
 		{File: view + "hints.go", Old: "return append(dst, v.op(keys.HintStale, keys.AppendStaleRow(",

@@ -157,7 +157,7 @@ func TestNothingIsImitated(t *testing.T) {
 	const internal = "github.com/ilion-db/ilion/internal/"
 	for _, want := range strings.Fields(`replica/raftgroup replica/raftlog replica/partition replica/storage replica/remote
 		replica/incarnation control/meta control/placement control/reconcile control/membership control/peers control/schemachange
-		control/backfill route/coordinator model/sched query/catalog query/write`) {
+		control/backfill route/coordinator model/sched query/cql/catalog query/cql/write`) {
 		if !imports[internal+want] {
 			t.Errorf("the simulator does not run %s", want)
 		}

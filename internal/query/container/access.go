@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
 // access describes how the index finds the items of a page.

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ilion-db/ilion/internal/model/document"
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
 // drawnValue draws the JSON of a property, or "" for a missing property.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/document"
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
 // holds reports whether an item satisfies the condition of a patch ("from c where …").

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
 // equals holds the fixed values of properties by the text of their paths.

@@ -12,7 +12,7 @@ import (
 )
 
 // Kinds of programs: operations on items, and programs of a Runner. The kind is the first byte. Programs of
-// query/transaction have smaller kinds.
+// query/cql/transaction have smaller kinds.
 const (
 	itemsProgram  = 0x10
 	runnerProgram = 0x11

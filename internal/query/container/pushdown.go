@@ -8,7 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
 // Aggregation pushdown evaluates a query page on the replicas if that reduces the amount of data. Reads carry a fold,

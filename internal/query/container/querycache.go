@@ -5,7 +5,7 @@ package container
 import (
 	"sync"
 
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
 // queries caches compiled queries by text and parameters, because one page takes several folds.

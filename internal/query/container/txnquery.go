@@ -11,7 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/document"
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
 // everything is the query for an empty text.

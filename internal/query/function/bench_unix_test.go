@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/compat"
-	"github.com/ilion-db/ilion/internal/query/script"
+	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
 // processor returns the processor time of the process so far, in nanoseconds.

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/expr"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
 // cacheMax limits the number of compiled functions, and cacheBytes the total length of their bodies.

@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/expr"
-	"github.com/ilion-db/ilion/internal/query/java"
-	"github.com/ilion-db/ilion/internal/query/script"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
+	"github.com/ilion-db/ilion/internal/query/function/java"
+	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
 // The languages of functions.

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
-	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slowlog"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/query/catalog"
-	"github.com/ilion-db/ilion/internal/query/slowlog"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 )
 
 // TestGate checks who can read pages and run commands. If users are configured, the role needs the permission, and its

@@ -5,7 +5,7 @@ package admin
 import (
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/view"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
 )
 
 // viewLag returns the number of pending view updates of the partitions that the node leads, and the age of the oldest

@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
 // Log is an audit log. It is safe for concurrent use.

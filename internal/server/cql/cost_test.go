@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/test/poll"
 )

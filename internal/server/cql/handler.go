@@ -7,7 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/ilion-db/ilion/internal/model/access"
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
 // NewSession starts a session for a client that has been admitted, after authentication. It must not block.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/access"
-	"github.com/ilion-db/ilion/internal/query/slowlog"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 )
 
 // ErrCancelled is the reason for closing a connection that an operator has canceled.

@@ -2,7 +2,7 @@
 
 package cql
 
-import "github.com/ilion-db/ilion/internal/query/session"
+import "github.com/ilion-db/ilion/internal/query/cql/session"
 
 // BATCH: several modifications, as text or prepared, each with values.
 

@@ -2,7 +2,7 @@
 
 package cql
 
-import "github.com/ilion-db/ilion/internal/query/session"
+import "github.com/ilion-db/ilion/internal/query/cql/session"
 
 // EXECUTE: a prepared statement by its ID, with values. This is the path that is optimized for speed.
 

@@ -2,7 +2,7 @@
 
 package cql
 
-import "github.com/ilion-db/ilion/internal/query/session"
+import "github.com/ilion-db/ilion/internal/query/cql/session"
 
 // PREPARE: a statement as text, for later execution by its ID.
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 

@@ -7,7 +7,7 @@ import (
 	"errors"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 

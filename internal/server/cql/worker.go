@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/query/session"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
 // workers runs requests that may take long. A worker starts when there is work. A few idle workers wait for more work,

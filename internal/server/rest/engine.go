@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/query/script"
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
+	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
 // Engine is the engine behind the server. *container.Engine implements it. Clients receive *container.Error errors

@@ -23,8 +23,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/query/script"
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
+	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
 // fake is an engine in memory with the features that the server uses: resources, items with conditions, transactions,

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
 // query parses the body of a query.

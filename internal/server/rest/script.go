@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/query/script"
+	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
 // scriptKinds maps path segments to kinds of scripts and the names of their lists.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/query/sql"
+	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
 // compile compiles a query.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/slowlog"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 

@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/slowlog"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 

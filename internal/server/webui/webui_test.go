@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/query/slowlog"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )

@@ -5,7 +5,7 @@ package schemadiff
 import (
 	"strings"
 
-	"github.com/ilion-db/ilion/internal/query/parser"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
 // refusal returns the reason why an object cannot be created, if the text of its statement already shows that. The

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"net/netip"
+	"strconv"
+
+	"github.com/ilion-db/ilion/internal/control/advise"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/compat"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
+	"github.com/ilion-db/ilion/internal/replica/usage"
+)
+
+// Constants shown to clients.
+const (
+	NativeProtocolVersion = "5"
+
+	Partitioner = "org.apache.cassandra.dht.Murmur3Partitioner"
+	Snitch      = "org.apache.cassandra.locator.SimpleSnitch"
+)
+
+// The default names of data center and rack.
+const (
+	DefaultDatacenter = "datacenter1"
+	DefaultRack       = "rack1"
+)
+
+// Endpoint describes a node, either this node or a peer.
+type Endpoint struct {
+	HostID           schema.UUID
+	Datacenter, Rack string
+	// Listen is the internal address and RPC the address for clients. If the address of RPC is unspecified (0.0.0.0),
+	// see Address.
+	Listen, RPC netip.AddrPort
+	// Tokens holds the tokens of the node in ascending order. In a cluster, a node has one token. A node without tokens
+	// has not joined yet and is not shown as a peer.
+	Tokens []token.Token
+	// SchemaVersion is the schema version of the node. If it is zero, the version of the snapshot is shown.
+	SchemaVersion schema.UUID
+}
+
+// SizeEstimate is the estimated size of a token range of a table.
+type SizeEstimate struct {
+	Table      uint32
+	Range      token.Range
+	Partitions uint64
+	// MeanBytes is the mean size of a logical partition.
+	MeanBytes uint64
+}
+
+// Client is a connected client, for system_views.clients.
+type Client struct {
+	Remote                    netip.AddrPort
+	User                      string
+	Version                   uint8
+	DriverName, DriverVersion string
+	// Options holds the options of STARTUP. Keyspace is the keyspace set by USE.
+	Options   map[string]string
+	Keyspace  string
+	Encrypted bool
+	Requests  int64
+}
+
+// PreparedStatement is a row of system.prepared_statements.
+type PreparedStatement struct {
+	ID              [16]byte
+	Keyspace, Query string
+}
+
+// LatencyOperation is an operation of the latency tables.
+type LatencyOperation uint8
+
+// The operations of coordinator_read_latency, coordinator_scan_latency, and coordinator_write_latency.
+const (
+	Reads LatencyOperation = iota
+	Scans
+	Writes
+)
+
+// Latency is a row of a latency table. Times are in milliseconds.
+type Latency struct {
+	Count     uint64  `json:"count"`
+	Median    float64 `json:"p50_ms"`
+	P99       float64 `json:"p99_ms"`
+	Slowest   float64 `json:"max_ms"`
+	PerSecond float64 `json:"per_second"`
+}
+
+// Replica describes a local replica of a physical partition.
+type Replica struct {
+	// Leader is the leader's node. It is zero if the leader is unknown or the node is stand-alone.
+	Leader topology.NodeID
+	// DiskBytes and LogicalPartitions are the size of the replica. Reads and Writes are the numbers of requests served
+	// since the node started.
+	DiskBytes, LogicalPartitions, Reads, Writes uint64
+}
+
+// NodeInfo is the node's information about itself and its peers. A function that is nil provides no data.
+type NodeInfo struct {
+	// Release is the Cassandra release that the node reports. The default is 4.0.
+	Release *compat.Release
+	Endpoint
+	ClusterName string
+	// Generation increases with every start of the node. It is in seconds since the Unix epoch.
+	Generation int32
+	// Peers holds the other nodes of the cluster, whether or not they are up, in any order. It is not modified after
+	// the NodeInfo has been returned.
+	Peers []Endpoint
+	// EffectiveReplication returns the number of replicas of every table, independent of the replication that its
+	// keyspace declares. It is four, or the possible number of voters with fewer nodes. If the function is nil or
+	// returns 0, the node is stand-alone and the declared replication is shown.
+	EffectiveReplication func() int
+
+	// Sizes returns size estimates of table ranges. Each range is reported by exactly one node, and the ranges of a
+	// table cover the ring.
+	Sizes func(ctx context.Context) []SizeEstimate
+
+	Clients  func() []Client
+	Prepared func() []PreparedStatement
+	Settings func() map[string]string
+	// Roles returns the roles for system_auth.
+	Roles func() *access.State
+	// Latency returns the latency of requests coordinated by this node. It returns false for an operation that has not
+	// been executed.
+	Latency func(table uint32, op LatencyOperation) (Latency, bool)
+	// Records returns the cluster metadata, whose partitions keyspace ilion shows.
+	Records func() *meta.State
+	// Advice returns design advice for tables. Tables that cannot be analyzed in time are omitted.
+	Advice func(ctx context.Context, tables []*schema.Table) []advise.Report
+	// Usage returns the consumption of the cluster's physical partitions.
+	Usage func(ctx context.Context, q usage.ReportOptions) []usage.Report
+	// Users returns the users with the highest consumption in the cluster.
+	Users func(ctx context.Context) []usage.User
+	// ViewLags returns the lag of views, by the ID of the hint index.
+	ViewLags func() map[uint32]ViewLag
+	// Tables returns the statistics of tables by ID. If time runs out, the remaining tables are not sampled.
+	Tables func(ctx context.Context, tables []*schema.Table) map[uint32]TableStats
+	// Sessions returns the busiest sessions of all nodes. Slow returns the slow requests. Ring returns the nodes as
+	// drivers see them.
+	Sessions func(ctx context.Context) Sessions
+	Slow     func(ctx context.Context) slowlog.Report
+	Ring     func() []RingNode
+	// Replica returns the local replica of a partition, or nil.
+	Replica func(p *topology.Partition) *Replica
+}
+
+// Datacenters returns the data centers of the cluster, starting with the node's own.
+func (n *NodeInfo) Datacenters() []string {
+	dcs := []string{n.datacenter()}
+	for i := range n.Peers {
+		dc := n.Peers[i].datacenter()
+		known := false
+		for _, d := range dcs {
+			known = known || d == dc
+		}
+		if !known {
+			dcs = append(dcs, dc)
+		}
+	}
+	return dcs
+}
+
+// NodesIn returns the number of nodes in a data center, or of all nodes if dc is empty.
+func (n *NodeInfo) NodesIn(dc string) int {
+	count := 0
+	if dc == "" || n.datacenter() == dc {
+		count++
+	}
+	for i := range n.Peers {
+		if dc == "" || n.Peers[i].datacenter() == dc {
+			count++
+		}
+	}
+	return count
+}
+
+func (e *Endpoint) datacenter() string {
+	if e.Datacenter == "" {
+		return DefaultDatacenter
+	}
+	return e.Datacenter
+}
+
+func (e *Endpoint) rack() string {
+	if e.Rack == "" {
+		return DefaultRack
+	}
+	return e.Rack
+}
+
+// Replicas returns the effective number of replicas of every table, or 0 if the node is stand-alone.
+func (n *NodeInfo) Replicas() int {
+	if n.EffectiveReplication == nil {
+		return 0
+	}
+	return n.EffectiveReplication()
+}
+
+// Replication returns the replication of a keyspace as shown to clients: the declared replication on a stand-alone
+// node, the effective replication in a cluster.
+//
+// Drivers compute the replicas of a row from it. With NetworkTopologyStrategy, they walk the ring from the row's token
+// and take the first node of every rack. Then they take the skipped nodes, until they have the number of replicas of
+// the data center. Placement chooses the same nodes if it prefers nodes in ring order and new zones first. With one
+// rack, these are the next distinct nodes, as with SimpleStrategy. With several racks, SimpleStrategy would direct
+// clients to nodes in zones that already have enough replicas.
+func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
+	replicas := n.Replicas()
+	if replicas <= 0 || schema.IsLocalSystem(ks.Name) || schema.IsVirtualSystem(ks.Name) {
+		return ks.Replication
+	}
+	return map[string]string{"class": "org.apache.cassandra.locator.NetworkTopologyStrategy",
+		n.datacenter(): strconv.Itoa(replicas)}
+}
+
+// Declares reports whether the declared replication of a keyspace equals the number of replicas in this node's data
+// center.
+func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
+	factor := ks.Replication["replication_factor"]
+	if schema.StrategyName(ks.Replication) == "NetworkTopologyStrategy" {
+		factor = ks.Replication[n.datacenter()]
+	}
+	return factor == strconv.Itoa(n.Replicas())
+}

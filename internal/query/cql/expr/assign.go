@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+)
+
+// compatibleWith reports whether values of type from are valid as type to without conversion.
+func compatibleWith(to, from *cqltype.Type) bool {
+	if sameValues(to, from) {
+		return true
+	}
+	switch to.Kind {
+	case cqltype.Blob:
+		return true // every value is valid as a blob
+	case cqltype.Text:
+		return from.Kind == cqltype.Ascii
+	case cqltype.UUID:
+		return from.Kind == cqltype.Timeuuid
+	case cqltype.Bigint:
+		return from.Kind == cqltype.Timestamp
+	case cqltype.Timestamp:
+		return from.Kind == cqltype.Bigint
+	case cqltype.Varint:
+		return from.Kind == cqltype.Int || from.Kind == cqltype.Bigint || from.Kind == cqltype.Timestamp
+	case cqltype.Date:
+		return from.Kind == cqltype.Int
+	case cqltype.Time:
+		return from.Kind == cqltype.Bigint
+	case cqltype.List, cqltype.Set, cqltype.Map:
+		return from.Kind == to.Kind && allCompatible(to.Elems, from.Elems)
+	case cqltype.Tuple:
+		// A tuple with fewer components lacks the last ones.
+		return (from.Kind == cqltype.Tuple || from.Kind == cqltype.UDT) && len(from.Elems) <= len(to.Elems) &&
+			allCompatible(to.Elems[:len(from.Elems)], from.Elems)
+	}
+	return false
+}
+
+func allCompatible(to, from []*cqltype.Type) bool {
+	for i := range to {
+		if !compatibleWith(to[i], from[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameValues reports whether two types have the same values. It ignores frozen, which does not affect values.
+func sameValues(a, b *cqltype.Type) bool { return a.Equal(b) || a.Freeze().Equal(b.Freeze()) }
+
+// assign reports how well a value of type from fits a receiver of type to.
+func assign(to, from *cqltype.Type) cqltype.Fit {
+	switch {
+	case sameValues(to, from):
+		return cqltype.ExactFit
+	case compatibleWith(to, from):
+		return cqltype.WeakFit
+	}
+	return cqltype.NoFit
+}
+
+// constantKinds maps the parser's kinds to the constant kinds of cqltype.
+var constantKinds = [...]cqltype.Constant{
+	parser.StringConstant: cqltype.StringConst, parser.IntegerConstant: cqltype.IntegerConst,
+	parser.FloatConstant:   cqltype.FloatConst,
+	parser.BooleanConstant: cqltype.BooleanConst, parser.UUIDConstant: cqltype.UUIDConst,
+	parser.HexConstant:      cqltype.HexConst,
+	parser.DurationConstant: cqltype.DurationConst,
+}
+
+// binder binds the terms of one clause.
+type binder struct {
+	env *Env
+	// scope is nil outside a SELECT clause.
+	scope Scope
+	// inAggregate is true while the arguments of an aggregate are bound.
+	inAggregate bool
+	memo
+}
+
+// memo caches facts about terms. Computing a fact about a call requires facts about its arguments, so without the
+// cache the time for nested calls and nested arithmetic would be exponential. A cached type is always the same
+// pointer, so facts about it are found again.
+type memo struct {
+	fits             map[fitKey]cqltype.Fit
+	resolved         map[fitKey]resolution
+	exact, preferred map[parser.Term]*cqltype.Type
+	// sound holds the terms in which checkInside has found no error.
+	sound map[parser.Term]struct{}
+}
+
+type fitKey struct {
+	term parser.Term
+	typ  *cqltype.Type
+}
+
+// resolution is a result of resolveCall.
+type resolution struct {
+	form *function
+	err  error
+}
+
+// remember stores a value in a map and creates the map if it is nil.
+func remember[K comparable, V any](m *map[K]V, k K, v V) V {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
+	return v
+}
+
+// fit reports how well an unbound term fits a type.
+func (b *binder) fit(t parser.Term, to *cqltype.Type) cqltype.Fit {
+	switch t := t.(type) {
+	case *parser.Constant:
+		return to.Fits(constantKinds[t.Kind], t.Text)
+	case *parser.Null:
+		if to.Kind == cqltype.Counter {
+			return cqltype.NoFit
+		}
+		return cqltype.WeakFit
+	case *parser.Marker:
+		return cqltype.WeakFit
+	}
+	key := fitKey{t, to}
+	if f, ok := b.fits[key]; ok {
+		return f
+	}
+	return remember(&b.fits, key, b.computeFit(t, to))
+}
+
+func (b *binder) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
+	switch t := t.(type) {
+	case *parser.ListLiteral:
+		if to.Kind != cqltype.List && (to.Kind != cqltype.Vector || len(t.Elems) != to.Dimension) {
+			return cqltype.NoFit
+		}
+		return b.fitAll(t.Elems, to.Elems[0])
+	case *parser.SetLiteral:
+		if to.Kind == cqltype.Map && len(t.Elems) == 0 {
+			return cqltype.WeakFit
+		}
+		if to.Kind != cqltype.Set {
+			return cqltype.NoFit
+		}
+		return b.fitAll(t.Elems, to.Elems[0])
+	case *parser.MapLiteral:
+		return b.fitMap(t, to)
+	case *parser.UDTLiteral:
+		if b.checkUDT(t, Receiver{Type: to}) != nil {
+			return cqltype.NoFit
+		}
+		return cqltype.WeakFit
+	case *parser.TupleLiteral:
+		if inner := parenthesized(t, to); inner != nil {
+			return b.fit(inner, to)
+		}
+		if b.checkTuple(t, Receiver{Type: to}) != nil {
+			return cqltype.NoFit
+		}
+		return cqltype.WeakFit
+	case *parser.FunctionCall, *parser.Arithmetic, *parser.Negate:
+		return b.fitCall(t, to)
+	}
+	if from := b.exactType(t); from != nil {
+		return assign(to, from)
+	}
+	if p, ok := t.(*parser.Paren); ok {
+		return b.fit(p.Term, to)
+	}
+	return cqltype.NoFit
+}
+
+func (b *binder) fitAll(terms []parser.Term, to *cqltype.Type) cqltype.Fit {
+	if len(terms) == 0 {
+		return cqltype.WeakFit // an empty collection could have any type
+	}
+	worst := cqltype.ExactFit
+	for _, t := range terms {
+		worst = min(worst, b.fit(t, to))
+	}
+	return worst
+}
+
+func (b *binder) fitMap(t *parser.MapLiteral, to *cqltype.Type) cqltype.Fit {
+	if to.Kind == cqltype.UDT && b.scope != nil {
+		if u, ok := asUDT(t); ok {
+			return b.fit(u, to)
+		}
+	}
+	if to.Kind != cqltype.Map {
+		return cqltype.NoFit
+	}
+	worst := cqltype.ExactFit
+	for _, e := range t.Entries {
+		worst = min(worst, b.fit(e.Key, to.Elems[0]), b.fit(e.Value, to.Elems[1]))
+	}
+	return worst
+}
+
+// fitCall reports how well the result of a function or operation fits a type. It returns WeakFit if the function is
+// unknown or no overload matches, because binding the call will report a more precise error.
+func (b *binder) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
+	receiver := to
+	if b.scope != nil {
+		receiver = nil
+	}
+	f, err := b.resolveCall(t, receiver)
+	if err != nil || f == nil || f.result == nil {
+		return cqltype.WeakFit
+	}
+	return assign(to, f.result)
+}
+
+// exactType returns the type of a term if it is independent of the term's receiver. Otherwise it returns nil.
+func (b *binder) exactType(t parser.Term) *cqltype.Type {
+	switch t.(type) {
+	case *parser.Constant, *parser.Marker, *parser.Null:
+		return nil
+	}
+	if known, ok := b.exact[t]; ok {
+		return known
+	}
+	return remember(&b.exact, t, b.computeExactType(t))
+}
+
+func (b *binder) computeExactType(t parser.Term) *cqltype.Type {
+	switch t := t.(type) {
+	case *parser.TypeHint:
+		if typ, err := b.env.ResolveType(t.Type); err == nil {
+			return typ
+		}
+	case *parser.Column:
+		if b.scope != nil {
+			if _, typ, err := b.scope.Column(t.Name); err == nil {
+				return typ
+			}
+		}
+	case *parser.Paren:
+		return b.exactType(t.Term)
+	case *parser.CountRows:
+		return cqltype.Native(cqltype.Bigint)
+	case *parser.CellMeta:
+		if b.scope != nil {
+			if m, err := b.cellMeta(t); err == nil {
+				return m.Type()
+			}
+		}
+	case *parser.Cast:
+		if typ, err := b.env.ResolveType(t.Type); err == nil {
+			return typ
+		}
+	case *parser.Field:
+		if r, err := b.reference(t); err == nil && r != nil {
+			return r.typ
+		}
+		if u := b.exactType(t.Term); u != nil && u.Kind == cqltype.UDT {
+			if i := u.FieldIndex(t.Name.Name); i >= 0 {
+				return u.Elems[i]
+			}
+		}
+	case *parser.Element:
+		if c := b.exactType(t.Term); c != nil && (c.Kind == cqltype.Map || c.Kind == cqltype.Set) {
+			return c.Elems[len(c.Elems)-1]
+		}
+	case *parser.Slice:
+		return b.exactType(t.Term)
+	case *parser.FunctionCall, *parser.Arithmetic, *parser.Negate:
+		if f, err := b.resolveCall(t, nil); err == nil && f != nil {
+			return f.result
+		}
+	default:
+		return b.exactLiteralType(t)
+	}
+	return nil
+}
+
+// exactLiteralType works like exactType for collections and tuples, whose type is known if the types of their elements
+// are known.
+func (b *binder) exactLiteralType(t parser.Term) *cqltype.Type {
+	first := func(terms []parser.Term) *cqltype.Type {
+		for _, e := range terms {
+			if typ := b.exactType(e); typ != nil {
+				return typ
+			}
+		}
+		return nil
+	}
+	switch t := t.(type) {
+	case *parser.ListLiteral:
+		if e := first(t.Elems); e != nil {
+			return cqltype.ListOf(e).Freeze()
+		}
+	case *parser.SetLiteral:
+		if e := first(t.Elems); e != nil {
+			return cqltype.SetOf(e).Freeze()
+		}
+	case *parser.MapLiteral:
+		var keys, values []parser.Term
+		for _, e := range t.Entries {
+			keys, values = append(keys, e.Key), append(values, e.Value)
+		}
+		if k, v := first(keys), first(values); k != nil && v != nil {
+			return cqltype.MapOf(k, v).Freeze()
+		}
+	case *parser.TupleLiteral:
+		types := make([]*cqltype.Type, len(t.Elems))
+		for i, e := range t.Elems {
+			if types[i] = b.exactType(e); types[i] == nil {
+				return nil
+			}
+		}
+		return cqltype.TupleOf(types...)
+	}
+	return nil
+}
+
+// asUDT converts a map literal whose keys are names to a UDT literal; see parser.MapLiteral.
+func asUDT(t *parser.MapLiteral) (*parser.UDTLiteral, bool) {
+	u := &parser.UDTLiteral{}
+	for _, e := range t.Entries {
+		c, ok := e.Key.(*parser.Column)
+		if !ok {
+			return nil, false
+		}
+		u.Fields = append(u.Fields, parser.FieldValue{Name: c.Name, Value: e.Value})
+	}
+	return u, true
+}

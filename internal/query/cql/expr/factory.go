@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+)
+
+// factory creates an overload of a function for given argument types. It is used for functions that accept too many
+// types to list.
+type factory struct {
+	name   string
+	params []parameter
+	// required is the number of required arguments. Later arguments are optional.
+	required int
+	// build creates the overload. It receives one type for each argument, and the parameter accepts that type.
+	build func(name string, args []*cqltype.Type) (*function, error)
+}
+
+// parameter is a parameter of a factory.
+type parameter struct {
+	// text represents the parameter in the error text about the number of arguments.
+	text string
+	// fixed is the type of every argument. If it is nil, the argument determines the type.
+	fixed *cqltype.Type
+	// otherwise is the type of an argument whose type is unknown. If it is nil, such an argument is rejected.
+	otherwise *cqltype.Type
+	// like is 1 + the index of the argument that has the same type, or 0.
+	like int
+	// vector interprets a list literal as a vector of floats.
+	vector bool
+	// takes reports whether the parameter accepts a type. wants describes the condition for error texts. A nil takes
+	// accepts any type.
+	takes func(t *cqltype.Type) bool
+	wants string
+}
+
+// factories are the functions with argument-dependent overloads, by name.
+var factories = func() map[string]*factory {
+	all := map[string]*factory{}
+	for _, list := range [][]*factory{collectionFactories(), maskFactories(), similarityFactories()} {
+		for _, f := range list {
+			all[f.name] = f
+		}
+	}
+	return all
+}()
+
+func (f *factory) qualified() string { return "system." + f.name }
+
+// signature returns the function with its parameters for error texts.
+func (f *factory) signature() string {
+	texts := make([]string, len(f.params))
+	for i, p := range f.params {
+		if texts[i] = p.text; i >= f.required {
+			texts[i] = "[" + p.text + "]"
+		}
+	}
+	return f.qualified() + "(" + strings.Join(texts, ", ") + ")"
+}
+
+// make creates the overload of a function for arguments. wanted is the required result type, or nil for any type.
+func (b *binder) make(f *factory, args []parser.Term, wanted *cqltype.Type) (*function, error) {
+	if len(args) < f.required || len(args) > len(f.params) {
+		return nil, dberr.Invalidf("Invalid number of arguments for function %s", f.signature())
+	}
+	types := make([]*cqltype.Type, len(args))
+	for i, a := range args {
+		types[i] = b.argType(&f.params[i], a)
+	}
+	for i, a := range args {
+		p := &f.params[i]
+		if other := p.like - 1; other >= 0 && types[other] != nil && (types[i] == nil || !p.vector) {
+			types[i] = types[other]
+		}
+		if types[i] == nil && p.fixed == nil && p.takes == nil {
+			types[i] = wanted
+		}
+		if types[i] == nil {
+			types[i] = p.otherwise
+		}
+		if types[i] == nil {
+			return nil, dberr.Invalidf("Cannot infer type of argument %s in call to function %s: use type casts to disambiguate",
+				Text(a), f.signature())
+		}
+		if p.takes != nil && !p.takes(types[i]) {
+			return nil, dberr.Invalidf("Function %s requires %s, but found argument %s of type %s", f.qualified(),
+				p.wants, Text(a), types[i])
+		}
+		if p.fixed != nil {
+			types[i] = p.fixed
+		}
+	}
+	return f.build(f.name, types)
+}
+
+// argType returns the type of an argument without a receiver, or nil if it is unknown.
+func (b *binder) argType(p *parameter, a parser.Term) *cqltype.Type {
+	if list, ok := a.(*parser.ListLiteral); ok && p.vector && len(list.Elems) > 0 &&
+		b.fitAll(list.Elems, tFloat) != cqltype.NoFit {
+		return cqltype.VectorOf(tFloat, len(list.Elems))
+	}
+	t := b.preferredType(a)
+	if t == nil {
+		t = p.fixed
+	}
+	return t
+}
+
+// preferredType returns the type of a term. Constants and literals of constants have a preferred type. It returns nil
+// if the type is unknown.
+func (b *binder) preferredType(t parser.Term) *cqltype.Type {
+	if known, ok := b.preferred[t]; ok {
+		return known
+	}
+	return remember(&b.preferred, t, b.computePreferredType(t))
+}
+
+func (b *binder) computePreferredType(t parser.Term) *cqltype.Type {
+	if known := b.exactType(t); known != nil {
+		return known
+	}
+	switch t := t.(type) {
+	case *parser.Constant:
+		return constantKinds[t.Kind].Preferred(t.Text)
+	case *parser.ListLiteral:
+		if e := b.preferredOf(t.Elems); e != nil {
+			return cqltype.ListOf(e).Freeze()
+		}
+	case *parser.SetLiteral:
+		if e := b.preferredOf(t.Elems); e != nil {
+			return cqltype.SetOf(e).Freeze()
+		}
+	case *parser.MapLiteral:
+		if b.scope != nil {
+			return nil // it may have a user-defined type
+		}
+		var keys, values []parser.Term
+		for _, e := range t.Entries {
+			keys, values = append(keys, e.Key), append(values, e.Value)
+		}
+		if k, v := b.preferredOf(keys), b.preferredOf(values); k != nil && v != nil {
+			return cqltype.MapOf(k, v).Freeze()
+		}
+	}
+	return nil
+}
+
+// preferredOf returns the preferred type of one of the terms that all terms fit, or nil.
+func (b *binder) preferredOf(terms []parser.Term) *cqltype.Type {
+	for _, t := range terms {
+		if e := b.preferredType(t); e != nil && b.fitAll(terms, e) != cqltype.NoFit {
+			return e
+		}
+	}
+	return nil
+}
+
+// anyOf returns a function that accepts the types of some kinds.
+func anyOf(kinds ...cqltype.Kind) func(*cqltype.Type) bool {
+	return func(t *cqltype.Type) bool { return slices.Contains(kinds, t.Kind) }
+}
+
+// fits returns a function that accepts the types that are compatible with a type.
+func fits(to *cqltype.Type) func(*cqltype.Type) bool {
+	return func(t *cqltype.Type) bool { return assign(to, t) != cqltype.NoFit }
+}

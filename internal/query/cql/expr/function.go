@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/compat"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+)
+
+// function is one overload of a native function or operator.
+type function struct {
+	name   string // in lower case, except castAsInt and similar names
+	args   []*cqltype.Type
+	result *cqltype.Type
+	// pure functions depend only on their arguments. With constant arguments, they are evaluated during binding.
+	pure bool
+	// monotonic functions are nondecreasing in their first argument, so rows can be grouped by them.
+	monotonic bool
+	// nulls reports that call receives null arguments. Otherwise a null argument makes the result null.
+	nulls bool
+	call  func(b *Bindings, args [][]byte) ([]byte, error)
+	// state creates the accumulator of an aggregate. It is nil for other functions.
+	state func(f *function) accumulator
+	// weigh returns the number of bytes that call allocates. It is set if call may allocate more than twice the size
+	// of its arguments.
+	weigh func(args [][]byte) int
+	// user is the user-defined function or aggregate, or nil, and within is its keyspace. fold executes an aggregate.
+	user   *schema.Function
+	within *schema.Keyspace
+	fold   *userFold
+}
+
+func (f *function) qualified() string {
+	if f.user != nil {
+		return f.user.Qualified()
+	}
+	return "system." + f.name
+}
+
+// signature returns the overload in the form of error texts.
+func (f *function) signature() string {
+	if f.user != nil {
+		return signatureOf(f.qualified(), f.args, f.result)
+	}
+	return signatureOf("system."+cqltype.QuoteName(f.name), f.args, f.result)
+}
+
+func signatures(fs []*function) string {
+	parts := make([]string, len(fs))
+	for i, f := range fs {
+		parts[i] = f.signature()
+	}
+	return strings.Join(parts, ", ")
+}
+
+// callee is the target of a call: its name for error texts, its operator if it is an operator, its overloads and its
+// arguments.
+type callee struct {
+	name  string
+	op    byte // + - * / %, 'n' for negation, 0 for a function
+	forms []*function
+	args  []parser.Term
+}
+
+// formsOf finds the overloads of a function by name, user-defined ones first.
+func (b *binder) formsOf(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
+	user := b.userForms(t)
+	if len(user) == 0 {
+		return b.native(t, to)
+	}
+	if t.Name.HasKeyspace() {
+		return user, nil
+	}
+	if forms, err := b.native(t, to); err == nil {
+		user = append(user, forms...)
+	}
+	return user, nil
+}
+
+// native finds the native overloads of a function by name. Only the system keyspace has native functions.
+func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
+	if t.Name.HasKeyspace() && t.Name.Keyspace.Name != "system" {
+		return nil, nil
+	}
+	switch name := t.Name.Name.Name; name {
+	case "token":
+		if b.env.Table == nil {
+			return nil, nil
+		}
+		return []*function{tokenFunction(b.env.Table)}, nil
+	case "tojson", "to_json":
+		if b.scope == nil && b.env.Release.OldJSON {
+			return nil, dberr.Invalidf("toJson() may only be used within the selection clause of SELECT statements")
+		}
+		if len(t.Args) != 1 {
+			return nil, dberr.Invalidf("Invalid number of arguments for %s() function", "toJson")
+		}
+		arg := b.exactType(t.Args[0])
+		if arg == nil && !b.env.Release.OldJSON {
+			arg = b.preferredType(t.Args[0])
+		}
+		if arg == nil {
+			return nil, nil
+		}
+		return []*function{toJSONFunction(name, arg)}, nil
+	case "fromjson", "from_json":
+		if b.scope != nil || to == nil {
+			shown := "fromJson"
+			if !b.env.Release.OldJSON {
+				shown = name
+			}
+			return nil, dberr.Invalidf("%s() cannot be used in the selection clause of a SELECT statement", shown)
+		}
+		return []*function{fromJSONFunction(name, to, b.env.Release)}, nil
+	case "dateof", "unixtimestampof":
+		if !b.env.Release.OldTimeFunctions {
+			return nil, nil
+		}
+		return natives[name], nil
+	case "min", "max":
+		if len(t.Args) == 1 && !b.env.Release.MinMaxAsBlob {
+			if arg := b.exactType(t.Args[0]); arg != nil && !arg.IsNative() {
+				return []*function{extremeFunction(name, arg)}, nil
+			}
+		}
+		return natives[name], nil
+	default:
+		if f := factories[name]; f != nil {
+			made, err := b.make(f, t.Args, to)
+			if err != nil {
+				return nil, err
+			}
+			return []*function{made}, nil
+		}
+		return natives[name], nil
+	}
+}
+
+// resolveCall finds the overload of a call or operation for its arguments and, if to is not nil, for its receiver. It
+// returns nil without an error if no function has the name.
+func (b *binder) resolveCall(t parser.Term, to *cqltype.Type) (*function, error) {
+	key := fitKey{t, to}
+	r, ok := b.resolved[key]
+	if !ok {
+		r.form, r.err = b.computeCall(t, to)
+		remember(&b.resolved, key, r)
+	}
+	return r.form, r.err
+}
+
+func (b *binder) computeCall(t parser.Term, to *cqltype.Type) (*function, error) {
+	var c callee
+	switch t := t.(type) {
+	case *parser.FunctionCall:
+		forms, err := b.formsOf(t, to)
+		if err != nil || len(forms) == 0 {
+			return nil, err
+		}
+		c = callee{(&printer{}).functionName(t), 0, forms, t.Args}
+	case *parser.Arithmetic:
+		c = callee{string(t.Op), t.Op, operators[t.Op], []parser.Term{t.Left, t.Right}}
+	case *parser.Negate:
+		c = callee{"-", 'n', operators['n'], []parser.Term{t.Term}}
+	}
+	if len(c.forms) == 1 {
+		return c.forms[0], b.checkArgs(c.forms[0], c.args)
+	}
+	return b.best(&c, to)
+}
+
+// checkArgs rejects arguments that do not fit the only overload of a function.
+func (b *binder) checkArgs(f *function, args []parser.Term) error {
+	if len(args) != len(f.args) {
+		return dberr.Invalidf("Invalid number of arguments in call to function %s: %d required but %d provided",
+			f.qualified(), len(f.args), len(args))
+	}
+	for i, a := range args {
+		if b.fit(a, f.args[i]) == cqltype.NoFit {
+			return dberr.Invalidf("Type error: %s cannot be passed as argument %d of function %s of type %s", Text(a),
+				i, f.qualified(), f.args[i])
+		}
+	}
+	return nil
+}
+
+// best selects an overload: one that matches exactly, or else the only one that matches at all.
+func (b *binder) best(c *callee, to *cqltype.Type) (*function, error) {
+	var compatible []*function
+	for _, f := range c.forms {
+		if to != nil && assign(to, f.result) == cqltype.NoFit || len(f.args) != len(c.args) {
+			continue
+		}
+		worst := cqltype.ExactFit
+		for i, a := range c.args {
+			if worst = min(worst, b.fit(a, f.args[i])); worst == cqltype.NoFit {
+				break
+			}
+		}
+		switch worst {
+		case cqltype.ExactFit:
+			return f, nil
+		case cqltype.WeakFit:
+			compatible = append(compatible, f)
+		}
+	}
+	switch len(compatible) {
+	case 1:
+		return compatible[0], nil
+	case 0:
+		return nil, c.noMatch()
+	}
+	if c.op != 0 && c.op != 'n' && to != nil && !containsMarker(c.args...) {
+		for _, f := range compatible {
+			if sameValues(f.args[0], to) && sameValues(f.args[1], to) {
+				return f, nil
+			}
+		}
+	}
+	return nil, c.ambiguous(compatible, b.env.Release)
+}
+
+func (c *callee) noMatch() error {
+	switch c.op {
+	case 0:
+		return dberr.Invalidf("Invalid call to function %s, none of its type signatures match (known type "+
+			"signatures: %s)", c.name, signatures(c.forms))
+	case 'n':
+		return dberr.Invalidf("the '-' operation is not supported on %s", Text(c.args[0]))
+	}
+	return dberr.Invalidf("the '%s' operation is not supported between %s and %s", c.name, Text(c.args[0]),
+		Text(c.args[1]))
+}
+
+func (c *callee) ambiguous(compatible []*function, rel *compat.Release) error {
+	switch c.op {
+	case 0:
+		return dberr.Invalidf("Ambiguous call to function %s (can be matched by following signatures: %s): use type casts to disambiguate",
+			c.name, signatures(compatible))
+	case 'n':
+		return dberr.Invalidf("Ambiguous negation: use type casts to disambiguate")
+	}
+	advice := "use type hint to disambiguate, example '(int) ?'"
+	if rel.CastsToDisambiguate {
+		advice = "use type casts to disambiguate"
+	}
+	return dberr.Invalidf("Ambiguous '%s' operation with args %s and %s: %s", c.name, Text(c.args[0]), Text(c.args[1]),
+		advice)
+}
+
+// containsMarker reports whether the terms contain a bind marker.
+func containsMarker(terms ...parser.Term) bool {
+	for _, t := range terms {
+		switch t := t.(type) {
+		case *parser.Marker:
+			return true
+		case *parser.TypeHint:
+			if containsMarker(t.Term) {
+				return true
+			}
+		case *parser.FunctionCall:
+			if containsMarker(t.Args...) {
+				return true
+			}
+		case *parser.Arithmetic:
+			if containsMarker(t.Left, t.Right) {
+				return true
+			}
+		case *parser.Negate:
+			if containsMarker(t.Term) {
+				return true
+			}
+		case *parser.Paren:
+			if containsMarker(t.Term) {
+				return true
+			}
+		case *parser.TupleLiteral:
+			if containsMarker(t.Elems...) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bindCall binds a call or operation outside a SELECT clause, or as an argument inside one.
+func (b *binder) bindCall(t parser.Term, r Receiver) (Term, error) {
+	if b.scope != nil {
+		return b.selector(t, r.Type)
+	}
+	f, err := b.resolveCall(t, r.Type)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f == nil:
+		return nil, dberr.Invalidf("Unknown function %s called", (&printer{}).functionName(t.(*parser.FunctionCall)))
+	case f.state != nil:
+		return nil, dberr.Invalidf("Aggregation function are not supported in the where clause")
+	case assign(r.Type, f.result) == cqltype.NoFit:
+		what := "function " + f.qualified()
+		if _, ok := t.(*parser.FunctionCall); !ok {
+			what = "operation " + f.name
+		}
+		return nil, dberr.Invalidf("Type error: cannot assign result of %s (type %s) to %s (type %s)", what, f.result,
+			r.Name, r.Type)
+	}
+	args, err := b.bindAll(argsOf(t), func(i int) Receiver {
+		return Receiver{Name: "arg" + itoa(i) + "(" + strings.ToLower(f.qualified()) + ")", Type: f.args[i]}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if f, err = b.compile(f); err != nil {
+		return nil, err
+	}
+	return b.newCall(f, args)
+}
+
+func argsOf(t parser.Term) []parser.Term {
+	switch t := t.(type) {
+	case *parser.FunctionCall:
+		return t.Args
+	case *parser.Arithmetic:
+		return []parser.Term{t.Left, t.Right}
+	case *parser.Negate:
+		return []parser.Term{t.Term}
+	}
+	return nil
+}
+
+// call is a call of a scalar function.
+type call struct {
+	fn   *function
+	args []Term
+}
+
+// newCall returns the term of a call. It evaluates the call if its result is constant.
+func (b *binder) newCall(f *function, args []Term) (Term, error) {
+	var t Term = &call{f, args}
+	if f.pure {
+		var err error
+		if t, err = b.fold(t, args); err != nil {
+			return nil, err
+		}
+	}
+	if _, constant := t.(*constant); !constant {
+		b.env.calls.computed = true
+	}
+	return t, nil
+}
+
+func (c *call) Type() *cqltype.Type { return c.fn.result }
+
+func (c *call) Eval(b *Bindings) ([]byte, State, error) {
+	var room [4][]byte
+	values := room[:0]
+	for _, a := range c.args {
+		v, state, err := a.Eval(b)
+		if err != nil {
+			return nil, Null, err
+		}
+		if state == Unset {
+			return nil, Null, dberr.Invalidf("Invalid unset value for argument in call to function %s", c.fn.name)
+		}
+		if state == Null && !c.fn.nulls {
+			return nil, Null, nil
+		}
+		values = append(values, v)
+	}
+	if err := c.fn.charge(b, values); err != nil {
+		return nil, Null, err
+	}
+	v, err := c.fn.call(b, values)
+	if err != nil {
+		return nil, Null, err
+	}
+	return v, stateOf(v), nil
+}
+
+// charge counts the memory and the work of a call in advance.
+func (f *function) charge(b *Bindings, args [][]byte) error {
+	if b.Meter == nil {
+		return nil
+	}
+	bytes, steps := 0, 0
+	for i, v := range args {
+		bytes += 2 * len(v)
+		if i >= len(f.args) {
+			continue // the overload of a user-defined function in a mask
+		}
+		if k := f.args[i].Kind; k == cqltype.Varint || k == cqltype.Decimal {
+			steps += len(v) * len(v) / numberSquares // the time of multiplication and division is quadratic
+		}
+	}
+	if f.weigh != nil {
+		bytes = f.weigh(args)
+	}
+	if err := b.Meter.Step(steps); err != nil {
+		return err
+	}
+	return b.charge(bytes)
+}
+
+// numberSquares is the square of the operand size in bytes that costs one step of arbitrary-precision arithmetic.
+const numberSquares = 1 << 14

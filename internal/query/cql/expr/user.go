@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+)
+
+// Functions resolves the user-defined functions of terms.
+type Functions interface {
+	// Keyspace finds a keyspace. It returns nil if the keyspace does not exist.
+	Keyspace(name string) *schema.Keyspace
+	// Compile returns a callable function. Errors are *dberr.Invalid.
+	Compile(f *schema.Function) (Invoke, error)
+}
+
+// Compiler compiles functions; see Functions.
+type Compiler interface {
+	Compile(f *schema.Function) (Invoke, error)
+}
+
+// FunctionsOf returns the functions of a schema, or nil if c is nil.
+func FunctionsOf(c Compiler, s *schema.Schema) Functions {
+	if c == nil {
+		return nil
+	}
+	return schemaFunctions{c, s}
+}
+
+type schemaFunctions struct {
+	Compiler
+	schema *schema.Schema
+}
+
+// Keyspace implements Functions.
+func (f schemaFunctions) Keyspace(name string) *schema.Keyspace { return f.schema.Keyspace(name) }
+
+// Invoke calls a function with values of its argument types and returns a value of its result type; nil is null. It is
+// safe for concurrent use. Errors are *dberr.FunctionFailure.
+//
+// The call is limited by the meter's context, deadline and limits. A nil meter means no limits.
+type Invoke func(m *meter.Meter, args [][]byte) ([]byte, error)
+
+// Calls holds the distinct user-defined functions and aggregates that a statement calls.
+type Calls struct {
+	// Terms holds the functions that the statement's terms call; an aggregate precedes its functions. Executing the
+	// statement requires EXECUTE permission on them.
+	Terms []*schema.Function
+	// Masks holds the functions that the masks of the statement's columns call when rows are read.
+	Masks []*schema.Function
+	// computed reports that the statement calls functions during execution.
+	computed bool
+	// constants limits the evaluation of the statement's constants. It is nil before the first constant.
+	constants *meter.Meter
+}
+
+// Called returns the functions that the terms bound so far call.
+func (e *Env) Called() Calls { return *e.calls }
+
+// Computes reports whether the terms bound so far call functions, including native ones, during execution.
+func (e *Env) Computes() bool { return e.calls.computed }
+
+func (c *Calls) term(f *schema.Function) { c.Terms = noted(c.Terms, f) }
+
+func (c *Calls) mask(f *schema.Function) { c.Masks = noted(c.Masks, f) }
+
+func noted(list []*schema.Function, f *schema.Function) []*schema.Function {
+	if slices.Contains(list, f) {
+		return list
+	}
+	return append(list, f)
+}
+
+// None reports whether no function is called.
+func (c *Calls) None() bool { return len(c.Terms)+len(c.Masks) == 0 }
+
+// Current reports whether the functions are unchanged in the current schema.
+func (c *Calls) Current(keyspace func(name string) *schema.Keyspace) bool {
+	for _, list := range [][]*schema.Function{c.Terms, c.Masks} {
+		for _, f := range list {
+			if ks := keyspace(f.Keyspace); ks == nil || ks.Function(f.Name, f.Args) != f {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// functionsIn returns the keyspace in which a function is looked up: the specified keyspace, or else the keyspace of
+// the statement.
+func (e *Env) functionsIn(name parser.QualifiedName) *schema.Keyspace {
+	switch {
+	case e.Functions == nil:
+		return nil
+	case !name.HasKeyspace() || e.Keyspace != nil && e.Keyspace.Name == name.Keyspace.Name:
+		return e.Keyspace
+	}
+	return e.Functions.Keyspace(name.Keyspace.Name)
+}
+
+// userForms lists the user-defined overloads of a function in the usual order of Cassandra's messages.
+func (b *binder) userForms(t *parser.FunctionCall) []*function {
+	ks := b.env.functionsIn(t.Name)
+	if ks == nil {
+		return nil
+	}
+	var forms []*function
+	for _, f := range ks.FunctionsNamed(t.Name.Name.Name) {
+		forms = append(forms, b.userForm(ks, f))
+	}
+	slices.SortStableFunc(forms, func(x, y *function) int {
+		return slices.Compare(y.user.ArgTypes(), x.user.ArgTypes())
+	})
+	return forms
+}
+
+func (b *binder) userForm(ks *schema.Keyspace, f *schema.Function) *function {
+	form := &function{name: f.Name, args: f.Args, result: f.Returns, nulls: f.Nulls, user: f, within: ks}
+	if f.Aggregate != nil {
+		form.state = func(form *function) accumulator { return &folding{fold: form.fold, state: f.Aggregate.Initial} }
+	}
+	return form
+}
+
+// compile makes a user-defined function callable after it has been selected.
+func (b *binder) compile(f *function) (*function, error) {
+	if f.user == nil {
+		return f, nil
+	}
+	b.env.calls.term(f.user)
+	compiled := *f
+	var err error
+	if f.user.Aggregate != nil {
+		compiled.fold, err = b.compileAggregate(f)
+		return &compiled, err
+	}
+	return b.env.invoked(&compiled)
+}
+
+// invoked sets the callable of a user-defined overload, which the caller owns.
+func (e *Env) invoked(f *function) (*function, error) {
+	invoke, err := e.Functions.Compile(f.user)
+	f.call = func(b *Bindings, args [][]byte) ([]byte, error) { return invoke(b.Meter, args) }
+	return f, err
+}
+
+func (b *binder) compileAggregate(f *function) (*userFold, error) {
+	step, final := f.within.StateFunction(f.user), f.within.FinalFunction(f.user)
+	if step == nil || final == nil && f.user.Aggregate.FinalFunc != "" {
+		return nil, dberr.Invalidf("Aggregate '%s' lacks its functions", f.user.Qualified())
+	}
+	fold := &userFold{strict: !step.Nulls}
+	b.env.calls.term(step)
+	var err error
+	if fold.step, err = b.env.Functions.Compile(step); err != nil || final == nil {
+		return fold, err
+	}
+	b.env.calls.term(final)
+	fold.strictFinal = !final.Nulls
+	fold.final, err = b.env.Functions.Compile(final)
+	return fold, err
+}
+
+// userFold is a compiled user-defined aggregate.
+type userFold struct {
+	step, final Invoke // final may be nil
+	// A strict function is not called with null arguments.
+	strict, strictFinal bool
+}
+
+// folding is the state of a user-defined aggregate.
+type folding struct {
+	fold  *userFold
+	state []byte
+	args  [][]byte
+}
+
+// addAll adds the arguments of a row, which may be null.
+func (s *folding) addAll(m *meter.Meter, args [][]byte) error {
+	null := func(v []byte) bool { return v == nil }
+	if s.fold.strict && slices.ContainsFunc(args, null) {
+		return nil
+	}
+	if s.fold.strict && s.state == nil {
+		return nil
+	}
+	s.args = append(append(s.args[:0], s.state), args...)
+	next, err := s.fold.step(m, s.args)
+	if err != nil {
+		return err
+	}
+	s.state = next
+	return nil
+}
+
+func (s *folding) add(v []byte) error { return s.addAll(nil, [][]byte{v}) }
+
+func (s *folding) result() ([]byte, error) { return s.finish(nil) }
+
+// finish works like result, but uses a meter.
+func (s *folding) finish(m *meter.Meter) ([]byte, error) {
+	if s.fold.final == nil {
+		return bytes.Clone(s.state), nil
+	}
+	if s.fold.strictFinal && s.state == nil {
+		return nil, nil
+	}
+	return s.fold.final(m, [][]byte{s.state})
+}
+
+// signatureOf returns the form of an overload in error texts.
+func signatureOf(qualified string, args []*cqltype.Type, result *cqltype.Type) string {
+	texts := make([]string, len(args))
+	for i, a := range args {
+		texts[i] = a.String()
+	}
+	return qualified + " : (" + strings.Join(texts, ", ") + ") -> " + result.String()
+}

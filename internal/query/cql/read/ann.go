@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/vector"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+)
+
+// maxANNLimit is the maximum LIMIT of an ANN query.
+const maxANNLimit = 1000
+
+const annNeedsLimit = "Top-K queries must have a limit specified and the limit must be less than the query page size"
+
+// annOrder is ORDER BY column ANN OF target.
+type annOrder struct {
+	column *schema.Column
+	index  *schema.Index
+	target expr.Term
+	// text is the target as written. slot is the slot of the column.
+	text string
+	slot int
+}
+
+// bindANN binds ORDER BY .. ANN OF. It returns nil if the statement has no such clause.
+func (p *Plan) bindANN(stmt *parser.Select, env *expr.Env) (*annOrder, error) {
+	i := slices.IndexFunc(stmt.OrderBy, func(o parser.Ordering) bool { return o.ANN != nil })
+	if i < 0 {
+		return nil, nil
+	}
+	o := &stmt.OrderBy[i]
+	c, err := expr.FindColumn(p.table, o.Column)
+	if err != nil {
+		return nil, err
+	}
+	n := &annOrder{column: c, text: expr.Text(o.ANN)}
+	if n.target, err = expr.Bind(o.ANN, expr.Receiver{Name: c.Name, Type: c.Type}, env); err != nil {
+		return nil, err
+	}
+	switch {
+	case o.Descending:
+		return nil, dberr.Invalidf("Descending ANN ordering is not supported")
+	case len(stmt.OrderBy) > 1:
+		return nil, dberr.Invalidf("ANN ordering does not support any other ordering")
+	case !c.IsFloatVector():
+		return nil, dberr.Invalidf("ANN ordering is only supported on float vector indexes")
+	}
+	if n.index = p.table.NearIndex(c); n.index != nil {
+		return n, nil
+	}
+	for _, ix := range p.table.Indexes {
+		if ix.Column == c.Name {
+			return nil, dberr.Invalidf(requiresFiltering) // the index finds only equal vectors
+		}
+	}
+	return nil, dberr.Invalidf("ANN ordering by vector requires the column to be indexed")
+}
+
+// checkANN rejects clauses that an ANN query does not support.
+func (p *Plan) checkANN(stmt *parser.Select) error {
+	switch {
+	case p.aggregated:
+		return dberr.Invalidf("Top-K queries can not be run with aggregation")
+	case stmt.PerPartitionLimit != nil:
+		return dberr.Invalidf("Top-K queries do not support per-partition limits")
+	}
+	w := &p.where
+	restricted := w.others.List
+	if w.keyRange {
+		restricted = slices.Concat(w.pk.List, w.clustering.List, restricted)
+	} else {
+		for _, r := range w.clustering.List {
+			if !slices.Contains(w.sliced, r) {
+				restricted = append(slices.Clip(restricted), r)
+			}
+		}
+	}
+	for _, r := range restricted {
+		if w.supporting(r) == nil {
+			return dberr.Invalidf("ANN ordering by vector requires all restricted column(s) to be indexed")
+		}
+	}
+	return nil
+}
+
+// rejectANNColumns rejects restrictions on columns with a vector index.
+func (w *where) rejectANNColumns() error {
+	for _, r := range w.others.List {
+		for _, c := range r.Columns {
+			if w.table.NearIndex(c) != nil {
+				return dberr.Invalidf("Vector indexes only support ANN queries")
+			}
+		}
+	}
+	return nil
+}
+
+// annResult collects the rows of an ANN query, the nearest neighbors of the target.
+type annResult struct {
+	target, buf []float32
+	// wire is the target in wire format.
+	wire []byte
+	// search orders the index entries of an index walk. It is nil for other reads. previous is the bound of the
+	// previous row in the current physical partition.
+	search     *vector.Search
+	previous   float32
+	similarity vector.Similarity
+	limit      int
+	// rows holds the best rows so far. When it contains limit rows, it is a heap with the worst row first. bytes is the
+	// size of their cells. seen counts the rows and breaks ties.
+	rows  []annRow
+	bytes int
+	seen  int
+}
+
+// annRow is a row of the result.
+type annRow struct {
+	similarity float32
+	seen       int
+	cells      []byte
+}
+
+// compare orders rows by decreasing similarity.
+func (a *annRow) compare(b *annRow) int {
+	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.seen, b.seen))
+}
+
+// beginANN evaluates the target and the limit. The search uses the consistency level of the request, so at levels above
+// ONE it sees every acknowledged write. Cassandra lowers the level to ONE with a warning.
+func (s *scan) beginANN(limit int64) error {
+	n := s.plan.ann
+	s.trim, s.remaining, s.paged, s.pageLeft = limit, unlimited, false, unlimited
+	s.options.PagingState = nil
+	switch {
+	case limit == unlimited:
+		return dberr.Invalidf(annNeedsLimit)
+	case limit > maxANNLimit:
+		return dberr.Invalidf("Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than %d. "+
+			"LIMIT was %d", maxANNLimit, limit)
+	}
+	v, err := evalFilter(n.target, &s.bind, "value", n.column)
+	if err != nil {
+		return err
+	}
+	if err := n.column.Type.Validate(v); err != nil {
+		return err
+	}
+	if size := s.options.PageSize; size > 0 && int64(size) < limit {
+		s.page.Warnings = append(s.page.Warnings, fmt.Sprintf("Top-K queries do not support paging and the page size "+
+			"is set to %d, which is less than LIMIT %d. The page size has been set to %d to match the LIMIT.", size, limit,
+			limit))
+	}
+	target, _ := n.column.Type.Floats(s.ann.target[:0], v)
+	s.ann = annResult{target: target, buf: s.ann.buf[:0], wire: v, similarity: n.index.Nearness(),
+		limit: int(limit)}
+	if err := s.ann.similarity.Check(target); err != nil {
+		return &dberr.ReadFailure{Level: s.options.Level, BlockFor: 1, Failures: 1, Message: err.Error()}
+	}
+	if len(n.index.ListsOf(n.column)) > 1 {
+		return nil // the older lists cover all rows
+	}
+	return s.available(n.index)
+}
+
+// offerANN adds the current row if it is among the nearest rows so far.
+func (s *scan) offerANN() error {
+	n := &s.ann
+	v, ok := s.plan.ann.column.Type.Floats(n.buf[:0], s.values[s.plan.ann.slot])
+	if n.buf = v; !ok || n.similarity.Check(v) != nil {
+		return nil // the row has no vector, or an invalid one that is older than the index
+	}
+	r := annRow{similarity: n.similarity.Of(n.target, v), seen: n.seen}
+	n.seen++
+	full := len(n.rows) == n.limit
+	if full && r.compare(&n.rows[0]) >= 0 {
+		return nil
+	}
+	before := s.page.Cells
+	s.page.Cells = nil
+	if full {
+		s.page.Cells = n.rows[0].cells[:0]
+		n.bytes -= len(n.rows[0].cells)
+		if err := s.bind.Meter.Keep(-len(n.rows[0].cells)); err != nil {
+			return err
+		}
+	}
+	s.room = min(memoryStep, s.options.ResultBytesMax)
+	held := s.page.Held
+	err := s.emit()
+	s.page.Rows--
+	r.cells, s.page.Cells = s.page.Cells, before
+	if err == nil {
+		err = s.bind.Meter.Keep(len(r.cells))
+	}
+	if more := s.page.Held - held; more > 0 && s.options.Memory != nil {
+		s.options.Memory.Give(more) // the meter accounts for it
+		s.page.Held = held
+	}
+	if err != nil {
+		return err
+	}
+	if n.bytes += len(r.cells); n.bytes > s.options.SortBytesMax {
+		return dberr.Invalidf("The nearest rows exceed %d bytes: select fewer columns or set a lower LIMIT",
+			s.options.SortBytesMax)
+	}
+	n.add(r, full)
+	return nil
+}
+
+// add adds a row. If full is true, it replaces the worst row.
+func (n *annResult) add(r annRow, full bool) {
+	if !full {
+		if n.rows = append(n.rows, r); len(n.rows) == n.limit {
+			for i := len(n.rows)/2 - 1; i >= 0; i-- {
+				n.sink(i)
+			}
+		}
+		return
+	}
+	n.rows[0] = r
+	n.sink(0)
+}
+
+// sink restores the heap property from index i: each row is worse than its two children.
+func (n *annResult) sink(i int) {
+	for {
+		worst := i
+		for c := 2*i + 1; c <= 2*i+2 && c < len(n.rows); c++ {
+			if n.rows[c].compare(&n.rows[worst]) > 0 {
+				worst = c
+			}
+		}
+		if worst == i {
+			return
+		}
+		n.rows[i], n.rows[worst] = n.rows[worst], n.rows[i]
+		i = worst
+	}
+}
+
+// emitANN emits the nearest rows as a page.
+func (s *scan) emitANN() error {
+	n := &s.ann
+	slices.SortFunc(n.rows, func(a, b annRow) int { return a.compare(&b) })
+	for i := range n.rows {
+		cells := n.rows[i].cells
+		s.rowBegin = len(s.page.Cells)
+		if s.rowBegin+len(cells) > s.room || i == 0 {
+			if err := s.makeRoom(len(cells)); err != nil {
+				return err
+			}
+		}
+		s.page.Cells = append(s.page.Cells, cells...)
+	}
+	s.page.Rows = len(n.rows)
+	return nil
+}
+
+// String returns the clause as printed by Explain.
+func (n *annOrder) String() string {
+	return n.column.Name + " nearest to " + n.text + " by " + n.index.Nearness().String()
+}

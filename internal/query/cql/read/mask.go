@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
+	"github.com/ilion-db/ilion/internal/query/cql/relation"
+)
+
+// maskedSlot is a slot whose values are masked for clients without permission. Without a mask the value becomes null.
+type maskedSlot struct {
+	slot int
+	mask *expr.Mask
+}
+
+// bindMasks finds the slots to mask, after all slots have been allocated.
+func (p *Plan) bindMasks(env *expr.Env) {
+	for i, v := range p.sel.slots {
+		switch {
+		case v.column.Mask == nil:
+		case v.part == cellValue:
+			p.masks = append(p.masks, maskedSlot{i, expr.MaskOf(v.column, env)})
+		case v.part == cellWriteTimesByKey, v.part == cellTTLsByKey:
+			// The keys with a timestamp reveal which keys exist.
+			p.masks = append(p.masks, maskedSlot{slot: i})
+		}
+	}
+}
+
+// MaskedOutput reports whether a column of the result shows, or is computed from, a masked column.
+func (p *Plan) MaskedOutput(i int) bool { return p.sel.outputs[i].masked }
+
+// RestrictedMasks returns the names of the masked columns that restrict rows, in table order. A client that can
+// restrict rows by a column can find out its values even if the result does not show them.
+func (p *Plan) RestrictedMasks() (names []string) {
+	w := &p.where
+	for c := range p.table.Columns() {
+		if c.Mask != nil && (w.restricts(c) || p.ann != nil && p.ann.column == c ||
+			w.token != nil && c.Kind == schema.PartitionKey) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// restricts reports whether a column is restricted.
+func (w *where) restricts(c *schema.Column) bool {
+	for _, set := range []*relation.Set{&w.pk, &w.clustering, &w.others} {
+		if slices.ContainsFunc(set.List, func(r *relation.Restriction) bool { return slices.Contains(r.Columns, c) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// applyMasks makes the masked values of the current row visible to functions and aggregates instead of the stored
+// values.
+func (s *scan) applyMasks() error {
+	s.bind.Row = s.values
+	if s.options.Clear || len(s.plan.masks) == 0 {
+		return nil
+	}
+	s.maskedValues = append(s.maskedValues[:0], s.values...)
+	for _, m := range s.plan.masks {
+		if m.mask == nil {
+			s.maskedValues[m.slot] = nil
+			continue
+		}
+		var err error
+		if s.maskedValues[m.slot], err = m.mask.Apply(s.values[m.slot], s.bind.Meter); err != nil {
+			return err
+		}
+	}
+	s.bind.Row = s.maskedValues
+	return nil
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package read
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
+	"github.com/ilion-db/ilion/internal/query/cql/relation"
+)
+
+// saiTerm is a condition that a storage-attached index (SAI) serves: the rows with a value, or with a value in a range.
+type saiTerm struct {
+	index *schema.Index
+	form  expr.IndexForm
+	// whole reports whether an index entry refers to a whole logical partition.
+	whole bool
+	// key and value are the lookup. key is nil unless the lookup is a map entry. If the columns of a tuple are compared
+	// with one marker, the value is the component of tuple.
+	key, value expr.Term
+	tuple      *relation.Restriction
+	component  int
+	// low and high are the bounds of a range, or nil if the range is open. ranged reports whether the term is a range.
+	low, high *relation.Bound
+	ranged    bool
+}
+
+// saiSupports reports whether a storage-attached index on a column serves a restriction.
+func saiSupports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
+	if i.Near(c) || i.Indexed(c)[0].Kind == cqltype.Vector {
+		return false
+	}
+	if c.Type.IsCollection() && c.Type.MultiCell() {
+		if r.Kind != relation.Contains {
+			return false
+		}
+		switch i.Target {
+		case schema.IndexKeys:
+			return len(r.Keys) > 0
+		case schema.IndexValues:
+			return len(r.Elements) > 0
+		}
+		return len(r.Entries) > 0
+	}
+	switch r.Kind {
+	case relation.Equal:
+		return true
+	case relation.Slice:
+		switch c.Type.Kind {
+		case cqltype.Text, cqltype.Ascii, cqltype.Boolean, cqltype.UUID, cqltype.List, cqltype.Set, cqltype.Map,
+			cqltype.Tuple, cqltype.UDT:
+			return false
+		}
+		return true
+	}
+	return false
+}
+
+// saiIndex returns a storage-attached index that serves a restriction, or nil if there is no such index.
+func (w *where) saiIndex(r *relation.Restriction) *schema.Index {
+	for _, i := range w.table.SortedIndexes() {
+		for _, c := range r.Columns {
+			if i.Attached() && i.Column == c.Name && saiSupports(i, c, r) {
+				return i
+			}
+		}
+	}
+	return nil
+}
+
+// allSAI reports whether there are filters and storage-attached indexes serve all of them.
+func (w *where) allSAI() bool {
+	n := 0
+	for _, set := range w.checked {
+		for _, r := range set.List {
+			if w.saiIndex(r) == nil {
+				return false
+			}
+			n++
+		}
+	}
+	return n > 0
+}
+
+// analysisOf returns the analysis that the index serving a restriction applies to texts of a column.
+func (w *where) analysisOf(r *relation.Restriction, c *schema.Column, target schema.IndexTarget) schema.Analysis {
+	for _, i := range w.table.SortedIndexes() {
+		if i.Attached() && i.Column == c.Name && i.Target == target && saiSupports(i, c, r) {
+			return i.Analysis()
+		}
+	}
+	return schema.Analysis{}
+}
+
+// chooseTerms collects the filters that storage-attached indexes serve. In one logical partition these are only
+// equality filters on row values. For ranges, and for values that all rows share, reading the partition is faster.
+func (w *where) chooseTerms() {
+	for _, r := range w.filtered {
+		for _, i := range w.table.SortedIndexes() {
+			for n, c := range r.Columns {
+				if i.Attached() && i.Column == c.Name && saiSupports(i, c, r) {
+					w.terms = append(w.terms, w.termsOf(i, n, c, r)...)
+				}
+			}
+		}
+	}
+	if !w.keyRange {
+		w.terms = slices.DeleteFunc(w.terms, func(t saiTerm) bool { return t.ranged || t.whole })
+	}
+	slices.SortStableFunc(w.terms, func(a, b saiTerm) int { return a.rank() - b.rank() })
+}
+
+// rank orders terms by their expected number of rows, lowest first.
+func (t *saiTerm) rank() int {
+	switch {
+	case t.ranged:
+		return 2
+	case t.whole:
+		return 1
+	}
+	return 0
+}
+
+func (w *where) termsOf(i *schema.Index, n int, c *schema.Column, r *relation.Restriction) (out []saiTerm) {
+	base := saiTerm{index: i, form: expr.FormOf(c, i), whole: len(w.table.Clustering) > 0 &&
+		(c.Kind == schema.Static || c.Kind == schema.PartitionKey)}
+	add := func(key, value expr.Term) {
+		t := base
+		t.key, t.value = key, value
+		out = append(out, t)
+	}
+	switch {
+	case r.Kind == relation.Slice && len(r.Columns) > 1:
+	case r.Kind == relation.Slice:
+		base.low, base.high, base.ranged = r.Low, r.High, true
+		out = append(out, base)
+	case r.Kind == relation.Equal && r.Value.Tuple != nil:
+		base.tuple, base.component = r, n
+		out = append(out, base)
+	case r.Kind == relation.Equal:
+		add(nil, r.Value.Terms[n])
+	case i.Target == schema.IndexKeys:
+		for _, k := range r.Keys {
+			add(nil, k)
+		}
+	case i.Target == schema.IndexValues:
+		for _, e := range r.Elements {
+			add(nil, e)
+		}
+	default:
+		for _, e := range r.Entries {
+			add(e.Key, e.Value)
+		}
+	}
+	return out
+}
+
+// lookupTerms evaluates the terms of storage-attached indexes.
+func (s *scan) lookupTerms() error {
+	s.terms = s.terms[:0]
+	for i := range s.plan.where.terms {
+		t := &s.plan.where.terms[i]
+		if err := s.available(t.index); err != nil {
+			return err
+		}
+		c, err := t.eval(&s.bind)
+		if err != nil {
+			return err
+		}
+		s.terms = append(s.terms, c)
+	}
+	s.index = command.IndexLookup{Index: s.terms[0].Index, All: s.terms}
+	s.cmd.Index = &s.index
+	return nil
+}
+
+// building reports whether an index is being built.
+func (s *scan) building(ix *schema.Index) bool {
+	return s.options.Building != nil && s.options.Building(ix)
+}
+
+// available returns an error if an index is being built.
+func (s *scan) available(ix *schema.Index) error {
+	if !s.building(ix) {
+		return nil
+	}
+	return &dberr.ReadFailure{
+		Level: s.options.Level, BlockFor: 1, Failures: 1,
+		Message: "The secondary index '" + ix.Name + "' is not yet available",
+	}
+}
+
+// eval evaluates a term. The filters have already rejected nulls.
+func (t *saiTerm) eval(b *expr.Bindings) (command.IndexTerm, error) {
+	out := command.IndexTerm{Index: t.index.ID, Whole: t.whole}
+	var err error
+	switch {
+	case t.ranged:
+		out.Value, out.End, err = t.interval(b)
+	case t.tuple != nil:
+		var values [][]byte
+		if values, err = t.tuple.Value.Eval(nil, t.tuple.Columns, b); err == nil {
+			out.Value = t.form.Append(nil, values[t.component])
+		}
+	default:
+		var key, value []byte
+		if value, _, err = t.value.Eval(b); err == nil && t.key != nil {
+			key, _, err = t.key.Eval(b)
+		}
+		switch {
+		case err != nil:
+		case t.key != nil:
+			out.Value = t.form.AppendEntry(nil, key, value)
+		default:
+			out.Value = t.form.Append(nil, value)
+		}
+	}
+	return out, err
+}
+
+// interval returns the index forms of a range. The forms of long values are truncated, so the interval may contain
+// additional values.
+func (t *saiTerm) interval(b *expr.Bindings) (from, to []byte, err error) {
+	from, to = []byte{}, []byte{0xff}
+	for _, end := range []*relation.Bound{t.low, t.high} {
+		if end == nil {
+			continue
+		}
+		v, _, err := end.Terms[0].Eval(b)
+		if err != nil {
+			return nil, nil, err
+		}
+		form := t.form.Append(nil, v)
+		behind := append(slices.Clip(form), 0)
+		exact := !t.form.Cut(form)
+		switch {
+		case end == t.low && !end.Inclusive && exact:
+			from = behind
+		case end == t.low:
+			from = form
+		case end.Inclusive || !exact:
+			to = behind
+		default:
+			to = form
+		}
+	}
+	return from, to, nil
+}
+
+// indexNames returns the distinct names of the indexes that are read.
+func (w *where) indexNames() string {
+	if len(w.terms) == 0 {
+		return w.index.Name
+	}
+	var names []string
+	for i := range w.terms {
+		if n := w.terms[i].index.Name; !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/ddl"
+	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+	"github.com/ilion-db/ilion/internal/query/cql/roles"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// mayBlock reports whether a statement that is neither a SELECT nor a modification may take long.
+func (st *statement) mayBlock() bool {
+	_, use := st.parsed.(*parser.Use)
+	return !use
+}
+
+// runOther executes the statements that are bound during execution: USE, TRUNCATE, DESCRIBE, DDL, and statements about
+// roles.
+func (s *Session) runOther(ctx context.Context, c *Call, st *statement) Status {
+	switch p := st.parsed.(type) {
+	case *parser.Use:
+		return s.runUse(c, p)
+	case *parser.Truncate:
+		return s.runTruncate(ctx, c, st, p)
+	case *parser.Describe:
+		return s.runDescribe(ctx, c, st, p)
+	}
+	if roles.Handles(st.parsed) {
+		return s.runRoles(ctx, c, st)
+	}
+	return s.runSchema(ctx, c, st)
+}
+
+func (s *Session) runUse(c *Call, p *parser.Use) Status {
+	name := p.Keyspace.Name
+	if err := s.engine.keyspaceExists(name); err != nil {
+		return c.Result.Fail(err)
+	}
+	s.keyspace.Store(&name)
+	c.Result.Kind, c.Result.Keyspace = SetKeyspace, name
+	return Done
+}
+
+func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *parser.Truncate) Status {
+	// If this node did not know an index or view, the index or view would keep the truncated rows.
+	if err := s.engine.readBarrier(ctx, changeBarrierWait); err != nil {
+		return c.Result.Fail(&dberr.Server{Message: "The table was not truncated because the leader of the meta partition does not " +
+			"respond, and the table's indexes and views are not known. Retry the statement."})
+	}
+	ks, t, err := s.engine.findTable(s.engine.catalog.Snapshot(), keyspaceOf(p.Table, st.keyspace), p.Table.Name.Name)
+	if err == nil {
+		err = catalog.CheckTruncatable(t)
+	}
+	if err == nil && catalog.IsCacheKeysTable(t) {
+		return Done
+	}
+	check := guardrail.Check{Guards: s.guardrails()}
+	if err == nil && check.On() {
+		err = check.DropTable()
+		c.Result.Warnings = append(c.Result.Warnings, check.Warnings...)
+	}
+	if err == nil {
+		err = s.engine.truncate(ctx, ks, t)
+		if errors.Is(err, coordinator.ErrUnknownTable) {
+			err = s.engine.droppedTableError(err, []*schema.Table{t})
+		}
+	}
+	c.Result.Err = err
+	return Done
+}
+
+// requireWait limits how long TRUNCATE waits for the partitions of a view to require its new revision.
+const requireWait = 10 * time.Second
+
+// truncate truncates a table with its indexes and views.
+func (e *Engine) truncate(ctx context.Context, ks *schema.Keyspace, t *schema.Table) error {
+	if len(ks.ViewsOf(t.Name)) > 0 {
+		x := view.Truncation{Tables: e.coordinator, Renew: e.ddl.RenewViews, Limit: requireWait,
+			Now: e.opts.Now().Unix()}
+		return x.Run(ctx, t)
+	}
+	var indexes []uint32
+	for _, ix := range t.SortedIndexes() {
+		indexes = append(indexes, ix.ID)
+	}
+	return e.coordinator.Truncate(ctx, t.ID, indexes...)
+}
+
+// runSchema executes DDL. The other clients are notified of the change before this client receives its response (SE4).
+func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status {
+	if !ddl.Handles(st.parsed) {
+		return c.Result.Fail(dberr.Invalidf("This statement is not supported"))
+	}
+	actor, err := s.actor()
+	if err != nil {
+		return c.Result.Fail(err)
+	}
+	check := guardrail.Check{Guards: s.guardrails()}
+	r, err := s.engine.ddl.Execute(ctx, st.parsed, st.keyspace, actor, &check)
+	c.Result.Warnings = append(append(c.Result.Warnings, check.Warnings...), r.Warnings...)
+	if err != nil || r.Change == nil {
+		c.Result.Err = err
+		return Done
+	}
+	change := SchemaChange{Change: r.Change.Change, Target: r.Change.Target, Keyspace: r.Change.Keyspace,
+		Name: r.Change.Name, Args: r.Args}
+	s.engine.opts.Announce(change)
+	c.Result.Kind, c.Result.Change = SchemaChanged, change
+	return Done
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/ddl"
+	"github.com/ilion-db/ilion/internal/query/cql/roles"
+)
+
+// Authority checks permissions on a node that requires authentication. It is safe for concurrent use.
+//
+// A statement holds the permissions it requires. A session caches the permissions of its role for the current state of
+// the roles. While the state does not change, a check takes two lookups.
+type Authority struct {
+	datacenter string
+	configured func(name string) bool
+	// strict reports whether a change of the password or of LOGIN ends sessions.
+	strict  bool
+	current atomic.Pointer[roleCache]
+}
+
+// roleCache holds one state of the roles and the subjects that have been resolved in it.
+type roleCache struct {
+	state    *access.State
+	resolved sync.Map // name -> *access.Subject
+}
+
+// NewAuthority returns an authority for a node in a data center. configured reports whether a name is a user in the
+// node's configuration. If strict is true, a change of the password or of LOGIN ends the sessions of a role.
+func NewAuthority(datacenter string, configured func(name string) bool, strict bool) *Authority {
+	a := &Authority{datacenter: datacenter, configured: configured, strict: strict}
+	a.Set(&access.State{})
+	return a
+}
+
+// Set replaces the state of the roles. The next request of every session uses it.
+func (a *Authority) Set(s *access.State) { a.current.Store(&roleCache{state: s}) }
+
+// State returns the current state of the roles.
+func (a *Authority) State() *access.State { return a.current.Load().state }
+
+// Subject returns a role in the current state.
+func (a *Authority) Subject(name string) *access.Subject { return a.subject(a.current.Load(), name) }
+
+// Ended reports whether the sessions of a login must end. See access.Login.HasEnded.
+func (a *Authority) Ended(l *access.Login) bool { return l.HasEnded(a.Subject(l.Role), a.strict) }
+
+// Datacenter returns the data center of the node.
+func (a *Authority) Datacenter() string { return a.datacenter }
+
+func (a *Authority) subject(e *roleCache, name string) *access.Subject {
+	if s, ok := e.resolved.Load(name); ok {
+		return s.(*access.Subject)
+	}
+	s, _ := e.resolved.LoadOrStore(name, e.state.Resolve(name, a.configured(name)))
+	return s.(*access.Subject)
+}
+
+// sessionAccess holds the permissions of a session in one state of the roles.
+type sessionAccess struct {
+	cache   *roleCache
+	subject *access.Subject
+	err     error // set if the session may not execute any request
+}
+
+// requiredPermission is a permission that a statement requires.
+type requiredPermission struct {
+	permission access.Permission
+	on         access.Resource
+}
+
+// subject returns the role of the session or the permissions of its account key. It returns nil if authentication is
+// off. The error explains why the session may not execute any request.
+func (s *Session) subject() (*access.Subject, error) {
+	if s.account != nil {
+		return s.account, nil
+	}
+	a := s.engine.opts.Authority
+	if a == nil {
+		return nil, nil
+	}
+	present := a.current.Load()
+	have := s.access.Load()
+	if have == nil || have.cache != present {
+		have = &sessionAccess{cache: present, subject: a.subject(present, s.client.User)}
+		if login := s.client.Login(); login.HasEnded(have.subject, a.strict) {
+			have.subject = access.Ended(s.client.User)
+		}
+		if have.err = have.subject.Admit(a.datacenter, s.client.Remote.Addr()); s.client.User == "" {
+			have.err = &dberr.Unauthorized{Message: "You have not logged in"}
+		}
+		s.access.Store(have)
+	}
+	return have.subject, have.err
+}
+
+// check returns an error if the client must not execute a statement. Permissions for changes of the schema and of roles
+// are checked where these changes are executed.
+func (s *Session) check(st *statement) error {
+	who, err := s.subject()
+	if err != nil {
+		return err
+	}
+	if s.account != nil {
+		if err := hiddenFromAccounts(st); err != nil {
+			return err
+		}
+	}
+	if who != nil && !who.Superuser {
+		for i := range st.required {
+			if err := who.Check(st.required[i].permission, st.required[i].on); err != nil {
+				return err
+			}
+		}
+		for i := range st.maskedUses {
+			if err := s.checkMaskedUse(who, &st.maskedUses[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return st.locked
+}
+
+// actor returns the client as package ddl represents it.
+func (s *Session) actor() (ddl.Actor, error) {
+	who, err := s.subject()
+	if who == nil || err != nil {
+		return ddl.Actor{}, err
+	}
+	if s.account != nil {
+		return ddl.Actor{Check: who.Check}, nil // a created object would have no owner role
+	}
+	return ddl.Actor{Role: who.Name, Check: who.Check}, nil
+}
+
+// hiddenFromAccounts rejects statements on system.peers_v2, which Azure Cosmos DB does not have. A driver that reads
+// this table connects to the other nodes at the CQL port, which requires a role. Without the table, the driver keeps
+// using the port in its configuration.
+func hiddenFromAccounts(st *statement) error {
+	for _, t := range st.tables {
+		if t.Keyspace == "system" && t.Name == "peers_v2" {
+			return dberr.Invalidf("table %s does not exist", t.Name)
+		}
+	}
+	return nil
+}
+
+// requireSelect adds the permission for reading a table.
+func (st *statement) requireSelect(t *schema.Table) {
+	if !access.Readable(t.Keyspace, t.Name) {
+		st.required = append(st.required, requiredPermission{access.Select, access.OfTable(t.Keyspace, t.Guarded())})
+	}
+}
+
+// requireModify adds the permission for writing to a table. A conditional write also requires the permission for
+// reading, because its result shows stored values.
+func (st *statement) requireModify(t *schema.Table, conditional bool) {
+	st.required = append(st.required, requiredPermission{access.Modify, access.OfTable(t.Keyspace, t.Name)})
+	if conditional {
+		st.requireSelect(t)
+	}
+	if st.locked == nil {
+		st.locked = catalog.CheckWritable(t)
+	}
+}
+
+// runRoles executes a statement about roles.
+func (s *Session) runRoles(ctx context.Context, c *Call, st *statement) Status {
+	who, err := s.subject()
+	if err != nil {
+		return c.Result.Fail(err)
+	}
+	if s.account != nil {
+		return c.Result.Fail(dberr.Unauthorizedf("An account key cannot view or change roles. " +
+			"Log in as a role at the CQL address"))
+	}
+	r := roles.Request{Statement: st.parsed, Text: st.text, Keyspace: st.keyspace, Subject: who,
+		Schema: s.engine.catalog.Snapshot()}
+	if who != nil {
+		r.State = s.engine.opts.Authority.State()
+	}
+	rows, warnings, err := s.engine.roles.Execute(ctx, &r)
+	c.Result.Warnings = append(c.Result.Warnings, warnings...)
+	if err != nil || rows == nil {
+		c.Result.Err = err
+		return Done
+	}
+	columns := make([]Column, len(rows.Columns))
+	for i, col := range rows.Columns {
+		columns[i] = Column{Keyspace: "system_auth", Table: rows.Table, Name: col.Name, Type: col.Type}
+	}
+	c.Result.Kind, c.Result.Metadata, c.Result.RowCount = Rows, NewMetadata(columns), len(rows.Values)
+	for _, row := range rows.Values {
+		for _, v := range row {
+			c.Result.Cells = cqltype.AppendValue(c.Result.Cells, v)
+		}
+	}
+	return Done
+}

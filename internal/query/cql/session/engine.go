@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/compat"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
+	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/ddl"
+	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
+	"github.com/ilion-db/ilion/internal/query/cql/read"
+	"github.com/ilion-db/ilion/internal/query/cql/roles"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
+	"github.com/ilion-db/ilion/internal/query/cql/transaction"
+	"github.com/ilion-db/ilion/internal/query/cql/write"
+	"github.com/ilion-db/ilion/internal/query/function/call"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// Options configures an Engine.
+type Options struct {
+	// Release selects the Cassandra release whose behavior is reproduced. The default is Cassandra 4.0.
+	Release *compat.Release
+	// MaskingOff disables dynamic data masking.
+	MaskingOff bool
+	// PreparedMax limits the number of prepared statements of all clients. The default is 10000. PreparedBytesMax
+	// limits their estimated memory. The default is 128 MiB.
+	PreparedMax, PreparedBytesMax int
+	// ResultBytesMax limits the cells of an unpaged result. The default is 255 MiB. A page ends at 8 MiB, or at
+	// ResultBytesMax if that is less.
+	ResultBytesMax int
+	// ResultsBytesMax limits the cells of all results that are being read. The default is four times ResultBytesMax.
+	// When little memory is left, pages end early and unpaged results are rejected.
+	ResultsBytesMax int64
+	// Memory replaces ResultsBytesMax: it is the memory pool of results, shared with the evaluations of the node. Slots
+	// limits the number of concurrent evaluations. If it is nil, the number is not limited.
+	Memory *meter.Pool
+	Slots  *fairshare.Slots
+	// MemoryPressure reports whether clients have so many unread responses that pages must end early. The default
+	// always returns false.
+	MemoryPressure func() bool
+	// TextBytesMax limits the memory of the syntax trees and plans of all large unprepared statements. The default is
+	// 64 MiB.
+	TextBytesMax int64
+	// MutationBytesMax limits the size of a change of one logical partition. If it is 0, the size is not limited. See
+	// write.Options.
+	MutationBytesMax int
+	// BatchBytesMax limits the size of a batch over several logical partitions. If it is 0, the size is not limited.
+	// See write.Options.
+	BatchBytesMax int
+	// RowBytesMax limits the size of a change of one row. If it is 0, the size is not limited. DescribeLargePartition
+	// returns a warning if a logical partition is large. See write.Options.
+	RowBytesMax            int
+	DescribeLargePartition func(table uint32, at token.Token) string
+	// Functions runs user-defined functions. If it is nil, functions are not supported.
+	Functions ddl.Functions
+	// ReadBarrier waits until the schema and the roles of this node include every change acknowledged before the call,
+	// on any node. If it is nil, they always do.
+	ReadBarrier func(ctx context.Context) error
+	// Announce notifies the other clients of a schema change before the client that made it receives its response. It
+	// may be nil.
+	Announce func(SchemaChange)
+	// ReadTimeout limits the time during which a SELECT is restarted because its rows could not be confirmed. The
+	// default is 5 s.
+	ReadTimeout time.Duration
+	// ScanTimeout limits a SELECT that consists of many sequential reads: aggregates over a whole table, unpaged
+	// results, and many keys. Each single read is limited by the read timeout. The default is 1 minute.
+	ScanTimeout time.Duration
+	// Routing returns the location of data for clients that request it. If it is nil, no location is sent. See
+	// TopologyRouting.
+	Routing Routing
+	// ServesLocally reports whether this node can serve a read of a partition immediately, without another node. Other
+	// reads are not executed on the goroutine of a connection. It is called for each read of one partition and must be
+	// fast. If it is nil, this node serves all reads.
+	ServesLocally func(table uint32, t token.Token, level dberr.Consistency, who fairshare.Principal) bool
+	// StaleAfterReturn reports whether the coordinator may reject a write with ErrStaleSchema after its method has
+	// returned, as replica sets do. In this case the request is copied, so that the write can be bound and sent again.
+	StaleAfterReturn bool
+	// Building reports whether an index is being built. If it is nil, all indexes are complete.
+	Building func(*schema.Index) bool
+	// Guards holds the guardrails. If it is nil, there are no limits.
+	Guards *guardrail.Guards
+	// Authority checks permissions. If it is nil, authentication is off and all requests are allowed. Roles stores
+	// changes of roles.
+	Authority *Authority
+	Roles     roles.Store
+	// Calls runs stored procedures. If it is nil, procedures are not supported.
+	Calls *call.Executor
+	// Audit is called for every completed request. AuditSecurity is called only for requests without permission and for
+	// statements about roles. Both may be nil. Neither may retain the entry.
+	Audit, AuditSecurity func(*AuditEntry)
+	// Slow is the slow-query log. It may be nil.
+	Slow *slowlog.Log
+	// Now returns the current time. The default is time.Now.
+	Now func() time.Time
+}
+
+// Engine holds the state that all sessions of a node share.
+type Engine struct {
+	catalog     *catalog.Catalog
+	coordinator *coordinator.Coordinator
+	ddl         *ddl.Executor
+	roles       *roles.Executor
+	writes      *write.Executor
+	opts        Options
+	// transactions sends transactions to their leaders. programs executes the transactions of partitions that this node
+	// leads.
+	transactions *transaction.Executor
+	programs     *transaction.Programs
+	prepared     *preparedCache
+	uuids        *cqltype.TimeUUIDs
+	tracer       tracer
+	latency      [statementKinds]Latency
+	// tableLatencies holds latencies by table and operation.
+	tableLatencies tableLatencies
+	scans          scanCounts
+	results        resultMemory
+	texts          statementMemory
+	readRestarts   atomic.Uint64
+	cancel         func()
+	// metered holds the tables with provisioned throughput.
+	metered atomic.Pointer[meteredTables]
+
+	// barrierPausedUntil is the time until which rejections skip the read barrier, in Unix nanoseconds. See recheck.
+	barrierPausedUntil atomic.Int64
+
+	// publication is closed and replaced when a new schema is published.
+	publication atomic.Pointer[chan struct{}]
+
+	// alteredTables holds the tables whose columns have changed since the start. Clients of protocol versions 3 and 4
+	// may have cached the old columns.
+	alteredTablesMu sync.RWMutex
+	alteredTables   map[schema.UUID]struct{}
+}
+
+// New returns an engine. Close it before the owner of the catalog closes.
+func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
+	o.Release = cmp.Or(o.Release, compat.Cassandra40)
+	o.PreparedMax = cmp.Or(o.PreparedMax, 10_000)
+	o.PreparedBytesMax = cmp.Or(o.PreparedBytesMax, 128<<20)
+	o.ResultBytesMax = cmp.Or(o.ResultBytesMax, 255<<20)
+	o.ResultsBytesMax = cmp.Or(o.ResultsBytesMax, 4*int64(o.ResultBytesMax))
+	o.TextBytesMax = cmp.Or(o.TextBytesMax, 64<<20)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 5*time.Second)
+	o.ScanTimeout = cmp.Or(o.ScanTimeout, time.Minute)
+	if o.MemoryPressure == nil {
+		o.MemoryPressure = func() bool { return false }
+	}
+	if o.Announce == nil {
+		o.Announce = func(SchemaChange) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	var seed [8]byte
+	if _, err := rand.Read(seed[:]); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		catalog:       cat,
+		coordinator:   co,
+		ddl:           d,
+		roles:         roles.New(o.Roles),
+		writes:        write.NewExecutor(co, o.writeOptions(co)),
+		opts:          o,
+		prepared:      newPreparedCache(o.PreparedMax, o.PreparedBytesMax),
+		alteredTables: map[schema.UUID]struct{}{},
+		uuids:         cqltype.NewTimeUUIDs([6]byte(seed[:6]), binary.BigEndian.Uint16(seed[6:])),
+	}
+	e.transactions = transaction.NewExecutor(co)
+	e.programs = transaction.NewPrograms(currentSchema{e}, e.writes, o.Guards, e.uuids)
+	if o.Memory == nil {
+		o.Memory = meter.NewPool(o.ResultsBytesMax)
+	}
+	e.results.Pool, e.results.memoryPressure, e.texts.max = o.Memory, o.MemoryPressure, o.TextBytesMax
+	first := make(chan struct{})
+	e.publication.Store(&first)
+	if err := e.tracer.init(e); err != nil {
+		return nil, err
+	}
+	e.cancel = cat.Subscribe(e.onPublication)
+	e.metered.CompareAndSwap(nil, findMeteredTables(cat.Snapshot()))
+	return e, nil
+}
+
+func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
+	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find, Spend: co.Spend,
+		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax,
+		DescribeLargePartition: o.DescribeLargePartition}
+}
+
+// Close cancels the engine's subscription to the catalog. All sessions must have ended.
+func (e *Engine) Close() { e.cancel() }
+
+// NewSession starts the session of a client.
+func (e *Engine) NewSession(c Client) *Session {
+	s := &Session{engine: e, client: c, claimant: c.Claimant()}
+	switch a := e.opts.Authority; {
+	case c.Account:
+		s.account = access.AccountKeySubject(c.User)
+	case a != nil && c.Record == access.RoleVersion{}:
+		s.client.Record = a.Subject(c.User).Version()
+	}
+	return s
+}
+
+// Latency returns the latency histogram of a kind of statement.
+func (e *Engine) Latency(k StatementKind) *Latency { return &e.latency[k] }
+
+// Kinds returns the kinds of statements, for metrics.
+func Kinds() []StatementKind {
+	out := make([]StatementKind, statementKinds)
+	for i := range out {
+		out[i] = StatementKind(i)
+	}
+	return out
+}
+
+// PreparedCount returns the number of prepared statements in the cache.
+func (e *Engine) PreparedCount() int { return e.prepared.len() }
+
+// PreparedEvicted returns the number of prepared statements that have been evicted from the cache.
+func (e *Engine) PreparedEvicted() int64 { return e.prepared.evicts.Load() }
+
+// Memory returns the memory in use, in bytes, as estimates: the cells of results that are being read, the trees and
+// plans of large statements that are being executed, and prepared statements.
+func (e *Engine) Memory() (results, statements, prepared int64) {
+	return e.results.Used(), e.texts.used.Load(), e.prepared.bytes.Load()
+}
+
+// PreparedStatements returns the cached statements for system.prepared_statements.
+func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
+	var out []catalog.PreparedStatement
+	e.prepared.each(func(id [16]byte, st *statement) {
+		out = append(out, catalog.PreparedStatement{ID: id, Keyspace: st.keyspace, Query: st.display})
+	})
+	return out
+}
+
+// AnnounceReplication notifies clients that the replication of all replicated keyspaces has changed. system_schema
+// shows the effective replication, and drivers read it again only after a notification.
+func (e *Engine) AnnounceReplication() {
+	for ks := range e.catalog.Snapshot().All() {
+		if !schema.IsLocalSystem(ks.Name) && !schema.IsVirtualSystem(ks.Name) {
+			e.opts.Announce(SchemaChange{Change: "UPDATED", Target: "KEYSPACE", Keyspace: ks.Name})
+		}
+	}
+}
+
+// ReadRestarts returns the number of times that a SELECT was restarted because its rows could not be confirmed.
+func (e *Engine) ReadRestarts() uint64 { return e.readRestarts.Load() }
+
+// onPublication removes the prepared statements that a schema change affects. Clients then prepare them again and
+// receive the new columns.
+func (e *Engine) onPublication(p catalog.Publication) {
+	e.noteAltered(p)
+	e.metered.Store(findMeteredTables(p.New))
+	e.tableLatencies.keep(p.New)
+	e.scans.keep(p.New)
+	e.prepared.removeIf(func(st *statement) bool { return !st.current(p.New) })
+	next := make(chan struct{})
+	close(*e.publication.Swap(&next))
+}
+
+// noteAltered records the tables whose columns a publication changed.
+func (e *Engine) noteAltered(p catalog.Publication) {
+	e.alteredTablesMu.Lock()
+	defer e.alteredTablesMu.Unlock()
+	for ks := range p.Old.All() {
+		for name, old := range ks.Tables {
+			t := p.New.Table(ks.Name, name)
+			switch {
+			case t == old:
+			case t == nil || t.UUID != old.UUID:
+				delete(e.alteredTables, old.UUID)
+			case !slices.EqualFunc(slices.Collect(old.Columns()), slices.Collect(t.Columns()),
+				func(a, b *schema.Column) bool {
+					return a.Name == b.Name && a.Type == b.Type
+				}):
+				e.alteredTables[t.UUID] = struct{}{}
+			}
+		}
+	}
+}
+
+func (e *Engine) isAltered(t *schema.Table) bool {
+	e.alteredTablesMu.RLock()
+	defer e.alteredTablesMu.RUnlock()
+	_, yes := e.alteredTables[t.UUID]
+	return yes
+}
+
+// prepare returns a prepared statement from the cache, or binds and caches it.
+//
+// If all tables of a statement are named with their keyspace, the session's keyspace does not change its meaning. Its
+// ID is the ID of the text alone, so that a client receives the same ID after changing its keyspace. Drivers treat a
+// different ID as an error.
+func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, error) {
+	plain := preparedID("", text)
+	if st := e.prepared.get(plain); st != nil && (st.qualified || keyspace == "") {
+		return st, plain, nil
+	}
+	id := plain
+	if keyspace != "" {
+		id = preparedID(keyspace, text)
+		if st := e.prepared.get(id); st != nil && !st.qualified {
+			return st, id, nil
+		}
+	}
+	if err := e.prepared.check(text); err != nil {
+		return nil, id, err
+	}
+	for attempt := 0; ; attempt++ {
+		st, err := e.parse(text, keyspace)
+		if err == nil {
+			err = e.prepared.fits(text, st.bytes())
+		}
+		if err != nil {
+			return nil, id, err
+		}
+		if st.qualified {
+			id = plain
+		}
+		e.prepared.put(id, st)
+		// A schema change that was published after the binding may have removed its statements before this one was
+		// cached.
+		if st.current(e.catalog.Snapshot()) {
+			return st, id, nil
+		}
+		e.prepared.remove(id, st)
+		if attempt == preparesMax {
+			return st, id, nil // the client prepares it again when it executes it
+		}
+	}
+}
+
+// reader returns the reader of a table: the catalog for virtual tables, the coordinator for stored tables.
+func (e *Engine) reader(t *schema.Table) read.Reader {
+	if t.Virtual {
+		return e.catalog
+	}
+	return e.coordinator
+}
+
+// preparesMax limits how often a statement is bound again because of a concurrent schema change.
+const preparesMax = 3
+
+var errNoKeyspace = dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+
+// findTable returns the table with a name, in keyspace.
+func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*schema.Keyspace, *schema.Table, error) {
+	if keyspace == "" {
+		return nil, nil, errNoKeyspace
+	}
+	ks := snapshot.Keyspace(keyspace)
+	if ks == nil {
+		return nil, nil, dberr.Missingf("keyspace %s does not exist", keyspace)
+	}
+	t := ks.Tables[name]
+	if t == nil {
+		return nil, nil, dberr.Missingf("table %s does not exist", name)
+	}
+	return ks, t, nil
+}
+
+// droppedTableError returns the error for a request whose table was dropped during its execution. It is the same error
+// that the next request receives.
+func (e *Engine) droppedTableError(err error, tables []*schema.Table) error {
+	if len(tables) == 0 {
+		return err
+	}
+	gone := tables[0]
+	snapshot := e.catalog.Snapshot()
+	for _, t := range tables {
+		if now := snapshot.Table(t.Keyspace, t.Name); now == nil || now.ID != t.ID {
+			gone = t
+		}
+	}
+	return dberr.Invalidf("table %s does not exist", gone.Name)
+}
+
+// toClientError replaces internal errors with errors that a client can handle.
+func toClientError(err error, r *Request, kind StatementKind) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &dberr.Server{Message: "the connection was closed while the request was executed"}
+	case errors.Is(err, coordinator.ErrStaleSchema):
+		// A part of the request was sent before a schema change and may have been applied, or there were several
+		// changes in a row.
+		if kind == KindSelect {
+			return &dberr.ReadTimeout{Level: r.Consistency, BlockFor: 1}
+		}
+		return &dberr.WriteTimeout{Level: r.Consistency, BlockFor: 1, WriteType: writeTypes[kind]}
+	}
+	return err
+}
+
+var writeTypes = [statementKinds]string{KindModify: "SIMPLE", KindConditional: "CAS", KindBatch: "UNLOGGED_BATCH"}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/read"
+)
+
+// maxScanShapes limits the number of scan kinds counted per table. A new kind replaces the kind with the lowest cost.
+// The replaced kind is not counted until its statement is bound again.
+const maxScanShapes = 16
+
+// ScanShape is a kind of read that scans a token range or filters the rows of partitions, with its counters since the
+// node started.
+type ScanShape struct {
+	read.Shape
+	// Count is the number of reads, Pages the number of their pages, and Rows the number of returned rows.
+	Count, Pages, Rows uint64
+	Units              ru.Units
+}
+
+// scanCount counts the reads of one kind.
+type scanCount struct {
+	shape              read.Shape
+	count, pages, rows atomic.Uint64
+	units              atomic.Int64
+}
+
+// record counts a page of a read.
+func (c *scanCount) record(first bool, rows int, u ru.Units) {
+	if first {
+		c.count.Add(1)
+	}
+	c.pages.Add(1)
+	c.rows.Add(uint64(rows))
+	c.units.Add(int64(u))
+}
+
+// scanCounts holds the scan counters of all tables.
+type scanCounts struct {
+	mu     sync.Mutex
+	tables map[uint32]map[string]*scanCount
+}
+
+// counter returns the counter for a kind of scan of a table.
+func (s *scanCounts) counter(table uint32, shape read.Shape) *scanCount {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tables == nil {
+		s.tables = map[uint32]map[string]*scanCount{}
+	}
+	all := s.tables[table]
+	if all == nil {
+		all = map[string]*scanCount{}
+		s.tables[table] = all
+	}
+	if c := all[shape.Text]; c != nil {
+		return c
+	}
+	if len(all) >= maxScanShapes {
+		least := ""
+		for text, c := range all {
+			if have := all[least]; have == nil || c.units.Load() < have.units.Load() {
+				least = text
+			}
+		}
+		delete(all, least)
+	}
+	c := &scanCount{shape: shape}
+	all[shape.Text] = c
+	return c
+}
+
+// keep removes the tables that a schema does not have.
+func (s *scanCounts) keep(sch *schema.Schema) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.tables {
+		if sch.TableByID(id) == nil {
+			delete(s.tables, id)
+		}
+	}
+}
+
+// Scans returns the kinds of scans of a table that clients have sent to this node, in no particular order.
+func (e *Engine) Scans(table uint32) (out []ScanShape) {
+	s := &e.scans
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.tables[table] {
+		if pages := c.pages.Load(); pages > 0 {
+			out = append(out, ScanShape{Shape: c.shape, Count: c.count.Load(), Pages: pages, Rows: c.rows.Load(),
+				Units: ru.Units(c.units.Load())})
+		}
+	}
+	return out
+}

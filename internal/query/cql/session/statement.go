@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+	"github.com/ilion-db/ilion/internal/query/cql/read"
+	"github.com/ilion-db/ilion/internal/query/cql/roles"
+	"github.com/ilion-db/ilion/internal/query/cql/transaction"
+	"github.com/ilion-db/ilion/internal/query/cql/write"
+	"github.com/ilion-db/ilion/internal/query/function/call"
+)
+
+// statement is a parsed statement, bound to the revisions of its tables. It is immutable except for used.
+type statement struct {
+	text, keyspace string
+	// display is the text for storage and display. See func display.
+	display string
+	// qualified reports whether every table of a SELECT, modification, or batch is named with its keyspace.
+	qualified bool
+	kind      StatementKind
+	parsed    parser.Statement
+	markers   []parser.BindMarker
+
+	// One of read, write, batch, and transaction is set for a SELECT, a modification, a BATCH, and a transaction. All
+	// are nil for statements that are bound during execution.
+	read   *read.Plan
+	reader read.Reader
+	// computed reports whether the rows come from the catalog.
+	computed bool
+	// scans counts the cost of a SELECT that scans or filters. It is nil for other statements.
+	scans *scanCount
+	write *write.Plan
+	batch *write.Batch
+	// transaction is a BEGIN TRANSACTION. It is executed as a modification.
+	transaction *transaction.Plan
+	// call is a CALL. The fields above are nil in this case.
+	call *call.Plan
+	// result describes the rows of a SELECT. stable is false if clients may have cached different columns (see
+	// Engine.alteredTables).
+	result    *Metadata
+	stable    bool
+	variables []expr.Variable
+	pkIndexes []uint16
+	// tables holds the table revisions that the statement is bound to.
+	tables []*schema.Table
+	// evaluates reports whether a modification calls functions or reads JSON.
+	evaluates bool
+	// functions holds the user-defined functions that the statement calls, at the time of binding.
+	functions expr.Calls
+	// reserved is the memory reserved for a large unprepared statement. The request releases it.
+	reserved int64
+	// required lists the permissions that the statement requires. locked is an error if the statement writes to a table
+	// that clients must not modify.
+	required []requiredPermission
+	locked   error
+	// traces is the trace table that a SELECT reads, or nil. See checkTraces.
+	traces *schema.Table
+	// maskedUses lists the masked columns that restrictions and conditions use.
+	maskedUses []maskedUse
+	// changesCIDRGroups reports whether the statement changes CIDR groups.
+	changesCIDRGroups bool
+	// deletesCacheKeys reports whether the statement deletes keys of a cache that does not exist here.
+	deletesCacheKeys bool
+	// explains is the statement of an EXPLAIN. It is nil for other statements.
+	explains *statement
+
+	used atomic.Int64
+}
+
+// modifies reports whether the statement is executed as a modification, which may be pending.
+func (st *statement) modifies() bool {
+	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.changesCIDRGroups &&
+		!st.deletesCacheKeys
+}
+
+// parse parses a text and binds it in a keyspace, which may be empty.
+func (e *Engine) parse(text []byte, keyspace string) (*statement, error) {
+	st := &statement{text: string(text), keyspace: keyspace}
+	var err error
+	o := parser.Options{Definitions: "definitions"}
+	if e.opts.Release.OneDefinition {
+		o.Definitions = "definition"
+	}
+	if st.parsed, st.markers, err = o.Parse(st.text); err != nil {
+		return nil, err
+	}
+	st.qualified = allQualified(st.parsed)
+	err = e.bind(st)
+	st.display = display(st.text, st.parsed, st.tables)
+	return st, err
+}
+
+// bind binds a parsed statement to the current schema.
+func (e *Engine) bind(st *statement) error {
+	switch s := st.parsed.(type) {
+	case *parser.Select:
+		st.kind = KindSelect
+		return e.bindSelect(st, s)
+	case *parser.Insert, *parser.Update, *parser.Delete, *parser.Batch:
+		st.kind = KindModify
+		return e.bindWrite(st)
+	case *parser.Transaction:
+		return e.bindTransaction(st, s)
+	case *parser.Call:
+		return e.bindCall(st, s)
+	case *parser.Explain:
+		return e.bindExplain(st, s)
+	case *parser.Use, *parser.Describe:
+		st.kind = KindOther
+	case *parser.Truncate:
+		st.kind = KindOther
+		ks := keyspaceOf(s.Table, st.keyspace)
+		if ks == "" {
+			return errNoKeyspace
+		}
+		st.required = []requiredPermission{{access.Modify, access.OfTable(ks, s.Table.Name.Name)}}
+	default:
+		if roles.Handles(st.parsed) {
+			st.kind = KindOther
+			return nil
+		}
+		st.kind = KindSchema
+		return e.ddl.Prepare(st.parsed, st.keyspace)
+	}
+	return nil
+}
+
+// allQualified reports whether a statement names all its tables with their keyspaces.
+func allQualified(s parser.Statement) bool {
+	switch s := s.(type) {
+	case *parser.Select:
+		return s.Table.HasKeyspace()
+	case *parser.Insert:
+		return s.Table.HasKeyspace()
+	case *parser.Update:
+		return s.Table.HasKeyspace()
+	case *parser.Delete:
+		return s.Table.HasKeyspace()
+	case *parser.Call:
+		return s.Keyspace.Name != ""
+	case *parser.Explain:
+		return allQualified(s.Statement)
+	case *parser.Transaction:
+		return s.Tables(func(name parser.QualifiedName) bool { return name.HasKeyspace() })
+	case *parser.Batch:
+		return !slices.ContainsFunc(s.Statements, func(s parser.Statement) bool { return !allQualified(s) })
+	}
+	return false
+}
+
+// current reports whether a schema has the tables and functions that the statement is bound to.
+func (st *statement) current(s *schema.Schema) bool {
+	return currentTables(st.tables, s) && st.functions.Current(s.Keyspace)
+}
+
+func currentTables(tables []*schema.Table, s *schema.Schema) bool {
+	for _, t := range tables {
+		if s.Table(t.Keyspace, t.Name) != t {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
+	snapshot := e.catalog.Snapshot()
+	ks, t, err := e.findTable(snapshot, keyspaceOf(s.Table, st.keyspace), s.Table.Name.Name)
+	if err != nil {
+		return err
+	}
+	env := e.env(snapshot, ks, t, len(st.markers))
+	if st.read, err = read.Bind(s, env); err != nil {
+		return err
+	}
+	st.reader, st.computed, st.tables = e.reader(t), t.Virtual, []*schema.Table{t}
+	st.noteMaskedUse(t, st.read.RestrictedMasks())
+	if t.Keyspace == tracesKeyspace {
+		st.traces = t
+	} else {
+		st.requireSelect(t)
+	}
+	if (st.read.FansOut() || st.read.Filters()) && !t.Virtual {
+		st.scans = e.scans.counter(t.ID, st.read.Shape())
+	}
+	st.requireFunctions(env.Called())
+	st.variables, st.pkIndexes = st.read.Variables(), st.read.PKIndexes()
+	columns := make([]Column, len(st.read.Columns()))
+	for i, c := range st.read.Columns() {
+		columns[i] = Column(c)
+	}
+	st.result, st.stable = NewMetadata(columns), !e.isAltered(t)
+	return nil
+}
+
+func keyspaceOf(n parser.QualifiedName, session string) string {
+	if n.HasKeyspace() {
+		return n.Keyspace.Name
+	}
+	return session
+}
+
+// describe returns the result of PREPARE.
+func (st *statement) describe(id [16]byte) *Prepared {
+	p := &Prepared{ID: id, PKIndexes: st.pkIndexes, Result: st.result}
+	for _, v := range st.variables {
+		p.Bind = append(p.Bind, Column{Keyspace: v.Keyspace, Table: v.Table, Name: v.Name, Type: v.Type})
+	}
+	return p
+}
+
+// bindings puts the values of a request in the order of the markers. It finds named values by their names.
+func (st *statement) bindings(b *expr.Bindings, r *Request) error {
+	b.Values, b.Unset = r.Values, r.Unset
+	if r.Names == nil {
+		return b.CheckCount(len(st.variables))
+	}
+	values := make([][]byte, 0, len(st.variables))
+	unset := make([]bool, 0, len(st.variables))
+	named := valuesByName(r)
+	for i := range st.variables {
+		if j, ok := named[st.variables[i].Name]; ok {
+			values, unset = append(values, r.Values[j]), append(unset, r.IsUnset(j))
+		}
+	}
+	b.Values, b.Unset = values, unset
+	return b.CheckCount(len(st.variables))
+}
+
+// valuesByName maps names to the first value with this name.
+func valuesByName(r *Request) map[string]int {
+	named := make(map[string]int, len(r.Names))
+	for j, name := range r.Names {
+		if _, ok := named[string(name)]; !ok {
+			named[string(name)] = j
+		}
+	}
+	return named
+}
+
+// checkAmount rejects an unprepared statement whose number of values differs from its number of markers.
+func (st *statement) checkAmount(r *Request) error {
+	n := len(r.Values)
+	if r.Names != nil {
+		n = 0
+		named := valuesByName(r)
+		for i := range st.variables {
+			if _, ok := named[st.variables[i].Name]; ok {
+				n++
+			}
+		}
+	}
+	if n != len(st.variables) && (n > 0 || st.explains == nil) {
+		return dberr.Invalidf("Invalid amount of bind variables")
+	}
+	return nil
+}
+
+// keyspaceExists checks the keyspace of USE.
+func (e *Engine) keyspaceExists(name string) error {
+	if e.catalog.Snapshot().Keyspace(name) == nil {
+		return dberr.Missingf("Keyspace '%s' does not exist", name)
+	}
+	return nil
+}

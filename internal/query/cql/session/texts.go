@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+)
+
+// statementMemory limits the memory of all large unprepared statements in execution. The memory of a statement depends
+// on its number of tokens. The syntax tree of many short terms is a hundred times as large as its text. The tree of a
+// few long terms has about the size of its text. Short texts are not counted. They are covered by the limit on the
+// bytes of requests in flight.
+type statementMemory struct {
+	max  int64
+	used atomic.Int64
+}
+
+const (
+	// tokenBytes is the estimated memory of a token in a syntax tree and a plan, in bytes.
+	tokenBytes = 200
+	// countedTextMin is the length from which texts are counted, in bytes. Texts of this length are parsed on workers.
+	countedTextMin = inlineTextMax
+)
+
+// reserve reserves the memory of one statement, or of the statements of a batch, and returns its size. release releases
+// it.
+func (m *statementMemory) reserve(texts ...[]byte) (int64, error) {
+	size := 0
+	for _, t := range texts {
+		size += len(t)
+	}
+	if size <= countedTextMin {
+		return 0, nil
+	}
+	most, tokens := int(m.max/tokenBytes), 0
+	for _, t := range texts {
+		tokens += parser.CountTokens(string(t), most-tokens)
+		if tokens > most {
+			return 0, dberr.Invalidf("The statement has too many terms for the statement memory of %d bytes: "+
+				"bind the values, or use several statements", m.max)
+		}
+	}
+	n := int64(tokens) * tokenBytes
+	if m.used.Add(n) > m.max {
+		m.used.Add(-n)
+		return 0, &dberr.Overloaded{Message: "Too many large statements are being executed. Bind the values, or retry later"}
+	}
+	return n, nil
+}
+
+func (m *statementMemory) release(n int64) {
+	if n != 0 {
+		m.used.Add(-n)
+	}
+}

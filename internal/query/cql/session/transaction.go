@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+	"github.com/ilion-db/ilion/internal/query/cql/transaction"
+	"github.com/ilion-db/ilion/internal/query/cql/write"
+)
+
+// bindTransaction binds BEGIN TRANSACTION.
+func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
+	names := tableNames{e, e.catalog.Snapshot(), st.keyspace}
+	p, err := transaction.Prepare(s, st.text, st.keyspace, names, len(st.markers))
+	if err != nil {
+		return err
+	}
+	t := p.Table()
+	st.kind, st.transaction, st.tables = KindConditional, p, []*schema.Table{t}
+	st.variables, st.pkIndexes = p.Variables(), p.PKIndexes()
+	if p.Reads() {
+		st.requireSelect(t)
+	}
+	st.noteMaskedUse(t, p.RestrictedMasks())
+	if names := p.UsedMasks(); len(names) > 0 {
+		st.maskedUses = append(st.maskedUses, maskedUse{table: t, columns: names, needsUnmask: true})
+	}
+	if p.Writes() {
+		st.required = append(st.required, requiredPermission{access.Modify, access.OfTable(t.Keyspace, t.Name)})
+	}
+	st.requireFunctions(p.Called())
+	st.evaluates = true
+	if len(p.Columns()) > 0 {
+		columns := make([]Column, len(p.Columns()))
+		for i, c := range p.Columns() {
+			columns[i] = Column(c)
+		}
+		st.result, st.stable = NewMetadata(columns), !e.isAltered(t)
+	}
+	return nil
+}
+
+// Programs returns the programs that execute the transactions of partitions that this node leads.
+func (e *Engine) Programs() *transaction.Programs { return e.programs }
+
+// currentSchema provides the current schema of an engine's catalog. It implements transaction.Schemas.
+type currentSchema struct{ *Engine }
+
+// Names implements transaction.Schemas.
+func (p currentSchema) Names(keyspace string) write.Names {
+	return tableNames{p.Engine, p.catalog.Snapshot(), keyspace}
+}
+
+// Await implements transaction.Schemas.
+func (p currentSchema) Await(ctx context.Context, t *schema.Table) {
+	p.awaitChange(ctx, []*schema.Table{t})
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// Verifier compares views or indexes with their tables page by page during concurrent writes, and optionally repairs
+// them. A difference is reported if every comparison finds it and the row does not change during the last of the
+// Pauses. That pause is longer than the lag of a writable view.
+type Verifier struct {
+	Rows Rows
+	Now  func() time.Time
+	// Repair repairs the differences and compares them again.
+	Repair bool
+	// Pauses are the waits before each repeated comparison of a row. The default is 6 s in total, with a last pause of
+	// 4 s.
+	Pauses []time.Duration
+}
+
+// usualPauses ends with a pause that is longer than the lag of a writable view. The shorter pauses serve rows that
+// agree soon.
+var usualPauses = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1500 * time.Millisecond,
+	4 * time.Second}
+
+// At is the beginning of a page. The zero value is the beginning of the table.
+type At struct {
+	// Back reports the second pass, from the view to its table.
+	Back bool
+	// Token, Key and Clustering identify the last row that was read. Key is nil if no row has been read.
+	Token           token.Token
+	Key, Clustering []byte
+}
+
+// Page is the result of a page.
+type Page struct {
+	// Rows counts the compared rows, and Repaired the differences that have been repaired. Busy counts rows that never
+	// agreed and changed during the last pause; their state is unknown.
+	Rows, Busy, Repaired int
+	Differences          []Difference
+	// Next is the beginning of the next page, or nil after the last page.
+	Next *At
+}
+
+// Difference is a row of a view or index that does not match its table.
+type Difference struct {
+	// Row is the primary key of the row in the table in CQL notation. The field What describes the difference.
+	Row, What string
+	Repaired  bool
+}
+
+// suspect is a base row that its view or index does not seem to match.
+type suspect struct {
+	token           token.Token
+	key, clustering []byte
+	// extra is the key value under which the view has an unexpected row, and at is the position of that row. at is nil
+	// if the view lacks a row.
+	extra []byte
+	at    *Place
+	// The field what describes the most recent difference. image is the image of the base row at that time.
+	what  string
+	image []byte
+	busy  bool
+}
+
+// judge compares suspects repeatedly until they agree or the pauses have passed. Then it repairs the differences.
+func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspects []*suspect,
+	agrees func(context.Context, *suspect) (bool, error), repair func(*suspect) (command.Mutation, error)) error {
+	suspects, err := f.again(ctx, suspects, agrees)
+	if err != nil {
+		return err
+	}
+	differ, said := suspects[:0:0], map[*suspect]string{}
+	for _, s := range suspects {
+		if s.busy {
+			out.Busy++
+			continue
+		}
+		differ = append(differ, s)
+		said[s] = s.what
+	}
+	left := map[*suspect]bool{}
+	if f.Repair && len(differ) > 0 {
+		ms := make([]command.Mutation, 0, len(differ))
+		for _, s := range differ {
+			m, err := repair(s)
+			if err != nil {
+				return err
+			}
+			if len(m.Ops) > 0 {
+				ms = append(ms, m)
+			}
+		}
+		if len(ms) > 0 {
+			done := make(ended, 1)
+			f.Rows.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, done)
+			if err := <-done; err != nil { // the coordinator's deadline limits the wait
+				return err
+			}
+		}
+		still, err := f.again(ctx, differ, agrees)
+		if err != nil {
+			return err
+		}
+		for _, s := range still {
+			left[s] = true
+		}
+	}
+	for _, s := range differ {
+		d := Difference{Row: rowText(t, s.key, s.clustering), What: said[s], Repaired: f.Repair && !left[s]}
+		if d.Repaired {
+			out.Repaired++
+		}
+		out.Differences = append(out.Differences, d)
+	}
+	return nil
+}
+
+// comparisonsMax is the number of rows that are compared concurrently. Each comparison waits for several sequential
+// requests over the network.
+const comparisonsMax = 32
+
+// compare compares several rows concurrently and returns the rows that do not agree, in order.
+func (f *Verifier) compare(ctx context.Context, rows []*suspect, agrees func(context.Context, *suspect) (bool, error)) (
+	differ []*suspect, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	good := make([]bool, len(rows))
+	var next atomic.Int64
+	var first sync.Once
+	var wg sync.WaitGroup
+	for range min(comparisonsMax, len(rows)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(rows); i = int(next.Add(1)) - 1 {
+				ok, failed := agrees(ctx, rows[i])
+				if failed != nil {
+					first.Do(func() { err = failed })
+					cancel() // stops the other comparisons
+					return
+				}
+				good[i] = ok
+			}
+		})
+	}
+	wg.Wait()
+	for i, s := range rows {
+		if !good[i] {
+			differ = append(differ, s)
+		}
+	}
+	return differ, err
+}
+
+// again compares suspects again after each pause and returns the rows that never agree.
+func (f *Verifier) again(ctx context.Context, suspects []*suspect,
+	agrees func(context.Context, *suspect) (bool, error)) ([]*suspect, error) {
+	pauses := f.Pauses
+	if pauses == nil {
+		pauses = usualPauses
+	}
+	for _, pause := range pauses {
+		if len(suspects) == 0 {
+			break
+		}
+		if err := (*sched.Scheduler)(nil).Sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+		var err error
+		suspects, err = f.compare(ctx, suspects, func(ctx context.Context, s *suspect) (bool, error) {
+			before := s.image
+			ok, err := agrees(ctx, s)
+			s.busy = !bytes.Equal(before, s.image)
+			return ok, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return suspects, nil
+}
+
+// rowText returns a primary key in CQL notation.
+func rowText(t *schema.Table, key, clustering []byte) string {
+	var b strings.Builder
+	add := func(c *schema.Column, value []byte) {
+		if b.Len() > 0 {
+			b.WriteString(" AND ")
+		}
+		b.WriteString(cqltype.QuoteName(c.Name) + " = " + c.Type.Format(value))
+	}
+	for i, c := range t.PartitionKey {
+		value, err := expr.PartitionKeyValue(t, key, i)
+		if err != nil {
+			return fmt.Sprintf("%x", key)
+		}
+		add(c, value)
+	}
+	for _, c := range t.Clustering {
+		if len(clustering) == 0 {
+			break // the static row
+		}
+		value, rest, err := c.Type.ReadKey(nil, clustering, c.Desc)
+		if err != nil {
+			return b.String()
+		}
+		add(c, value)
+		clustering = rest
+	}
+	return b.String()
+}
+
+// foundRow is the position of a row.
+type foundRow struct {
+	token           token.Token
+	key, clustering []byte
+}
+
+// rows returns the rows of a page of a table.
+func (f *Verifier) rows(ctx context.Context, t *schema.Table, from At, v *rowsOf, now int64) ([]foundRow, *At, error) {
+	read := command.Read{Table: t.ID, Range: token.Full, Level: dberr.Quorum, Now: now, Dropped: t.Hidden(),
+		Statics: v.statics}
+	if from.Key != nil {
+		read.AfterToken, read.AfterKey, read.AfterClustering = from.Token, from.Key, from.Clustering
+		read.AfterPartition = len(t.Clustering) == 0 || v.statics
+	}
+	if err := f.Rows.Read(ctx, &read, v); err != nil {
+		return nil, nil, err
+	}
+	if len(v.rows) < v.limit {
+		return v.rows, nil, nil
+	}
+	last := &v.rows[len(v.rows)-1]
+	return v.rows, &At{Back: from.Back, Token: last.token, Key: last.key, Clustering: last.clustering}, nil
+}
+
+// rowsOf collects positions of rows.
+type rowsOf struct {
+	limit int
+	tok   token.Token
+	key   []byte
+	rows  []foundRow
+	// statics collects static rows, which have no clustering key, and omits other rows.
+	statics bool
+	each    func(clustering []byte, r *row.Row) error
+}
+
+// Partition implements command.Visitor.
+func (v *rowsOf) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
+	v.tok, v.key = tok, bytes.Clone(key)
+	switch {
+	case !v.statics:
+		return command.More, nil
+	case static == nil:
+		return command.NextPartition, nil
+	}
+	if step, err := v.Row(nil, static); step == command.Stop {
+		return step, err
+	}
+	return command.NextPartition, nil
+}
+
+// Row implements command.Visitor.
+func (v *rowsOf) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	v.rows = append(v.rows, foundRow{v.tok, v.key, bytes.Clone(clustering)})
+	if v.each != nil {
+		if err := v.each(clustering, r); err != nil {
+			return command.Stop, err
+		}
+	}
+	if len(v.rows) == v.limit {
+		return command.Stop, nil
+	}
+	return command.More, nil
+}

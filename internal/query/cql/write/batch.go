@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/compat"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// BatchKind is the kind of a batch, by its number in the protocol.
+type BatchKind = parser.BatchKind
+
+// Names resolves the tables of a batch's statements.
+type Names interface {
+	// Release returns the Cassandra release whose behavior is reproduced.
+	Release() *compat.Release
+	// Functions returns the user-defined functions, or nil if they are not supported.
+	Functions() expr.Functions
+	// Table finds a table. A name without a keyspace refers to the session's keyspace. The errors have Cassandra's
+	// texts.
+	Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error)
+}
+
+// Batch is a bound BEGIN BATCH .. APPLY BATCH statement. Its plans share the bind markers.
+type Batch struct {
+	kind      BatchKind
+	plans     []*Plan
+	timestamp expr.Term
+	timeout   expr.Term
+	variables []expr.Variable
+	pkIndexes []uint16
+	result    batchResult
+	called    expr.Calls
+}
+
+// batchResult describes the result of a conditional batch.
+type batchResult struct {
+	conditional     bool
+	columns, found  []Column
+	counters, plain bool
+	static, regular bool
+}
+
+// PrepareBatch binds a batch statement. markers is the number of its bind markers.
+func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) {
+	b := &Batch{kind: stmt.Kind}
+	if stmt.Using.TTL != nil {
+		return nil, dberr.Invalidf("Global TTL on the BATCH statement is not supported.")
+	}
+	shared := expr.NewEnv(names.Release(), nil, nil, markers)
+	shared.Functions = names.Functions()
+	tables := map[*schema.Table]bool{}
+	for _, s := range stmt.Statements {
+		ks, t, err := names.Table(parser.ModifiedTable(s))
+		if err != nil {
+			return nil, err
+		}
+		p, err := bind(s, shared.For(ks, t))
+		if err != nil {
+			return nil, err
+		}
+		b.plans = append(b.plans, p)
+		tables[t] = true
+	}
+	err := b.bindUsing(&stmt.Using, shared)
+	if err != nil {
+		return nil, err
+	}
+	if b.result, err = checkBatch(b.kind, b.plans, b.timestamp != nil); err != nil {
+		return nil, err
+	}
+	b.variables, b.called = shared.Variables(), shared.Called()
+	if len(tables) == 1 {
+		for _, p := range b.plans { // as in Cassandra, the last statement determines the result
+			if p.pkIndexes != nil {
+				b.pkIndexes = p.pkIndexes
+			}
+		}
+	}
+	return b, nil
+}
+
+// bindUsing binds USING of the batch. Its markers belong to the table of the first statement.
+func (b *Batch) bindUsing(u *parser.Using, env *expr.Env) (err error) {
+	if len(b.plans) > 0 {
+		env = env.For(b.plans[0].keyspace, b.plans[0].table)
+	}
+	if u.Timestamp != nil {
+		if b.timestamp, err = expr.Bind(u.Timestamp,
+			expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}, env); err != nil {
+			return err
+		}
+	}
+	b.timeout, err = expr.BindTimeout(u.Timeout, env)
+	return err
+}
+
+// Variables describes the bind markers of all statements.
+func (b *Batch) Variables() []expr.Variable { return b.variables }
+
+// PKIndexes returns the markers of the partition key. It is nil if the batch accesses several tables, or unless all
+// components are bound.
+func (b *Batch) PKIndexes() []uint16 { return b.pkIndexes }
+
+// Called returns the user-defined functions that the statements call.
+func (b *Batch) Called() expr.Calls { return b.called }
+
+// Plans returns the bound statements.
+func (b *Batch) Plans() []*Plan { return b.plans }
+
+// Conditional reports whether a statement has an IF clause. The outcome then has rows.
+func (b *Batch) Conditional() bool { return b.result.conditional }
+
+// checkBatch rejects combinations that a batch does not support.
+func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, err error) {
+	for _, p := range plans {
+		if p.timeout != nil {
+			return r, dberr.Invalidf("A statement in a batch cannot have USING TIMEOUT. Set USING TIMEOUT on the BATCH")
+		}
+		if p.conditional { // as in Cassandra, only conditional statements determine the columns to read
+			r.conditional = true
+			r.static, r.regular = r.static || p.static, r.regular || p.regular
+		}
+	}
+	if timestamp && r.conditional {
+		return r, dberr.Invalidf("Cannot provide custom timestamp for conditional BATCH")
+	}
+	if timestamp && kind == parser.Counter {
+		return r, dberr.Invalidf("Cannot provide custom timestamp for counter BATCH")
+	}
+	for _, p := range plans {
+		if timestamp && p.timestamp != nil {
+			return r, dberr.Invalidf("Timestamp must be set either on BATCH or individual statements")
+		}
+		r.counters = r.counters || p.table.Counter
+		r.plain = r.plain || !p.table.Counter
+	}
+	switch {
+	case timestamp && r.counters:
+		return r, dberr.Invalidf("Cannot provide custom timestamp for a BATCH containing counters")
+	case kind == parser.Counter && r.plain:
+		return r, dberr.Invalidf("Cannot include non-counter statement in a counter batch")
+	case r.counters && r.plain:
+		return r, dberr.Invalidf("Counter and non-counter mutations cannot exist in the same batch")
+	case kind == parser.Logged && r.counters:
+		return r, dberr.Invalidf("Cannot include a counter statement in a logged batch")
+	}
+	if !r.conditional {
+		return r, nil
+	}
+	for _, p := range plans {
+		if p.table.ID != plans[0].table.ID {
+			return r, dberr.Invalidf("Batch with conditions cannot span multiple tables")
+		}
+	}
+	r.columns, r.found = batchColumns(plans)
+	return r, nil
+}
+
+// batchColumns returns the columns of a conditional batch's result: the primary key and the columns of all conditions.
+// If a statement has IF EXISTS or IF NOT EXISTS, all columns are returned.
+func batchColumns(plans []*Plan) (applied, found []Column) {
+	t := plans[0].table
+	columns := slices.Concat(t.PartitionKey, t.Clustering)
+	for _, p := range plans {
+		if p.exists != mayExist {
+			columns = allColumns(t)
+			break
+		}
+		for _, c := range p.notApplied {
+			if !slices.Contains(columns, c) {
+				columns = append(columns, c)
+			}
+		}
+	}
+	return resultColumns(t, nil), resultColumns(t, columns)
+}
+
+// BatchItem is one statement of a batch message with its values.
+type BatchItem struct {
+	Plan   *Plan
+	Values [][]byte
+	Unset  []bool
+}
+
+// ExecuteBatch executes a bound batch statement.
+func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done Completion) {
+	x := e.pool.Get().(*Execution)
+	x.begin(done)
+	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
+	err := r.CheckCount(len(b.variables))
+	fallback := r.timestamp()
+	if err == nil && b.timestamp != nil {
+		// A batch timestamp is evaluated like the timestamp of a statement.
+		var s stamp
+		s, err = (&Plan{kind: remove, table: &schema.Table{}, timestamp: b.timestamp}).stamp(&r.Bindings, fallback)
+		fallback = s.timestamp
+	}
+	if err == nil {
+		err = x.addBatch(b.kind, &b.result, r, fallback, len(b.plans), func(i int) (*Plan, *expr.Bindings, error) {
+			return b.plans[i], &r.Bindings, nil
+		})
+	}
+	var timeout time.Duration
+	if err == nil {
+		timeout, err = expr.EvalTimeout(b.timeout, &r.Bindings)
+	}
+	x.sendBatch(ctx, b.kind, &b.result, r, timeout, err)
+}
+
+// ExecuteItems executes a batch message. r contains everything except the values.
+func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []BatchItem, r *Request, done Completion) {
+	x := e.pool.Get().(*Execution)
+	x.begin(done)
+	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
+	plans := make([]*Plan, len(items))
+	for i := range items {
+		plans[i] = items[i].Plan
+	}
+	result, err := checkBatch(kind, plans, false)
+	if err == nil {
+		b := r.Bindings
+		err = x.addBatch(kind, &result, r, r.timestamp(), len(items), func(i int) (*Plan, *expr.Bindings, error) {
+			p := items[i].Plan
+			b.Values, b.Unset = items[i].Values, items[i].Unset
+			if len(b.Values) != p.markers {
+				return nil, nil, dberr.Invalidf("There were %d markers(?) in CQL but %d bound variables", p.markers,
+					len(b.Values))
+			}
+			return p, &b, nil
+		})
+	}
+	x.sendBatch(ctx, kind, &result, r, 0, err)
+}
+
+// addBatch adds the statements of a batch.
+func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fallback int64, n int,
+	item func(int) (*Plan, *expr.Bindings, error)) error {
+	table := ""
+	if n > 0 {
+		p, _, err := item(0)
+		if err != nil {
+			return err
+		}
+		table = p.table.Name
+	}
+	if err := checkLevels(r, result.conditional, result.counters, table); err != nil && n > 0 {
+		return err
+	}
+	x.static, x.regular = result.static, result.regular
+	if x.conditionalBatch = result.conditional; x.conditionalBatch {
+		fallback = row.Unstamped // the leader sets the timestamps of conditional writes
+	}
+	for i := range n {
+		p, b, err := item(i)
+		if err != nil {
+			return err
+		}
+		if err := x.add(p, b, fallback); err != nil {
+			return err
+		}
+	}
+	if result.conditional && x.used > 1 {
+		return dberr.Invalidf("Batch with conditions cannot span multiple partitions")
+	}
+	x.columns, x.columnsFound = result.columns, result.found
+	return nil
+}
+
+func (x *Execution) sendBatch(ctx context.Context, kind BatchKind, result *batchResult, r *Request,
+	timeout time.Duration, err error) {
+	if err != nil {
+		x.finish(err)
+		return
+	}
+	o := coordinator.WriteOptions{Level: r.Level, Type: "UNLOGGED_BATCH", Timeout: timeout}
+	switch {
+	case result.conditional:
+		o.Type = "CAS"
+	case result.counters:
+		o.Type = "COUNTER"
+	case kind == parser.Logged:
+		o.Type, o.Atomic = "BATCH", true
+	default:
+		x.warnPartitions()
+	}
+	if !result.conditional {
+		if err := x.checkSize(); err != nil {
+			x.finish(err)
+			return
+		}
+	}
+	x.spend(r.Meter)
+	x.send(ctx, o, r.Serial)
+}

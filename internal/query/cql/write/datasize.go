@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/relation"
+)
+
+// dataSizes holds the sizes by which Cassandra computes the size of a batch, in addition to the bytes of values, paths,
+// and clustering columns. The batch limits and warnings use Cassandra's sizes, because operators know them.
+type dataSizes struct {
+	update int // a logical partition of a table: its deletion and the header of its static row
+	row    int
+	ttl    int // the TTL of a row marker
+	cell   int // a live or deleted cell
+	ranges bool
+}
+
+var (
+	// sizes50 holds the sizes of Cassandra 5.0. sizes40 holds the sizes of 4.0, which counts only cells.
+	sizes50 = dataSizes{update: 29, row: 21, ttl: 12, cell: 20, ranges: true}
+	sizes40 = dataSizes{cell: 16}
+)
+
+// The sizes that are equal in all releases.
+const (
+	// dataCollection is the overhead of a multi-cell column. The path of a cell is its key in a map or set. Its size is
+	// dataListPath in a list and dataFieldPath in a user-defined type.
+	dataCollection = 12
+	dataListPath   = 16
+	dataFieldPath  = 2
+	dataCounter    = 36 // the value of a counter
+	dataRanges     = 4  // the overhead of deleted ranges, in addition to dataRange for each
+	dataRange      = 12
+)
+
+func (x *Execution) dataSizes() *dataSizes {
+	if x.executor.opts.CellSizes {
+		return &sizes40
+	}
+	return &sizes50
+}
+
+// sizeMayExceed reports whether the data may exceed size, without decoding operands. One byte of an operand accounts
+// for at most byteMost bytes.
+func (x *Execution) sizeMayExceed(size int) bool {
+	of := x.dataSizes()
+	const cellLeast = 3 // bytes of an operand
+	byteMost := (dataCollection + of.cell + cellLeast - 1) / cellLeast
+	most := 0
+	for i := range x.groups[:x.used] {
+		g := &x.groups[i]
+		most += of.update
+		for j := range g.ops {
+			most += of.row + of.ttl + byteMost*(len(g.ops[j].Clustering)+len(g.ops[j].Operand))
+		}
+		for j := range g.updates {
+			u := &g.updates[j]
+			most += of.row + of.updateSize(u) + byteMost*len(g.rows[u.Row].Clustering)
+		}
+	}
+	return most > size
+}
+
+// dataSizeMost returns an upper bound of the size of the group's changes. It is exact if no two statements change the
+// same row.
+func (g *group) dataSizeMost(of *dataSizes) int {
+	size := of.update
+	for i := range g.ops {
+		if op := &g.ops[i]; op.Kind == command.OpRow || op.Kind == command.OpHeader {
+			size += of.rowSize(g.table, op.Kind == command.OpHeader, op.Clustering, op.Operand)
+		}
+	}
+	for i := range g.updates {
+		u := &g.updates[i]
+		size += of.updateSize(u) + of.rowSize(g.table, g.rows[u.Row].Static, g.rows[u.Row].Clustering, nil)
+	}
+	return size
+}
+
+// dataSize returns the size of the group's changes. Statements on the same row count as one change.
+func (g *group) dataSize(of *dataSizes) int {
+	type name struct {
+		header     bool
+		clustering string
+	}
+	rows := map[name][]byte{} // operands
+	for i := range g.ops {
+		op := &g.ops[i]
+		if op.Kind != command.OpRow && op.Kind != command.OpHeader {
+			continue
+		}
+		n := name{op.Kind == command.OpHeader, string(op.Clustering)}
+		if have, ok := rows[n]; ok {
+			if merged, err := row.Merge(nil, have, op.Operand); err == nil {
+				rows[n] = merged
+				continue
+			}
+		}
+		rows[n] = op.Operand
+	}
+	size := of.update
+	for i := range g.updates {
+		u := &g.updates[i]
+		size += of.updateSize(u)
+		if n := (name{g.rows[u.Row].Static, string(g.rows[u.Row].Clustering)}); rows[n] == nil {
+			rows[n] = []byte{}
+		}
+	}
+	for n, operand := range rows {
+		size += of.rowSize(g.table, n.header, []byte(n.clustering), operand)
+	}
+	return size
+}
+
+// rowSize returns the size of a change of a row or of a partition header. The operand may be empty.
+func (of *dataSizes) rowSize(t *schema.Table, header bool, clustering, operand []byte) (size int) {
+	c := row.Count(operand, func(column uint32, path []byte) { size += pathSize(t.ColumnByID(column), path) })
+	size += c.Cells*of.cell + c.Bytes + c.Collections*dataCollection
+	alone := len(t.Clustering) == 0 // the only row of its partition, so deleting it deletes the partition
+	deleted := alone && len(operand) > 0 && !c.Marked && c.Cells+c.Collections == 0
+	static := alone && t.CompactStorage // as in Cassandra
+	if !header && !static && !deleted {
+		size += of.row + relation.KeyBytes(t, clustering, false)
+		if c.Expires {
+			size += of.ttl
+		}
+	}
+	if !of.ranges || len(c.Ranges) == 0 {
+		return size
+	}
+	size += dataRanges
+	for _, r := range c.Ranges {
+		size += dataRange + relation.KeyBytes(t, r.Start, false) + relation.KeyBytes(t, r.End, true)
+	}
+	return size
+}
+
+// pathSize returns the size of a cell path. Here, a path is the ordered form of a key.
+func pathSize(c *schema.Column, path []byte) int {
+	switch {
+	case c == nil:
+		return len(path)
+	case c.Type.Kind == cqltype.List:
+		return dataListPath
+	case c.Type.Kind == cqltype.UDT:
+		return dataFieldPath
+	}
+	key, _, err := c.Type.Elems[0].ReadKey(nil, path, false)
+	if err != nil {
+		return len(path)
+	}
+	return len(key)
+}
+
+// updateSize returns the size of an update that depends on a stored row, as far as known before the row is read.
+func (of *dataSizes) updateSize(u *command.Update) int {
+	size := 0
+	switch u.Kind {
+	case command.CounterAdd:
+		return of.cell + dataCounter
+	case command.SumAdd:
+		size = of.cell
+	case command.ListPut: // Args contains paths and values
+		size = dataCollection + of.cell*len(u.Args)/2
+	default:
+		size = dataCollection + of.cell + dataListPath
+	}
+	for _, v := range u.Args {
+		size += len(v)
+	}
+	return size
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"slices"
+
+	"github.com/ilion-db/ilion/internal/model/compat"
+	"github.com/ilion-db/ilion/internal/model/cqltype"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+)
+
+// Column describes a column of a result.
+type Column = expr.Variable
+
+type kind uint8
+
+const (
+	insert kind = iota
+	update
+	remove
+)
+
+var kindNames = [...]string{insert: "INSERT", update: "UPDATE", remove: "DELETE"}
+
+// maxTTL is 20 years in seconds.
+const maxTTL = 20 * 365 * 24 * 60 * 60
+
+// Plan is an INSERT, UPDATE, or DELETE bound to one revision of a table.
+type Plan struct {
+	kind     kind
+	keyspace *schema.Keyspace
+	table    *schema.Table
+
+	variables []expr.Variable
+	markers   int
+	pkIndexes []uint16
+
+	where where
+	// ops holds the changes of columns in the order of the statement.
+	ops []operation
+	// rowMarker is true for an INSERT that writes a row marker.
+	rowMarker bool
+	// missingCells is true for an INSERT into a compact table that sets none of the cells that form a row.
+	missingCells bool
+	// writesRows reports whether rows are written or deleted, in addition to the static row. deletesRows is true for a
+	// DELETE of rows, ranges, or partitions.
+	writesRows, deletesRows bool
+
+	timestamp, ttl, timeout expr.Term // nil if not given
+
+	// exists is the IF [NOT] EXISTS clause. conditions holds the conditions on columns.
+	exists      exists
+	conditions  []condition
+	conditional bool
+	// notApplied holds the columns that follow [applied] if the statement was not applied.
+	notApplied []*schema.Column
+	// result describes the columns of a conditional statement's result: only [applied]. resultFound also contains the
+	// columns of notApplied.
+	result, resultFound []Column
+
+	// readsRow reports whether an operation depends on the stored row. static and regular report the kinds of written
+	// columns.
+	readsRow, static, regular bool
+	// json is the document of INSERT JSON. The plan is then an INSERT with the markers jsonColumns.
+	json        expr.Term
+	jsonColumns []*schema.Column
+	jsonUnset   bool
+	oldJSON     bool // errors have the texts of Cassandra 4.0
+
+	indexes []*index
+	// masks holds the masks of the columns that the result of a condition may show.
+	masks   expr.Masks
+	views   []*planView
+	dropped []cqltype.Dropped
+}
+
+type exists uint8
+
+const (
+	mayExist exists = iota
+	mustExist
+	mustNotExist
+)
+
+// Prepare binds an INSERT, UPDATE, or DELETE on a table of a keyspace. markers is the number of bind markers of the
+// statement. The caller must check whether the table is writable (catalog.CheckWritable).
+func Prepare(rel *compat.Release, stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (
+	*Plan, error) {
+	return PrepareIn(stmt, expr.NewEnv(rel, ks, table, markers), markers)
+}
+
+// PrepareIn is like Prepare, with an environment that contains the table.
+func PrepareIn(stmt parser.Statement, env *expr.Env, markers int) (*Plan, error) {
+	p, err := bind(stmt, env)
+	if err != nil {
+		return nil, err
+	}
+	p.variables, p.markers = env.Variables(), markers
+	return p, nil
+}
+
+// bind binds a statement in an environment that a batch may share.
+func bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
+	p := &Plan{keyspace: env.Keyspace, table: env.Table, dropped: env.Table.Hidden()}
+	p.indexes, p.masks = indexesOf(env.Table), expr.MasksOf(env)
+	var err error
+	switch s := stmt.(type) {
+	case *parser.Insert:
+		err = p.bindInsert(s, env)
+	case *parser.Update:
+		err = p.bindUpdate(s, env)
+	case *parser.Delete:
+		err = p.bindDelete(s, env)
+	default:
+		err = dberr.Invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, p.finish()
+}
+
+// Keyspace returns the keyspace of the table.
+func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
+
+// Table returns the table revision that the plan is bound to.
+func (p *Plan) Table() *schema.Table { return p.table }
+
+// Variables describes the bind markers.
+func (p *Plan) Variables() []expr.Variable { return p.variables }
+
+// PKIndexes returns the markers of the partition key components, in key order, or nil unless all components are bound.
+func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
+
+// Conditional reports whether the statement has an IF clause. Its outcome then has rows.
+func (p *Plan) Conditional() bool { return p.conditional }
+
+// Counter reports whether the table is a counter table.
+func (p *Plan) Counter() bool { return p.table.Counter }
+
+// NeedsLeader reports whether an execution depends on the stored row, or its changes are logged. It may then wait for
+// other writes of the same partition key.
+func (p *Plan) NeedsLeader() bool { return p.conditional || p.readsRow || p.table.Logged() }
+
+// bindUsing binds USING TIMESTAMP, TTL, and TIMEOUT.
+func (p *Plan) bindUsing(u *parser.Using, env *expr.Env) (err error) {
+	if u.Timestamp != nil {
+		r := expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}
+		if p.timestamp, err = expr.Bind(u.Timestamp, r, env); err != nil {
+			return err
+		}
+	}
+	if u.TTL != nil {
+		r := expr.Receiver{Name: "[ttl]", Type: cqltype.Native(cqltype.Int)}
+		if p.ttl, err = expr.Bind(u.TTL, r, env); err != nil {
+			return err
+		}
+	}
+	p.timeout, err = expr.BindTimeout(u.Timeout, env)
+	return err
+}
+
+// finish checks the statement as a whole and computes the data that executions share.
+func (p *Plan) finish() error {
+	if p.table.Counter {
+		switch {
+		case p.conditional:
+			return dberr.Invalidf("Conditional updates are not supported on counter tables")
+		case p.timestamp != nil:
+			return dberr.Invalidf("Cannot provide custom timestamp for counter updates")
+		case p.ttl != nil:
+			return dberr.Invalidf("Cannot provide custom TTL for counter updates")
+		}
+	}
+	p.static, p.regular = p.touches()
+	p.regular = p.regular || p.deletesRows
+	p.rowMarker = p.kind == insert && p.writesRows && !p.table.RowsAreCells()
+	for i := range p.ops {
+		o := &p.ops[i]
+		p.readsRow = p.readsRow || o.kind.readsRow()
+		if err := o.checkAnalyzedAdd(); err != nil {
+			return err
+		}
+		o.put = (o.kind == appendElements || o.kind == prependElements) && p.readsList(o.column)
+	}
+	p.finishResult()
+	return p.bindViews()
+}
+
+// readsList reports whether an operation depends on the stored elements of a list.
+func (p *Plan) readsList(c *schema.Column) bool {
+	return slices.ContainsFunc(p.ops, func(o operation) bool { return o.column == c && o.kind.readsRow() })
+}
+
+// stamp is the timestamp and time to live of one execution.
+type stamp struct {
+	timestamp int64
+	ttl       int32
+	expiry    int64
+	// at is the time of deletions in Unix seconds.
+	at int64
+}
+
+// stamp evaluates USING. fallback is the timestamp if the statement sets none.
+func (p *Plan) stamp(b *expr.Bindings, fallback int64) (s stamp, err error) {
+	s = stamp{timestamp: fallback, at: b.Now.Unix(), expiry: row.NoExpiry}
+	if p.conditional || p.table.Counter {
+		s.timestamp = row.Unstamped // the leader sets the timestamp
+	}
+	if p.timestamp != nil {
+		v, state, err := p.timestamp.Eval(b)
+		if err != nil {
+			return s, err
+		}
+		switch state {
+		case expr.Null:
+			return s, dberr.Invalidf("Invalid null value of timestamp")
+		case expr.Value:
+			t, ok := p.timestamp.Type().Int64(v)
+			if !ok {
+				return s, dberr.Invalidf("Invalid timestamp value: 0x%x", v)
+			}
+			if t == row.Unstamped {
+				return s, dberr.Invalidf("Out of bound timestamp, must be in [%d, %d]", row.Unstamped+1, row.NoExpiry)
+			}
+			s.timestamp = t
+		}
+	}
+	if p.kind == remove {
+		return s, nil
+	}
+	if s.ttl, err = p.timeToLive(b); err == nil && s.ttl != 0 {
+		s.expiry = s.at + int64(s.ttl)
+	}
+	return s, err
+}
+
+func (p *Plan) timeToLive(b *expr.Bindings) (int32, error) {
+	if p.ttl == nil {
+		return p.table.Options.DefaultTTL, nil
+	}
+	v, state, err := p.ttl.Eval(b)
+	switch {
+	case err != nil:
+		return 0, err
+	case state == expr.Unset:
+		return p.table.Options.DefaultTTL, nil
+	case state == expr.Null:
+		return 0, nil
+	}
+	ttl, ok := p.ttl.Type().Int64(v)
+	switch {
+	case !ok:
+		return 0, dberr.Invalidf("Invalid timestamp value: 0x%x", v)
+	case ttl < 0:
+		return 0, dberr.Invalidf("A TTL must be greater or equal to 0, but was %d", ttl)
+	case ttl > maxTTL:
+		return 0, dberr.Invalidf("ttl is too large. requested (%d) maximum (%d)", ttl, maxTTL)
+	}
+	return int32(ttl), nil
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
+	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
+	"github.com/ilion-db/ilion/internal/query/cql/parser"
+)
+
+// Bind binds an INSERT, UPDATE, or DELETE of a transaction in the environment that its statements share.
+func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
+	p, err := bind(stmt, env)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.conditional:
+		return nil, dberr.Invalidf("A statement in a transaction cannot have an IF clause: use IF .. THEN")
+	case p.timestamp != nil:
+		return nil, dberr.Invalidf("A statement in a transaction cannot have USING TIMESTAMP")
+	case p.timeout != nil:
+		return nil, dberr.Invalidf("A statement in a transaction cannot have USING TIMEOUT")
+	case p.table.Counter:
+		return nil, dberr.Invalidf("Counter columns cannot be accessed within a transaction")
+	}
+	return p, nil
+}
+
+// Key returns the partition key that the plan writes to. It returns an error unless there is exactly one.
+func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
+	if p.json != nil {
+		var err error
+		if b, err = p.decodeJSON(b); err != nil {
+			return nil, err
+		}
+	}
+	keys, err := p.where.keys(b)
+	if err == nil && len(keys) != 1 {
+		err = dberr.Invalidf("A statement in a transaction must specify one partition key, not %d", len(keys))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return keys[0], nil
+}
+
+// Staging collects the changes of a transaction in its logical partition. It does not use pooled memory.
+type Staging struct{ x Execution }
+
+// NewStaging returns an empty staging. guard holds the guardrails of the client, or nil.
+func (e *Executor) NewStaging(guard *guardrail.Check) *Staging {
+	s := &Staging{Execution{executor: e}}
+	s.x.begin(nil)
+	if guard.On() && guard.Writes {
+		s.x.guard = guard
+	}
+	return s
+}
+
+// Add adds a statement. The leader sets the timestamps of its operands.
+func (s *Staging) Add(p *Plan, b *expr.Bindings) error { return s.x.add(p, b, row.Unstamped) }
+
+// Conditional returns the changes for the leader and the warnings for the client. c is nil if there are no changes.
+func (s *Staging) Conditional() (c *command.Conditional, warnings []string, err error) {
+	x := &s.x
+	if err := x.checkMutations(); err != nil || x.used == 0 {
+		return nil, nil, err
+	}
+	if x.used > 1 {
+		return nil, nil, dberr.Serverf("a transaction changes %d logical partitions", x.used)
+	}
+	x.warnLarge()
+	g := &x.groups[0]
+	g.prepare(x, 0)
+	return &g.conditional, x.outcome.Warnings, nil
+}
