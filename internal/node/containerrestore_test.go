@@ -112,9 +112,9 @@ func TestRestoredContainer(t *testing.T) {
 		t.Fatalf("%d rows were copied", len(rows.out))
 	}
 	for i := range rows.out {
-		done := make(completion, 1)
+		done := make(command.OutcomeChannel, 1)
 		n.coordinator.Write(t.Context(), rows.out[i:i+1], coordinator.WriteOptions{Level: dberr.Quorum}, done)
-		if err := <-done; err != nil {
+		if err := (<-done).Err; err != nil {
 			t.Fatal(err)
 		}
 	}

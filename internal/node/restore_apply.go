@@ -69,10 +69,10 @@ func (n *Node) writeWithIndexes(ctx context.Context, m *command.Mutation) error 
 		if err := write.Replan(n.catalog.Snapshot(), &planned); err != nil {
 			return fmt.Errorf("cannot plan restored rows: %w", err)
 		}
-		done := make(completion, 1)
+		done := make(command.OutcomeChannel, 1)
 		n.coordinator.Write(ctx, []command.Mutation{planned.Mutation}, coordinator.WriteOptions{Level: dberr.Quorum},
 			done)
-		err := <-done
+		err := (<-done).Err
 		var invalid *dberr.Invalid
 		if err == nil || errors.As(err, &invalid) {
 			return err
@@ -84,12 +84,6 @@ func (n *Node) writeWithIndexes(ctx context.Context, m *command.Mutation) error 
 		}
 	}
 }
-
-// completion is a command.Completion that can be awaited.
-type completion chan error
-
-// Done implements command.Completion.
-func (t completion) Done(err error) { t <- err }
 
 // restoreBatches finishes the batches in a file of the batchlog.
 func (n *Node) restoreBatches(ctx context.Context, o *archive.BatchReplay, plain []byte) error {

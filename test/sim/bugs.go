@@ -372,7 +372,7 @@ type memberOther struct {
 }
 
 // ConditionalWrite implements coordinator.Member.
-func (m memberOther) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error {
+func (m memberOther) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error {
 	if m.n.w.plan.Bugs.DoubleCounter && c.Mutation.Retried && len(c.Updates) > 0 {
 		c.Mutation.Dedupe.Sequence = m.n.w.hist.newValue()
 	}

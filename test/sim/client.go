@@ -322,10 +322,7 @@ func (c *client) ask(o *op) (a answer) {
 type ending func(d *command.CASResult, err error)
 
 // Done implements command.Completion.
-func (e ending) Done(err error) { e(nil, err) }
-
-// CASDone implements command.CASCompletion.
-func (e ending) CASDone(d *command.CASResult, err error) { e(d, err) }
+func (e ending) Done(o command.Outcome) { e(o.CAS, o.Err) }
 
 // finish completes an operation that succeeded.
 func (c *client) finish(o *op, a *answer) {

@@ -300,7 +300,10 @@ func (s *spender) Row([]byte, *row.Row) (command.Step, error) {
 func (s *spender) Charge(u ru.Units) { s.cost += u }
 
 // Done implements command.Completion.
-func (s *spender) Done(err error) { s.end(err) }
+func (s *spender) Done(o command.Outcome) {
+	s.cost += ru.Units(o.Charge)
+	s.end(o.Err)
+}
 
 // sharesNow returns the limits of the partitions in the newest map. Each limit is the maximum that a node with a
 // replica knows.

@@ -7,9 +7,32 @@ package command
 //
 // Done may be called on the same goroutine before the function that received the Completion returns, or later on
 // another goroutine. It must be quick and must not block, because writes that were committed together wait for each
-// other's Done. err is nil if the write has reached the requested durability.
-type Completion interface{ Done(err error) }
+// other's Done.
+type Completion interface{ Done(o Outcome) }
 
-// CASCompletion is notified once of the outcome of a Conditional. The rules of Completion apply. The CASResult belongs
-// to the receiver. It is nil if err is not nil.
-type CASCompletion interface{ CASDone(d *CASResult, err error) }
+// Outcome is the outcome of a Mutation, a Conditional, or several of them that are applied as one.
+type Outcome struct {
+	// Err is nil if the write has reached the requested durability. After an error, all other fields are zero.
+	Err error
+	// Index is a position in the log of the partition at or after which the write is applied; 0 if it is unknown. A
+	// read on this node that must see the write passes it to partition.Replica.NoteAcknowledged.
+	Index uint64
+	// Charge is the cost of the write in the unit of ru.Units. Attempts that were repeated are not charged.
+	Charge int64
+	// CAS is the result of a Conditional, which belongs to the receiver; nil for other writes.
+	CAS *CASResult
+}
+
+// Failed returns the outcome of a write that failed.
+func Failed(err error) Outcome { return Outcome{Err: err} }
+
+// Decided returns the outcome of a Conditional that was evaluated. The other rules of Outcome apply to index.
+func Decided(d *CASResult, index uint64) Outcome {
+	return Outcome{Index: index, Charge: d.Charge, CAS: d}
+}
+
+// OutcomeChannel is a Completion for a caller that blocks. It must have room for one outcome.
+type OutcomeChannel chan Outcome
+
+// Done implements Completion.
+func (c OutcomeChannel) Done(o Outcome) { c <- o }

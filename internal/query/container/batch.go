@@ -155,24 +155,13 @@ func (c *Container) take(op *Operation, v document.Value, key *epk.Key) *Error {
 	return nil
 }
 
-// casWaiter receives the result of a conditional write.
-type casWaiter chan decided
-
-type decided struct {
-	decision *command.CASResult
-	err      error
-}
-
-// CASDone implements command.CASCompletion.
-func (d casWaiter) CASDone(decision *command.CASResult, err error) { d <- decided{decision, err} }
-
 // await waits for the result, which arrives before the coordinator's deadline.
-func (e *Engine) await(done casWaiter) decided {
-	d, err := sched.Await(e.opts.Sched, context.Background(), done, 0)
+func (e *Engine) await(done command.OutcomeChannel) command.Outcome {
+	o, err := sched.Await(e.opts.Sched, context.Background(), done, 0)
 	if err != nil {
-		d.err = err
+		return command.Failed(err)
 	}
-	return d
+	return o
 }
 
 // staleTime limits the retries of a request whose container has changed concurrently.
@@ -192,10 +181,10 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 				Principal: o.Claimant},
 			Serial: dberr.Serial, Now: q.now, Program: q.append(nil), MaxCharge: int64(o.MaxCharge),
 		}
-		done := make(casWaiter, 1)
+		done := make(command.OutcomeChannel, 1)
 		e.opts.Coordinator.ConditionalWrite(ctx, cond, coordinator.WriteOptions{Level: dberr.Quorum, Type: "CAS"}, done)
 		d := e.await(done)
-		if errors.Is(d.err, coordinator.ErrStaleSchema) && s.Since(began) < staleTime {
+		if errors.Is(d.Err, coordinator.ErrStaleSchema) && s.Since(began) < staleTime {
 			if err := s.Sleep(ctx, schemaPause); err != nil {
 				return nil, Where{}, refused(err) // the request was not executed
 			}
@@ -207,14 +196,14 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 			continue
 		}
 		where := Where{Range: e.rangeOf(c, at, keyBytes)}
-		if d.err != nil {
-			return nil, where, refused(d.err)
+		if d.Err != nil {
+			return nil, where, refused(d.Err)
 		}
-		a, err := decodeAnswer(bytes.Clone(d.decision.Result))
+		a, err := decodeAnswer(bytes.Clone(d.CAS.Result))
 		if err != nil {
 			return nil, where, refused(err)
 		}
-		if where.Charge = ru.Units(d.decision.Charge); d.decision.Applied {
+		if where.Charge = ru.Units(d.Charge); d.CAS.Applied {
 			where.LSN = e.wrote(where.Range)
 		} else {
 			where.LSN = e.LSN(where.Range)
@@ -324,7 +313,7 @@ func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o Req
 	b.DeleteRow(now)
 	keyBytes := epk.AppendKey(make([]byte, 0, keyRoom), key)
 	at := c.table.Token(keyBytes)
-	done := make(casWaiter, 1)
+	done := make(command.OutcomeChannel, 1)
 	e.opts.Coordinator.ConditionalWrite(ctx, &command.Conditional{Now: now, MaxCharge: int64(o.MaxCharge),
 		Mutation: command.Mutation{Table: c.table.ID, Token: at, Key: keyBytes, SchemaVersion: c.table.Revision,
 			Principal: o.Claimant,
@@ -332,9 +321,9 @@ func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o Req
 		coordinator.WriteOptions{Level: dberr.Quorum, Type: "SIMPLE"}, done)
 	d := e.await(done)
 	where := Where{Range: e.rangeOf(c, at, keyBytes)}
-	if d.err != nil {
-		return where, refused(d.err)
+	if d.Err != nil {
+		return where, refused(d.Err)
 	}
-	where.Charge, where.LSN = ru.Units(d.decision.Charge), e.wrote(where.Range)
+	where.Charge, where.LSN = ru.Units(d.Charge), e.wrote(where.Range)
 	return where, nil
 }

@@ -37,8 +37,8 @@ func (d *deaf) Read(context.Context, *command.Read, command.Visitor) error {
 }
 
 func (d *deaf) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
-	done command.CASCompletion) {
-	done.CASDone(&command.CASResult{Applied: true, Result: d.answer.append(nil)}, nil)
+	done command.Completion) {
+	done.Done(command.Decided(&command.CASResult{Applied: true, Result: d.answer.append(nil)}, 0))
 }
 
 func (d *deaf) Topology() *topology.Snapshot { return d.topology }

@@ -25,7 +25,7 @@ import (
 type Coordinator interface {
 	Read(ctx context.Context, q *command.Read, v command.Visitor) error
 	ConditionalWrite(ctx context.Context, cond *command.Conditional, o coordinator.WriteOptions,
-		done command.CASCompletion)
+		done command.Completion)
 	Topology() *topology.Snapshot
 	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }

@@ -119,8 +119,7 @@ func (r *Replica) stampAndProposeAll(
 	case once:
 		if applied, err := r.dedupe.begin(first); applied || err != nil {
 			if applied {
-				ru.Tell(done, price)
-				done.Done(nil)
+				done.Done(command.Outcome{Charge: int64(price)})
 			}
 			return false, err
 		}
@@ -164,10 +163,11 @@ func (r *Replica) appliedBefore(ctx context.Context, parts []Part, t leaseToken,
 		return false, err
 	}
 	return true, r.refused(r.seq.confirmAsync(t, first.Table, first.Token, func(err error) {
-		if err == nil {
-			ru.Tell(done, ru.Units(d.Charge))
+		if err != nil {
+			done.Done(command.Failed(err))
+			return
 		}
-		done.Done(err)
+		done.Done(command.Outcome{Charge: d.Charge})
 	}))
 }
 

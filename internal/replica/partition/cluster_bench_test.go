@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
@@ -26,10 +27,10 @@ type slots struct {
 	err  error
 }
 
-func (s *slots) Done(err error) {
-	if err != nil {
+func (s *slots) Done(o command.Outcome) {
+	if o.Err != nil {
 		s.mu.Lock()
-		s.err = err
+		s.err = o.Err
 		s.mu.Unlock()
 	}
 	<-s.free

@@ -23,7 +23,7 @@ import (
 // The latch is held until the entry is applied, so the next conditional write to the key sees its result. It is taken
 // before earlier blind writes are applied, so ConditionalWrite waits for those. A failed condition writes nothing. It
 // is reported when the rows that were read are confirmed (P10).
-func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error {
+func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error {
 	if err := r.begin(); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, 
 // evaluateLatched evaluates a conditional write under the latch. It sets left once it has handled the latch: if there
 // is an entry, the latch is released when the entry is applied.
 func (r *Replica) evaluateLatched(
-	ctx context.Context, c *command.Conditional, p Program, latch heldLatch, left *bool, done command.CASCompletion,
+	ctx context.Context, c *command.Conditional, p Program, latch heldLatch, left *bool, done command.Completion,
 ) error {
 	m := &c.Mutation
 	if err := latch.stripe.awaitPending(ctx, r, m.Token, m.Key); err != nil {
@@ -87,11 +87,10 @@ func (r *Replica) evaluateLatched(
 		r.host.latches.leave(latch) // it refers to m's key, which the caller may reuse once done is called
 		return r.refused(r.seq.confirmAsync(t, table, tok, func(err error) {
 			if err != nil {
-				done.CASDone(nil, err)
+				done.Done(command.Failed(err))
 				return
 			}
-			tellIndex(done, r.visible.Load()) // it may have been applied before
-			done.CASDone(d, nil)
+			done.Done(command.Decided(d, r.visible.Load())) // it may have been applied before
 		}))
 	}
 	latch.keepKey()
@@ -114,14 +113,14 @@ func (r *Replica) evaluateLatched(
 // proposeConditional proposes the mutation of a conditional write whose conditions hold. Applying the entry releases
 // the latch, and left is set.
 func (r *Replica) proposeConditional(term uint64, v *evaluation, latch heldLatch, left *bool,
-	done command.CASCompletion) error {
+	done command.Completion) error {
 	latch.stripe.mu.Lock()
 	defer latch.stripe.mu.Unlock()
 	if err := r.admits(v.whole); err != nil {
 		return err
 	}
 	d := v.cas
-	done = r.awaitViewsCAS(done, v.whole)
+	done = r.awaitViews(done, v.whole)
 	r.stamping.Lock()
 	defer r.stamping.Unlock()
 	stamp := r.stamps.next(r.host.stampTime(v.whole.Timestamp))
@@ -140,13 +139,12 @@ func (r *Replica) proposeConditional(term uint64, v *evaluation, latch heldLatch
 }
 
 // completeConditional completes a conditional write when its entry has an outcome.
-func (r *Replica) completeConditional(done command.CASCompletion, d *command.CASResult, o raftgroup.Outcome) {
+func (r *Replica) completeConditional(done command.Completion, d *command.CASResult, o raftgroup.Outcome) {
 	if err := r.ended(o); err != nil {
-		done.CASDone(nil, err)
+		done.Done(command.Failed(err))
 		return
 	}
-	tellIndex(done, o.Index)
-	done.CASDone(d, nil)
+	done.Done(command.Decided(d, o.Index))
 }
 
 // evaluation is the outcome of evaluating a conditional write: the result, and the mutation to apply, or nil if none

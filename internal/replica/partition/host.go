@@ -373,7 +373,7 @@ func (h *Host) Sweep(ctx context.Context, sw *command.Sweep, logged bool) error 
 		if r.Table() != sw.Table || !r.state.Load().keys.Holds(at) {
 			continue
 		}
-		done := make(errWaiter, 1)
+		done := make(command.OutcomeChannel, 1)
 		var err error
 		if logged {
 			err = r.SweepLatched(ctx, sw, done)
@@ -383,13 +383,8 @@ func (h *Host) Sweep(ctx context.Context, sw *command.Sweep, logged bool) error 
 		if err != nil {
 			return err
 		}
-		ended, err := await(h.sim, waitLimit{ctx: context.Background()}, done)
-		return errors.Join(err, ended)
+		o, err := await(h.sim, waitLimit{ctx: context.Background()}, done)
+		return errors.Join(err, o.Err)
 	}
 	return ErrClosed
 }
-
-// errWaiter is a completion for a caller that blocks.
-type errWaiter chan error
-
-func (s errWaiter) Done(err error) { s <- err }

@@ -69,7 +69,7 @@ func TestRefusalWaitsForSync(t *testing.T) {
 		defer closeHost(t, h)
 		gate := make(chan struct{})
 		s.syncing = func() error { <-gate; return nil }
-		done := make(outcomes, 1)
+		done := make(command.OutcomeChannel, 1)
 		r := h.Replicas()[0]
 		if err := r.Write(t.Context(), put("k", 7), make(result, 1)); err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ func TestRefusalWaitsForSync(t *testing.T) {
 			t.Fatal("told before the sync")
 		}
 		close(gate)
-		if o := <-done; o.err != nil || o.d.Applied {
+		if o := <-done; o.Err != nil || o.CAS.Applied {
 			t.Fatalf("got %+v, want a refusal", o)
 		}
 	})
@@ -306,7 +306,7 @@ func TestLatchHoldsBackBlindWrites(t *testing.T) {
 		r := h.Replicas()[0]
 		gate := make(chan struct{})
 		s.reading = func() { <-gate }
-		done := make(outcomes, 3)
+		done := make(command.OutcomeChannel, 3)
 		blind := make(result, 1)
 		go func() { _ = r.ConditionalWrite(t.Context(), swap("k", nil, 1), done) }()
 		synctest.Wait()
@@ -322,7 +322,7 @@ func TestLatchHoldsBackBlindWrites(t *testing.T) {
 		}
 		close(gate)
 		for range 2 {
-			if o := <-done; o.err != nil || !o.d.Applied {
+			if o := <-done; o.Err != nil || !o.CAS.Applied {
 				t.Fatalf("got %+v, want both applied, the second after the blind write", o)
 			}
 		}
@@ -352,14 +352,14 @@ func TestAdmittedUnderMutex(t *testing.T) {
 		}
 		gate := make(chan struct{})
 		s.reading = func() { <-gate }
-		done, blind := make(outcomes, 1), make(result, 1)
+		done, blind := make(command.OutcomeChannel, 1), make(result, 1)
 		go func() { _ = r.ConditionalWrite(t.Context(), swap("k", nil, 1), done) }()
 		synctest.Wait()
 		go func() { _ = r.Write(t.Context(), put("k", 2), blind) }() // waits for a latch
 		synctest.Wait()
 		close(gate)
-		if o, err := <-done, <-blind; o.err != nil || err != nil {
-			t.Fatal(o.err, err)
+		if o, err := <-done, <-blind; o.Err != nil || err != nil {
+			t.Fatal(o.Err, err)
 		}
 		if err := write(t.Context(), r, put("k", 3)); err != nil {
 			t.Fatal(err)
@@ -387,7 +387,7 @@ func TestLatchBounds(t *testing.T) {
 		r := h.Replicas()[0]
 		gate := make(chan struct{})
 		s.reading = func() { <-gate }
-		held := make(outcomes, 1)
+		held := make(command.OutcomeChannel, 1)
 		go func() { _ = r.ConditionalWrite(t.Context(), add("k", 1), held) }()
 		synctest.Wait()
 
@@ -686,7 +686,7 @@ func TestRequire(t *testing.T) {
 		s.reading = func() { <-gate }
 		old := swap("k", nil, 1)
 		old.Mutation.SchemaVersion = 4
-		done := make(outcomes, 1)
+		done := make(command.OutcomeChannel, 1)
 		go func() { _ = r.ConditionalWrite(t.Context(), old, done) }()
 		synctest.Wait()
 		if err := r.Require(t.Context(), r.Extent(), 5); err != nil {

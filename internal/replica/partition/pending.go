@@ -12,17 +12,6 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Indexed is a completion that receives a log index at or after which its write is applied. At is called before the
-// completion. A read on this node that must not be older passes the index to Replica.NoteAcknowledged.
-type Indexed interface{ At(index uint64) }
-
-// tellIndex passes an index at which a successful write is applied to its completion.
-func tellIndex(done any, index uint64) {
-	if i, ok := done.(Indexed); ok {
-		i.At(index)
-	}
-}
-
 // pendingWrite is a blind write from its proposal until it is applied. In the meantime it is in its stripe's list, so
 // that a writer that must read first can wait for it.
 type pendingWrite struct {
@@ -123,12 +112,11 @@ func (f *pendingWrite) Done(o raftgroup.Outcome) {
 
 // complete passes the outcome of a proposal and its cost to a completion.
 func (r *Replica) complete(done command.Completion, o raftgroup.Outcome, price ru.Units) {
-	err := r.ended(o)
-	if err == nil {
-		tellIndex(done, o.Index)
-		ru.Tell(done, price)
+	if err := r.ended(o); err != nil {
+		done.Done(command.Failed(err))
+		return
 	}
-	done.Done(err)
+	done.Done(command.Outcome{Index: o.Index, Charge: int64(price)})
 }
 
 // pendingKeptBytes is the maximum size of an entry whose memory is reused.

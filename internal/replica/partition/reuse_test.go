@@ -19,16 +19,14 @@ type reuser struct {
 	done  chan struct{}
 }
 
-func (u *reuser) Done(err error) {
-	if err != nil {
+func (u *reuser) Done(o command.Outcome) {
+	if o.Err != nil {
 		u.errs.Add(1)
 	}
 	clear(u.m.Key)
 	u.m.Ops = u.other
 	u.done <- struct{}{}
 }
-
-func (u *reuser) CASDone(_ *command.CASResult, err error) { u.Done(err) }
 
 // TestNothingAfterDone checks that after a command is completed, no code reads it. A later read could see parts of
 // another command.

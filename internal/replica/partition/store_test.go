@@ -201,16 +201,7 @@ func read(t testing.TB, r *Replica, key string) (v, ts int64) {
 // result is a completion to wait for.
 type result chan error
 
-func (r result) Done(err error) { r <- err }
-
-type outcome struct {
-	d   *command.CASResult
-	err error
-}
-
-type outcomes chan outcome
-
-func (o outcomes) CASDone(d *command.CASResult, err error) { o <- outcome{d, err} }
+func (r result) Done(o command.Outcome) { r <- o.Err }
 
 // write writes and waits.
 func write(ctx context.Context, r *Replica, m *command.Mutation) error {
@@ -223,12 +214,12 @@ func write(ctx context.Context, r *Replica, m *command.Mutation) error {
 
 // decide decides and waits.
 func decide(ctx context.Context, r *Replica, c *command.Conditional) (*command.CASResult, error) {
-	done := make(outcomes, 1)
+	done := make(command.OutcomeChannel, 1)
 	if err := r.ConditionalWrite(ctx, c, done); err != nil {
 		return nil, err
 	}
 	o := <-done
-	return o.d, o.err
+	return o.CAS, o.Err
 }
 
 // add increments column 1 as a counter.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -71,45 +70,13 @@ type viewWaiter struct {
 }
 
 // Done implements command.Completion.
-func (f *viewWaiter) Done(err error) {
-	if err != nil {
-		f.done.Done(err)
+func (f *viewWaiter) Done(o command.Outcome) {
+	if o.Err != nil {
+		f.done.Done(o)
 		return
 	}
-	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, f.stamp, func() { f.done.Done(nil) })
+	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, f.stamp, func() { f.done.Done(o) })
 }
-
-// At implements Indexed.
-func (f *viewWaiter) At(index uint64) { tellIndex(f.done, index) }
-
-// Charge implements ru.Charged.
-func (f *viewWaiter) Charge(u ru.Units) { ru.Tell(f.done, u) }
-
-// awaitViewsCAS is awaitViews for a conditional write.
-func (r *Replica) awaitViewsCAS(done command.CASCompletion, m *command.Mutation) command.CASCompletion {
-	if hints := r.host.hintsOf(nil, m); hints != nil {
-		return &viewCASWaiter{r, hints, done}
-	}
-	return done
-}
-
-type viewCASWaiter struct {
-	replica *Replica
-	hints   [][]byte
-	done    command.CASCompletion
-}
-
-// CASDone implements command.CASCompletion.
-func (f *viewCASWaiter) CASDone(d *command.CASResult, err error) {
-	if err != nil || !d.Applied {
-		f.done.CASDone(d, err)
-		return
-	}
-	(*f.replica.host.views.Load()).Follow(f.replica, f.hints, 0, func() { f.done.CASDone(d, nil) })
-}
-
-// At implements Indexed.
-func (f *viewCASWaiter) At(index uint64) { tellIndex(f.done, index) }
 
 // HintAt returns the timestamp of a hint in this node's store. ok is false if none exists.
 func (r *Replica) HintAt(key []byte) (stamp int64, ok bool, err error) {

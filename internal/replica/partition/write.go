@@ -61,9 +61,7 @@ func (r *Replica) writeUnder(g heldLatch, m *command.Mutation, done command.Comp
 	}
 	r.recordWrite(who, usage.Write, price, bytes, tok)
 	if applied {
-		tellIndex(done, r.visible.Load())
-		ru.Tell(done, price)
-		done.Done(nil)
+		done.Done(command.Outcome{Index: r.visible.Load(), Charge: int64(price)})
 	}
 	return nil
 }
@@ -273,8 +271,7 @@ func (r *Replica) Truncate(ctx context.Context, x Extent, t Truncation, done com
 		if applied || err != nil {
 			release()
 			if applied {
-				tellIndex(done, r.visible.Load())
-				done.Done(nil)
+				done.Done(command.Outcome{Index: r.visible.Load()})
 			}
 			return err
 		}

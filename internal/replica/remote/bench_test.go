@@ -26,12 +26,12 @@ func cpu() float64 {
 type instant struct{ *fake }
 
 func (instant) Write(_ context.Context, _ *command.Mutation, done command.Completion) error {
-	done.Done(nil)
+	done.Done(command.Outcome{})
 	return nil
 }
 
 func (instant) WriteNow(_ *command.Mutation, done command.Completion) (bool, error) {
-	done.Done(nil)
+	done.Done(command.Outcome{})
 	return true, nil
 }
 
@@ -40,7 +40,7 @@ func (i instant) Read(_ context.Context, _ *command.Read, v command.Visitor) err
 // counted counts completions.
 type counted struct{ all *sync.WaitGroup }
 
-func (c counted) Done(error) { c.all.Done() }
+func (c counted) Done(command.Outcome) { c.all.Done() }
 
 // BenchmarkForward measures the processor time of a 1 KiB write and a read of a 1 KiB row at another node, both ends in
 // this process over a network in memory, where the replica itself costs nothing. 64 writes are in flight at a time.

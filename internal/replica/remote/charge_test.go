@@ -89,24 +89,16 @@ func TestLentWithRead(t *testing.T) {
 	})
 }
 
-// bill is a completion that wants to know what its write has cost.
-type bill struct {
-	*awaited
-	charged ru.Units
-}
-
-func (b *bill) Charge(u ru.Units) { b.charged = u }
-
 // TestChargeOfWrite checks that the price of a write comes back with its answer.
 func TestChargeOfWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.charge = 5*ru.Unit + 1
-		b := &bill{awaited: newAwaited()}
+		b := newAwaited()
 		if err := w.replica.Write(t.Context(), mutation(), b); err != nil {
 			t.Fatal(err)
 		}
-		if b.wait(); b.err != nil || b.charged != w.charge {
-			t.Errorf("%v, %d, want %d", b.err, b.charged, w.charge)
+		if b.wait(); b.err != nil || b.charge != w.charge {
+			t.Errorf("%v, %d, want %d", b.err, b.charge, w.charge)
 		}
 		d := newAwaited()
 		if err := w.replica.ConditionalWrite(t.Context(), conditional(), d); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -94,10 +93,6 @@ func (r *Replica) ID() topology.PartitionID { return r.id }
 // Node returns the node of the replica.
 func (r *Replica) Node() topology.NodeID { return r.node }
 
-// Indexed can be implemented by a completion to receive the log index of its write. At is called before the completion
-// of a successful write.
-type Indexed interface{ At(index uint64) }
-
 // Write sends a mutation and returns. It copies the mutation. The completion receives all errors, as from
 // partition.Replica.Write. The operands are not modified; the leader sets the timestamps of its copy. The context
 // provides the deadline and the trace. Its cancellation does not end the request.
@@ -110,9 +105,9 @@ func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.C
 }
 
 // ConditionalWrite sends a conditional write and returns; see Write and partition.Replica.ConditionalWrite.
-func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error {
+func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error {
 	w := r.begin(ctx, kindConditionalWrite)
-	w.cas = done
+	w.done = done
 	*w.request = command.AppendConditional(*w.request, c)
 	w.send()
 	return nil
@@ -205,7 +200,6 @@ type write struct {
 	deadline time.Time
 	trace    *trace.Trace
 	done     command.Completion
-	cas      command.CASCompletion
 }
 
 func (r *Replica) begin(ctx context.Context, kind byte) *write {
@@ -234,54 +228,39 @@ func (w *write) send() {
 // HandleResponse implements transport.ResponseHandler. It calls the completion.
 func (w *write) HandleResponse(b []byte, err error) {
 	w.checkUnanswered()
-	c, t, done, decided, kind := w.c, w.trace, w.done, w.cas, w.kind
-	w.trace, w.done, w.cas = nil, nil, nil
+	c, t, done, kind := w.c, w.trace, w.done, w.kind
+	w.trace, w.done = nil, nil
 	c.writes.Put(w)
-	var a reader
-	if err == nil {
-		a, err = open(b, t)
-	} else {
-		err = lost(err)
-	}
-	if kind == kindConditionalWrite {
-		endConditionalWrite(a, err, t, decided)
+	if err != nil {
+		done.Done(command.Failed(lost(err)))
 		return
 	}
-	var index uint64
-	var price ru.Units
-	if err == nil {
-		index, price = a.end()
-		err = a.close(t)
+	o, err := readOutcome(b, t, kind)
+	if err != nil {
+		o = command.Failed(err)
 	}
-	if err == nil && index > 0 {
-		if i, ok := done.(Indexed); ok {
-			i.At(index)
-		}
-	}
-	if err == nil {
-		ru.Tell(done, price)
-	}
-	done.Done(err)
+	done.Done(o)
 }
 
-func endConditionalWrite(a reader, err error, t *trace.Trace, done command.CASCompletion) {
+// readOutcome decodes the response to a write.
+func readOutcome(b []byte, t *trace.Trace, kind byte) (command.Outcome, error) {
+	a, err := open(b, t)
 	if err != nil {
-		done.CASDone(nil, err)
-		return
+		return command.Outcome{}, err
 	}
-	index, encoded := a.Uint(), a.Bytes()
+	index := a.Uint()
+	if kind != kindConditionalWrite {
+		return command.Outcome{Index: index, Charge: a.charge()}, a.close(t)
+	}
+	encoded := a.Bytes()
 	d := new(command.CASResult)
 	if err = a.close(t); err == nil {
 		err = command.DecodeCASResult(d, encoded)
 	}
 	if err != nil {
-		done.CASDone(nil, unreadable(err)) // the outcome is unknown
-		return
+		return command.Outcome{}, unreadable(err) // the outcome is unknown
 	}
-	if i, ok := done.(Indexed); ok && index > 0 {
-		i.At(index)
-	}
-	done.CASDone(d, nil)
+	return command.Decided(d, index), nil
 }
 
 // lost converts an error of the transport (RM2).

@@ -73,11 +73,11 @@ func (f *fake) end(done command.Completion, err error) error {
 		return err
 	}
 	go func() {
-		if i, ok := done.(Indexed); ok && f.err == nil {
-			i.At(f.index)
-			ru.Tell(done, f.charge)
+		if f.err != nil {
+			done.Done(command.Failed(f.err))
+			return
 		}
-		done.Done(f.err)
+		done.Done(command.Outcome{Index: f.index, Charge: int64(f.charge)})
 	}()
 	return nil
 }
@@ -100,19 +100,19 @@ func (f *fake) Truncate(ctx context.Context, x partition.Extent, t partition.Tru
 	return f.end(done, f.heard(ctx, heardOf(x, t.Indexes)))
 }
 
-func (f *fake) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error {
+func (f *fake) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error {
 	err := f.heard(ctx, command.AppendConditional(nil, c))
 	if err != nil || f.hang {
 		return err
 	}
 	go func() {
 		if f.err != nil {
-			done.CASDone(nil, f.err)
+			done.Done(command.Failed(f.err))
 			return
 		}
-		done.(Indexed).At(f.index)
-		done.CASDone(&command.CASResult{Applied: true, Timestamp: 9, Charge: int64(f.charge),
-			Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Column: 1, Value: make([]byte, 10<<10)}}}}}, nil)
+		d := &command.CASResult{Applied: true, Timestamp: 9, Charge: int64(f.charge),
+			Found: []*row.Row{nil, {Live: true, Cells: []row.Cell{{Column: 1, Value: make([]byte, 10<<10)}}}}}
+		done.Done(command.Decided(d, f.index))
 	}()
 	return nil
 }
@@ -227,15 +227,15 @@ type awaited struct {
 	index uint64
 	err   error
 	d     *command.CASResult
-	done  chan struct{}
+	// charge is the cost of the write.
+	charge ru.Units
+	done   chan struct{}
 }
 
 func newAwaited() *awaited { return &awaited{done: make(chan struct{})} }
 
-func (d *awaited) At(index uint64) { d.index = index }
-func (d *awaited) Done(err error)  { d.CASDone(nil, err) }
-func (d *awaited) CASDone(out *command.CASResult, err error) {
-	d.d, d.err = out, err
+func (d *awaited) Done(o command.Outcome) {
+	d.index, d.d, d.err, d.charge = o.Index, o.CAS, o.Err, ru.Units(o.Charge)
 	close(d.done)
 }
 

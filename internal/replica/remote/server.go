@@ -12,7 +12,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -23,7 +22,7 @@ import (
 type Target interface {
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
-	ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error
+	ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
 	Truncate(ctx context.Context, x partition.Extent, t partition.Truncation, done command.Completion) error
 	Require(ctx context.Context, x partition.Extent, revision uint64) error
@@ -158,7 +157,7 @@ func (s *Server) ServeInline(request []byte, to Responder) bool {
 		w.release()
 		return false
 	case err != nil:
-		w.Done(err)
+		w.Done(command.Failed(err))
 	}
 	w.finishFirst()
 	return true
@@ -223,8 +222,6 @@ type pendingWrite struct {
 	s           *Server
 	to          Responder
 	t           *trace.Trace
-	index       uint64
-	price       ru.Units
 	both        sched.Rendezvous // joins the replica's method and the completion
 	mutation    command.Mutation
 	conditional command.Conditional
@@ -232,7 +229,7 @@ type pendingWrite struct {
 
 func (s *Server) begin(to Responder, t *trace.Trace) *pendingWrite {
 	w := s.works.Get().(*pendingWrite)
-	w.s, w.to, w.t, w.index, w.price = s, to, t, 0, 0
+	w.s, w.to, w.t = s, to, t
 	w.both.Reset()
 	return w
 }
@@ -273,26 +270,7 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 		}
 	}
 	if err != nil {
-		w.Done(err)
-	}
-	w.finishFirst()
-}
-
-// At stores the index for the response; see Indexed.
-func (w *pendingWrite) At(index uint64) { w.index = index }
-
-// Charge stores the price for the response; see ru.Charged.
-func (w *pendingWrite) Charge(u ru.Units) { w.price = u }
-
-// Done sends the response.
-func (w *pendingWrite) Done(err error) {
-	if err != nil {
-		w.s.fail(w.to, w.t, err)
-	} else {
-		b := w.s.buffers.get()
-		*b = tail(appendEnd(head(*b, w.t, false), w.index, w.price), w.t)
-		_ = w.to.End(*b)
-		w.s.buffers.put(b)
+		w.Done(command.Failed(err))
 	}
 	w.finishFirst()
 }
@@ -301,23 +279,19 @@ func (w *pendingWrite) Done(err error) {
 // transport.Responder.End.
 const answerNow = 4 << 10
 
-// CASDone sends the response. A result with large rows may have to wait for room, which a completion must not do.
-func (w *pendingWrite) CASDone(d *command.CASResult, err error) {
-	if err != nil {
-		w.Done(err)
+// Done sends the response. A result with large rows may have to wait for room, which a completion must not do.
+func (w *pendingWrite) Done(o command.Outcome) {
+	if o.Err != nil {
+		w.s.fail(w.to, w.t, o.Err)
+		w.finishFirst()
 		return
 	}
-	b := w.s.buffers.get()
-	*b = binary.AppendUvarint(head(*b, w.t, false), w.index)
-	encoded := w.s.buffers.get()
-	*encoded = command.AppendCASResult(*encoded, d)
-	*b = tail(codec.AppendBytes(*b, *encoded), w.t)
-	w.s.buffers.put(encoded)
+	s, to, b := w.s, w.to, w.s.buffers.get()
+	*b = tail(s.appendOutcome(head(*b, w.t, false), &o), w.t)
 	if len(*b) <= answerNow {
-		_ = w.to.End(*b)
-		w.s.buffers.put(b)
+		_ = to.End(*b)
+		s.buffers.put(b)
 	} else {
-		s, to := w.s, w.to
 		s.sched.Go(func() { // it ends with the request, at the caller's deadline at the latest
 			_ = to.End(*b)
 			s.buffers.put(b)

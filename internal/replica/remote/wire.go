@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/codec"
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -67,32 +67,37 @@ const (
 // The fields of the response to a write. The cost is in ru.Units.
 const writeCharge = 1
 
-// appendEnd encodes a successful write: its log index and fields.
-func appendEnd(dst []byte, index uint64, price ru.Units) []byte {
-	w := codec.Writer(binary.AppendUvarint(dst, index))
-	if price > 0 {
+// appendOutcome encodes a successful write: its log index, and its result or its fields.
+func (s *Server) appendOutcome(dst []byte, o *command.Outcome) []byte {
+	w := codec.Writer(binary.AppendUvarint(dst, o.Index))
+	if o.CAS != nil {
+		encoded := s.buffers.get()
+		defer s.buffers.put(encoded)
+		*encoded = command.AppendCASResult(*encoded, o.CAS)
+		return codec.AppendBytes(w, *encoded)
+	}
+	if o.Charge > 0 {
 		var number [binary.MaxVarintLen64]byte
-		w.Field(writeCharge, false, binary.AppendUvarint(number[:0], uint64(price)))
+		w.Field(writeCharge, false, binary.AppendUvarint(number[:0], uint64(o.Charge)))
 	}
 	w.EndFields()
 	return w
 }
 
-// end decodes a successful write. It skips fields of later builds unless they are mandatory.
-func (r *reader) end() (index uint64, price ru.Units) {
-	index = r.Uint()
+// charge decodes the fields of a successful write. It skips fields of later builds unless they are mandatory.
+func (r *reader) charge() (charge int64) {
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		switch {
 		case f.Number == writeCharge:
 			v := codec.NewReader(f.Value, ErrMalformed)
-			if price = ru.Units(v.UpTo(math.MaxInt64)); v.End() != nil {
+			if charge = int64(v.UpTo(math.MaxInt64)); v.End() != nil {
 				r.Fail()
 			}
 		case f.Must:
 			r.Fail()
 		}
 	}
-	return index, price
+	return charge
 }
 
 // appendExtent encodes the partition for which a request was planned. Requests that name keys contain the epoch

@@ -27,7 +27,7 @@ func (i instant) Leader() (topology.NodeID, bool)          { return i.node, true
 func (instant) NoteAcknowledged(uint64)                    {}
 
 func (instant) Write(_ context.Context, _ *command.Mutation, done command.Completion) error {
-	done.Done(nil)
+	done.Done(command.Outcome{})
 	return nil
 }
 

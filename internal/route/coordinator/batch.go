@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -59,7 +60,7 @@ func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*c
 		b.updates = append(b.updates, command.AppendConditional(nil, u))
 	}
 	if !c.tasks.start(b.run) {
-		w.Done(errNoReplica)
+		w.Done(command.Failed(errNoReplica))
 	}
 }
 
@@ -71,7 +72,7 @@ func (b *batch) run() {
 		b.applySeparately(ctx)
 		return
 	}
-	b.w.tell(err)
+	b.w.tell(command.Failed(err))
 }
 
 // newRequest returns a request for a step of the batch.
@@ -127,15 +128,16 @@ func (b *batch) applyTogether(ctx context.Context) error {
 			m.Epoch, m.Dedupe = p.Epoch, id
 			e.setDedupe(m, t)
 		}
-		done := &waiter{done: make(chan struct{}), target: *t}
+		done := newWaiter(t)
 		if err := t.member.WriteAll(ctx, parts, done); err != nil {
 			return err
 		}
-		if _, err = done.wait(ctx); err == nil {
-			b.w.Charge(done.price)
-			noteCharge(b.trace, p.ID, done.price)
+		o := done.wait(ctx)
+		if o.Err == nil {
+			b.w.addCharge(ru.Units(o.Charge))
+			noteCharge(b.trace, p.ID, ru.Units(o.Charge))
 		}
-		return err
+		return o.Err
 	})
 	if errors.Is(err, errSeparate) {
 		if !e.maybeApplied {
@@ -150,7 +152,7 @@ func (b *batch) applyTogether(ctx context.Context) error {
 func (b *batch) applySeparately(ctx context.Context) {
 	c := b.c
 	if c.cluster.Batches == nil {
-		b.w.tell(dberr.Serverf("this node has no batch log table"))
+		b.w.tell(command.Failed(dberr.Serverf("this node has no batch log table")))
 		return
 	}
 	c.stats.batches.Add(1)
@@ -162,7 +164,7 @@ func (b *batch) applySeparately(ctx context.Context) {
 		err = e.putMutation(ctx, "Recording a batch in", &m)
 	}
 	if err != nil {
-		b.w.tell(e.writeError(err, writeTypeBatchLog))
+		b.w.tell(command.Failed(e.writeError(err, writeTypeBatchLog)))
 		return
 	}
 	if b.w.timeout == 0 {
@@ -170,12 +172,13 @@ func (b *batch) applySeparately(ctx context.Context) {
 	}
 	ctx, cancel := c.sched.WithDeadline(trace.With(c.tasks.ctx, b.trace), b.deadline)
 	defer cancel()
-	err = c.applyParts(ctx, r, b.newRequest(), leaderStamp, b.w.Charge)
+	err = c.applyParts(ctx, r, b.newRequest(), leaderStamp, b.w.addCharge)
 	if err != nil || c.sched.Boot()-begun > c.opts.ackWindow() {
-		b.w.tell(&dberr.WriteTimeout{Level: b.w.level, BlockFor: max(1, e.required), WriteType: b.w.kind})
+		timeout := &dberr.WriteTimeout{Level: b.w.level, BlockFor: max(1, e.required), WriteType: b.w.kind}
+		b.w.tell(command.Failed(timeout))
 		return
 	}
-	b.w.tell(nil)
+	b.w.tell(command.Outcome{})
 	_ = c.removeBatch(b.trace, r)
 }
 
@@ -266,12 +269,11 @@ func (e *routedRequest) putMutation(ctx context.Context, what string, m *command
 			return err
 		}
 		fresh.Epoch = p.Epoch
-		done := &waiter{done: make(chan struct{}), target: *t}
+		done := newWaiter(t)
 		if err := t.member.Write(ctx, fresh, done); err != nil {
 			return err
 		}
-		_, err := done.wait(ctx)
-		return err
+		return done.wait(ctx).Err
 	})
 }
 

@@ -117,15 +117,15 @@ func (e *routedRequest) conditionalWrite(ctx context.Context, u *command.Conditi
 				return err
 			}
 			fresh.Mutation.Epoch = p.Epoch
-			done := &waiter{done: make(chan struct{}), target: *t}
+			done := newWaiter(t)
 			if err := t.member.ConditionalWrite(ctx, fresh, done); err != nil {
 				return err
 			}
-			var err error
-			if d, err = done.wait(ctx); err == nil {
+			o := done.wait(ctx)
+			if d = o.CAS; d != nil {
 				noteCharge(trace.From(ctx), p.ID, ru.Units(d.Charge))
 			}
-			return err
+			return o.Err
 		})
 	return d, err
 }

@@ -193,7 +193,7 @@ func TestRetries(t *testing.T) {
 					}
 					ms := []command.Mutation{put("k", "c", 1)}
 					if decide {
-						decided := make(outcomes, 1)
+						decided := make(result, 1)
 						cond := &command.Conditional{Mutation: ms[0]}
 						c.ConditionalWrite(t.Context(), cond, WriteOptions{}, decided)
 						clear(cond.Mutation.Ops[0].Operand) // the caller's again
@@ -251,7 +251,7 @@ func (r stamping) Write(ctx context.Context, m *command.Mutation, done command.C
 	row.Stamp(m.Ops[0].Operand, 77)
 	m.Timestamp = 77
 	if r.async {
-		go done.Done(r.err)
+		go done.Done(command.Failed(r.err))
 		return nil
 	}
 	return r.err

@@ -91,7 +91,7 @@ func (o Options) withDefaults() Options {
 type Replica interface {
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
-	ConditionalWrite(ctx context.Context, c *command.Conditional, done command.CASCompletion) error
+	ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error
 	Truncate(ctx context.Context, x partition.Extent, all partition.Truncation, done command.Completion) error
 }
 
@@ -101,11 +101,10 @@ type Coordinator struct {
 	opts  Options
 	sched *sched.Scheduler
 
-	view         atomic.Pointer[view]
-	viewMu       sync.Mutex // serializes SetTopology
-	writes       sync.Pool  // *write
-	conditionals sync.Pool  // *conditional
-	readRelays   sync.Pool  // *readRelay
+	view       atomic.Pointer[view]
+	viewMu     sync.Mutex // serializes SetTopology
+	writes     sync.Pool  // *write
+	readRelays sync.Pool  // *readRelay
 
 	cluster       *cluster
 	writeRequests sync.Pool // *writeRequest
@@ -158,7 +157,6 @@ func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordina
 	c.tasks.all.Scheduler, c.deadlines.sched = o.Scheduler, o.Scheduler
 	c.tasks.ctx, c.tasks.cancel = context.WithCancel(context.Background())
 	c.writes.New = func() any { return &write{c: c} }
-	c.conditionals.New = func() any { return &conditional{c: c} }
 	c.readRelays.New = func() any { return &readRelay{sched: c.sched} }
 	c.writeRequests.New = func() any { return new(writeRequest) }
 	c.cluster = newCluster(o.Cluster, host, o.Scheduler)

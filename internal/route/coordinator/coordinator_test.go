@@ -118,11 +118,7 @@ func add(key, clustering string, delta int64) *command.Conditional {
 
 type result chan error
 
-func (r result) Done(err error) { r <- err }
-
-type outcomes chan error
-
-func (o outcomes) CASDone(_ *command.CASResult, err error) { o <- err }
+func (r result) Done(o command.Outcome) { r <- o.Err }
 
 func (w *world) write(ms []command.Mutation, o WriteOptions) error {
 	done := make(result, 1)
@@ -412,7 +408,7 @@ func TestOldMap(t *testing.T) {
 			t.Fatalf("a read by an old map: %v after %v", err, time.Since(begin))
 		}
 		errs := make(chan error, 5)
-		done, decided := make(result, 2), make(outcomes, 1)
+		done, decided := make(result, 2), make(result, 1)
 		other := put(key, "e", 3)
 		go w.Write(t.Context(), []command.Mutation{put(key, "c", 1)}, WriteOptions{}, done)
 		go w.Write(t.Context(), []command.Mutation{put("k", "d", 2), other}, WriteOptions{Atomic: true, Type: "BATCH"},
@@ -448,7 +444,7 @@ func TestAdmission(t *testing.T) {
 	}
 	var over *dberr.Overloaded
 	inside := visitorFunc(func() error {
-		done, decided := make(result, 1), make(outcomes, 1)
+		done, decided := make(result, 1), make(result, 1)
 		w.Write(t.Context(), []command.Mutation{put("k", "c", 2)}, WriteOptions{}, done)
 		w.ConditionalWrite(t.Context(), add("k", "n", 1), WriteOptions{}, decided)
 		for _, err := range []error{<-done, <-decided, w.Truncate(t.Context(), table),
@@ -506,7 +502,7 @@ func TestWritesOverPartitions(t *testing.T) {
 					if err := w.write(ms, WriteOptions{Atomic: g%2 == 0, Type: "BATCH"}); err != nil {
 						t.Error(err)
 					}
-					decided := make(outcomes, 1)
+					decided := make(result, 1)
 					w.ConditionalWrite(t.Context(), add(fmt.Sprint("k", i), "n", 1), WriteOptions{Type: "COUNTER"},
 						decided)
 					if err := <-decided; err != nil {
@@ -568,7 +564,7 @@ func TestFailures(t *testing.T) {
 
 type nothing struct{}
 
-func (nothing) Done(error) {}
+func (nothing) Done(command.Outcome) {}
 
 type blind struct{}
 
@@ -579,7 +575,7 @@ func (blind) Row([]byte, *row.Row) (command.Step, error) { return command.More, 
 // doneChan is a completion that a test waits for.
 type doneChan chan error
 
-func (d doneChan) Done(err error) { d <- err }
+func (d doneChan) Done(o command.Outcome) { d <- o.Err }
 
 // TestAllocations checks that the coordinator and the replica do not allocate for a write or a read of one key; the
 // remaining allocations are in the store.

@@ -88,7 +88,7 @@ func (w *deadlineList) expire() {
 		w.unlink(s)
 		// This must happen under the mutex: a completion that drops the request first keeps it and may reuse it
 		// immediately.
-		if s.answered.CompareAndSwap(false, true) {
+		if s.expire() {
 			late = append(late, s)
 		}
 	}
@@ -98,6 +98,6 @@ func (w *deadlineList) expire() {
 	}
 	w.mu.Unlock()
 	for _, s := range late {
-		s.expire()
+		s.reportTimeout()
 	}
 }

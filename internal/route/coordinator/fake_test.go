@@ -230,14 +230,15 @@ func (f *fleet) apply(id topology.PartitionID, m *command.Mutation) {
 func (r *fake) Write(_ context.Context, m *command.Mutation, done command.Completion) error {
 	v := r.ask("write", m)
 	return r.carry(v, func() { r.f.apply(r.id, m) }, func(err error) {
-		if i, ok := done.(interface{ At(uint64) }); ok && err == nil {
-			i.At(7)
+		if err != nil {
+			done.Done(command.Failed(err))
+			return
 		}
-		done.Done(err)
+		done.Done(command.Outcome{Index: 7})
 	})
 }
 
-func (r *fake) ConditionalWrite(_ context.Context, c *command.Conditional, done command.CASCompletion) error {
+func (r *fake) ConditionalWrite(_ context.Context, c *command.Conditional, done command.Completion) error {
 	v := r.ask("decide", &c.Mutation)
 	var refused error
 	return r.carry(v, func() {
@@ -251,10 +252,10 @@ func (r *fake) ConditionalWrite(_ context.Context, c *command.Conditional, done 
 	}, func(err error) {
 		err = cmp.Or(err, refused)
 		if err != nil {
-			done.CASDone(nil, err)
+			done.Done(command.Failed(err))
 			return
 		}
-		done.CASDone(&command.CASResult{Applied: true}, nil)
+		done.Done(command.Decided(&command.CASResult{Applied: true}, 0))
 	})
 }
 
@@ -270,7 +271,7 @@ func (r *fake) WriteAll(_ context.Context, parts []partition.Part, done command.
 			parts[i].Mutation.Dedupe = command.DedupeID{}
 			r.f.apply(r.id, parts[i].Mutation)
 		}
-	}, done.Done)
+	}, func(err error) { done.Done(command.Failed(err)) })
 }
 
 func (r *fake) Truncate(_ context.Context, x partition.Extent, _ partition.Truncation, done command.Completion) error {
@@ -281,7 +282,7 @@ func (r *fake) Truncate(_ context.Context, x partition.Extent, _ partition.Trunc
 				delete(r.f.rows, place)
 			}
 		}
-	}, done.Done)
+	}, func(err error) { done.Done(command.Failed(err)) })
 }
 
 func (r *fake) Require(_ context.Context, x partition.Extent, revision uint64) error {

@@ -103,24 +103,11 @@ func swapOf(key string, from, to int64) *command.Conditional {
 	}
 }
 
-// verdictOf hears a decision.
-type verdictOf chan struct {
-	applied bool
-	err     error
-}
-
-func (v verdictOf) CASDone(d *command.CASResult, err error) {
-	v <- struct {
-		applied bool
-		err     error
-	}{err == nil && d.Applied, err}
-}
-
 func swapNow(c *Coordinator, cond *command.Conditional) (bool, error) {
-	done := make(verdictOf, 1)
+	done := make(command.OutcomeChannel, 1)
 	c.ConditionalWrite(context.Background(), cond, WriteOptions{Type: "CAS", Level: dberr.Quorum}, done)
-	d := <-done
-	return d.applied, d.err
+	o := <-done
+	return o.Err == nil && o.CAS.Applied, o.Err
 }
 
 func valueOf(c *Coordinator, key string) (v int64, err error) {

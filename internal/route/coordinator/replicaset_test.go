@@ -167,7 +167,7 @@ func TestRealCluster(t *testing.T) {
 		return got, err
 	}
 	count := func(c *Coordinator, key string) error {
-		out := make(outcomes, 1)
+		out := make(result, 1)
 		c.ConditionalWrite(t.Context(), add(key, "n", 1), WriteOptions{Type: "COUNTER", Level: dberr.Quorum}, out)
 		return <-out
 	}

@@ -363,7 +363,7 @@ func (e *routedRequest) recordDedupeEpoch(t *target, err error) {
 // noteAcknowledged tells the replica on this node which index another replica has acknowledged. The local replica may
 // have been created since the request was sent.
 func (t *target) noteAcknowledged(index uint64) {
-	if !t.remote {
+	if !t.remote || index == 0 {
 		return
 	}
 	here := t.local

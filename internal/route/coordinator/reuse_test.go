@@ -44,7 +44,7 @@ func (w *signalWaiter) Write(ctx context.Context, m *command.Mutation, _ command
 	return w.wait(ctx, func() []byte { return command.AppendMutation(nil, m) })
 }
 
-func (w *signalWaiter) ConditionalWrite(ctx context.Context, c *command.Conditional, _ command.CASCompletion) error {
+func (w *signalWaiter) ConditionalWrite(ctx context.Context, c *command.Conditional, _ command.Completion) error {
 	return w.wait(ctx, func() []byte { return command.AppendConditional(nil, c) })
 }
 
@@ -54,13 +54,11 @@ type spoiler struct {
 	done chan error
 }
 
-func (s *spoiler) Done(err error) {
+func (s *spoiler) Done(o command.Outcome) {
 	clear(s.m.Key)
 	clear(s.m.Ops[0].Operand)
-	s.done <- err
+	s.done <- o.Err
 }
-
-func (s *spoiler) CASDone(_ *command.CASResult, err error) { s.Done(err) }
 
 // TestTimeoutWhileAsking checks that a write whose deadline has passed while a local replica still waits with it is
 // completed only when the replica no longer uses it: until then its memory must not be reused. The replica knows the

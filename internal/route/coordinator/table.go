@@ -42,18 +42,19 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 	tc := &tableCommand{
 		what: "Truncating", level: dberr.All, limit: c.opts.TruncateTimeout, once: true,
 		do: func(ctx context.Context, t *target, p *topology.Partition, a *command.Mutation) (index uint64, err error) {
-			done := &waiter{done: make(chan struct{}), target: *t}
+			done := newWaiter(t)
 			all := partition.Truncation{Indexes: indexes, Attempt: a}
 			if err := t.member.Truncate(ctx, partition.ExtentOf(p), all, done); err != nil {
 				return 0, err
 			}
-			if _, err := done.wait(ctx); err != nil {
-				return 0, err
+			o := done.wait(ctx)
+			if o.Err != nil {
+				return 0, o.Err
 			}
 			if here, ok := t.member.(applied); ok {
 				return here.Applied(), nil
 			}
-			return done.index, nil
+			return o.Index, nil
 		},
 	}
 	to, err := c.onAllPartitions(ctx, table, tc)

@@ -42,19 +42,15 @@ func (o *Options) writeTime(timeout time.Duration) time.Duration {
 // are independent: after an error, some of them may have been applied.
 func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteOptions, done command.Completion) {
 	if len(ms)+len(o.Updates) == 0 {
-		done.Done(nil)
+		done.Done(command.Outcome{})
 		return
 	}
 	if err := c.admit(); err != nil {
-		done.Done(err)
+		done.Done(command.Failed(err))
 		return
 	}
 	c.stats.writes.Add(1)
-	w := c.writes.Get().(*write)
-	w.done, w.level, w.kind, w.timeout = done, o.Level, o.Type, o.Timeout
-	if w.kind == "" {
-		w.kind = "SIMPLE"
-	}
+	w := c.newWrite(&o, "SIMPLE", done)
 	t := trace.From(ctx)
 	if o.Atomic && len(ms) > 1 || len(o.Updates) > 0 {
 		w.pending.Store(1)
@@ -63,11 +59,29 @@ func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteO
 	}
 	w.pending.Store(int64(len(ms)))
 	for i := range ms {
-		c.sendWrite(ctx, t, &ms[i], w)
+		c.send(ctx, t, &ms[i], nil, w)
 	}
 }
 
-// write is a Write in progress. It is notified once for each of its mutations.
+// ConditionalWrite evaluates a conditional write at its partition and completes done once, possibly before it returns.
+// It waits for earlier conditional writes of the same partition key. It keeps nothing of cond after it returns.
+func (c *Coordinator) ConditionalWrite(ctx context.Context, cond *command.Conditional, o WriteOptions,
+	done command.Completion) {
+	if err := c.admit(); err != nil {
+		done.Done(command.Failed(err))
+		return
+	}
+	c.stats.conditionalWrites.Add(1)
+	cond.Issued = c.opts.Now().Unix()
+	w := c.newWrite(&o, "CAS", done)
+	if w.kind == "CAS" && cond.Serial != 0 {
+		w.level = cond.Serial
+	}
+	w.pending.Store(1)
+	c.send(ctx, trace.From(ctx), &cond.Mutation, cond, w)
+}
+
+// write is a Write or a ConditionalWrite in progress. It is notified once for each of its mutations.
 type write struct {
 	c       *Coordinator
 	done    command.Completion
@@ -75,103 +89,64 @@ type write struct {
 	kind    string
 	timeout time.Duration
 	pending atomic.Int64
-	// wrote counts the mutations that were written. price is their total cost.
+	// wrote counts the mutations that were written. charge is their total cost.
 	wrote   atomic.Int64
-	price   atomic.Int64
+	charge  atomic.Int64
 	failure atomic.Pointer[error] // the first
+	cas     *command.CASResult    // of a ConditionalWrite
 }
 
-// Charge adds the cost of a written mutation.
-func (w *write) Charge(u ru.Units) { w.price.Add(int64(u)) }
+func (c *Coordinator) newWrite(o *WriteOptions, kind string, done command.Completion) *write {
+	w := c.writes.Get().(*write)
+	w.done, w.level, w.kind, w.timeout = done, o.Level, o.Type, o.Timeout
+	if w.kind == "" {
+		w.kind = kind
+	}
+	return w
+}
+
+// addCharge adds the cost of a written mutation.
+func (w *write) addCharge(u ru.Units) { w.charge.Add(int64(u)) }
 
 // Done receives the outcome of a mutation directly from a local replica.
-func (w *write) Done(err error) {
-	if err != nil {
+func (w *write) Done(o command.Outcome) {
+	if o.Err != nil {
 		e := routedRequest{level: w.level}
-		err = e.writeError(err, w.kind)
+		o.Err = e.writeError(o.Err, w.kind)
 	}
-	w.tell(err)
+	w.tell(o)
 }
 
-// tell counts one completed mutation and its error. The last one completes the write.
-func (w *write) tell(answer error) {
-	if answer != nil {
-		first := answer // a copy, so that only failures allocate
+// tell counts one completed mutation, whose error is the client's. The last one completes the write.
+func (w *write) tell(o command.Outcome) {
+	if o.Err != nil {
+		first := o.Err // a copy, so that only failures allocate
 		w.failure.CompareAndSwap(nil, &first)
 	} else {
 		w.wrote.Add(1)
+		w.charge.Add(o.Charge)
+		if o.CAS != nil {
+			w.cas = o.CAS
+		}
 	}
 	if w.pending.Add(-1) > 0 {
 		return
 	}
 	c, done := w.c, w.done
-	answer = nil
+	wrote := w.wrote.Swap(0)
+	o = command.Outcome{Charge: w.charge.Swap(0), CAS: w.cas}
 	if p := w.failure.Load(); p != nil {
-		answer = *p
-		if e, ok := answer.(*dberr.Unavailable); ok && w.wrote.Load() > 0 {
+		o = command.Failed(*p)
+		if e, ok := o.Err.(*dberr.Unavailable); ok && wrote > 0 {
 			// The error would say that nothing was done.
-			answer = &dberr.WriteTimeout{Level: e.Level, BlockFor: e.Required, WriteType: w.kind}
+			o.Err = &dberr.WriteTimeout{Level: e.Level, BlockFor: e.Required, WriteType: w.kind}
 		}
 		w.failure.Store(nil)
 	}
-	w.wrote.Store(0)
-	price := ru.Units(w.price.Swap(0))
-	w.done = nil
+	w.done, w.cas = nil, nil
 	c.writes.Put(w)
 	c.leave()
-	if answer == nil {
-		ru.Tell(done, price)
-	}
-	done.Done(answer)
-}
-
-// ConditionalWrite evaluates a conditional write at its partition and completes done once, possibly before it returns.
-// It waits for earlier conditional writes of the same partition key. It keeps nothing of cond after it returns.
-func (c *Coordinator) ConditionalWrite(ctx context.Context, cond *command.Conditional, o WriteOptions,
-	done command.CASCompletion) {
-	if err := c.admit(); err != nil {
-		done.CASDone(nil, err)
-		return
-	}
-	c.stats.conditionalWrites.Add(1)
-	cond.Issued = c.opts.Now().Unix()
-	d := c.conditionals.Get().(*conditional)
-	d.done, d.level, d.kind, d.timeout = done, o.Level, o.Type, o.Timeout
-	if d.kind == "" {
-		d.kind = "CAS"
-	}
-	if d.kind == "CAS" && cond.Serial != 0 {
-		d.level = cond.Serial
-	}
-	c.sendConditional(ctx, trace.From(ctx), cond, d)
-}
-
-// conditional is a ConditionalWrite in progress.
-type conditional struct {
-	c     *Coordinator
-	done  command.CASCompletion
-	level dberr.Consistency
-	kind  string
-	// timeout is WriteOptions.Timeout.
-	timeout time.Duration
-}
-
-// CASDone receives the outcome directly from a local replica.
-func (d *conditional) CASDone(out *command.CASResult, err error) {
-	if err != nil {
-		e := routedRequest{level: d.level}
-		err = e.writeError(err, d.kind)
-	}
-	d.tell(out, err)
-}
-
-// tell completes the write with the result and the client's error.
-func (d *conditional) tell(out *command.CASResult, answer error) {
-	c, done := d.c, d.done
-	d.done = nil
-	c.conditionals.Put(d)
-	c.leave()
-	done.CASDone(out, answer)
+	done.Done(o)
 }
 
 // inParallel calls do with 0 to n-1, at most atOnce calls at a time, and returns the first error.

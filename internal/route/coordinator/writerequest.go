@@ -3,15 +3,13 @@
 package coordinator
 
 import (
-	"bytes"
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
-	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
@@ -22,31 +20,28 @@ import (
 // operands. The ID ensures that nothing is applied twice.
 type writeRequest struct {
 	routedRequest
-	// The goroutine that sets answered notifies either write or conditional, once.
-	write       *write
-	conditional *conditional
-	answered    atomic.Bool
+	write *write // notified once, by the goroutine that sets answered
 
-	copy  []byte // encoded
-	table uint32
-	token token.Token
-	key   []byte // key of copy; separate, so that locating the partition decodes nothing
-	kind  string
-	trace *trace.Trace
+	conditional bool
+	copy        []byte // encoded
+	table       uint32
+	token       token.Token
+	key         []byte // key of copy; separate, so that locating the partition decodes nothing
+	trace       *trace.Trace
 
-	// quorum is the quorum of the partition, for expire.
-	quorum atomic.Int32
-	// firstAttempt joins the call of the first attempt and its completion. The second of the two reuses the
-	// writeRequest or starts the next attempt.
-	firstAttempt sched.Rendezvous
-	// expiry joins the call of the first attempt and the end of the request's time. The second of the two reports the
-	// timeout. Until the call has returned, the caller's memory is still being read.
-	expiry  sched.Rendezvous
+	// mu guards the states below.
+	mu sync.Mutex
+	// calling is true until the call of the first attempt returns: until then, it reads the caller's memory. waiting is
+	// true until the first attempt has an outcome. The event that ends both releases the request or retries it.
+	calling, waiting bool
+	// answered is true once the write has been notified, or is about to be. expired is true if that is because of the
+	// deadline.
+	answered, expired bool
+
+	quorum  int // of the partition of the first attempt, for reportTimeout
 	target  target
 	view    *view
-	err     error
-	outcome *command.CASResult
-	price   ru.Units
+	outcome command.Outcome // of the first attempt
 	ctx     deadlineCtx
 
 	// The links of the deadline list, guarded by its mutex.
@@ -91,50 +86,47 @@ func (c *Coordinator) localFastPath(tr *trace.Trace, m *command.Mutation, what s
 // writing is the trace text of a plain write, whose price is known in advance.
 const writing = "Writing to"
 
-// sendWrite and sendConditional make the first attempt. The write or the conditional is notified once.
-func (c *Coordinator) sendWrite(ctx context.Context, tr *trace.Trace, m *command.Mutation, w *write) {
-	if r := c.localFastPath(tr, m, writing, w.timeout); r != nil && r.Write(ctx, m, w) == nil {
+// send makes the first attempt of a mutation or, unless cond is nil, of the conditional write that contains it.
+func (c *Coordinator) send(ctx context.Context, tr *trace.Trace, m *command.Mutation, cond *command.Conditional,
+	w *write) {
+	what := writing
+	if cond != nil {
+		what = "Deciding at"
+	}
+	if r := c.localFastPath(tr, m, what, w.timeout); r != nil && ask(ctx, r, m, cond, w) == nil {
 		return
 	}
-	s := c.newWriteRequest(tr, m, w.level, w.kind, w.timeout)
-	s.write = w
-	s.copy = command.AppendMutation(s.copy[:0], m)
+	s := c.newWriteRequest(tr, m, w)
+	if s.conditional = cond != nil; s.conditional {
+		s.bootStart = c.sched.Boot()
+		s.copy = command.AppendConditional(s.copy[:0], cond)
+	} else {
+		s.copy = command.AppendMutation(s.copy[:0], m)
+	}
 	c.deadlines.add(s)
-	err := s.pickTarget(m, writing)
+	err := s.pickTarget(m, what)
 	if err == nil {
-		err = s.target.member.Write(s.context(ctx), m, s)
+		err = ask(s.context(ctx), s.target.member, m, cond, s)
 	}
 	s.callReturned(err)
 }
 
-func (c *Coordinator) sendConditional(ctx context.Context, tr *trace.Trace, cond *command.Conditional, d *conditional) {
-	m := &cond.Mutation
-	if r := c.localFastPath(tr, m, "Deciding at", d.timeout); r != nil && r.ConditionalWrite(ctx, cond, d) == nil {
-		return
+// ask passes a mutation, or the conditional write that contains it, to a replica.
+func ask(ctx context.Context, r Member, m *command.Mutation, cond *command.Conditional, done command.Completion) error {
+	if cond != nil {
+		return r.ConditionalWrite(ctx, cond, done)
 	}
-	s := c.newWriteRequest(tr, m, d.level, d.kind, d.timeout)
-	s.conditional, s.bootStart = d, c.sched.Boot()
-	s.copy = command.AppendConditional(s.copy[:0], cond)
-	c.deadlines.add(s)
-	err := s.pickTarget(m, "Deciding at")
-	if err == nil {
-		err = s.target.member.ConditionalWrite(s.context(ctx), cond, s)
-	}
-	s.callReturned(err)
+	return r.Write(ctx, m, done)
 }
 
-func (c *Coordinator) newWriteRequest(tr *trace.Trace, m *command.Mutation, level dberr.Consistency, kind string,
-	timeout time.Duration) *writeRequest {
+func (c *Coordinator) newWriteRequest(tr *trace.Trace, m *command.Mutation, w *write) *writeRequest {
 	m.Dedupe, m.Retried, m.Sent, m.Known = c.cluster.nextID(), false, false, 0
 	s := c.writeRequests.Get().(*writeRequest)
-	s.routedRequest = c.newRequest(level, c.opts.writeTime(timeout))
+	s.routedRequest = c.newRequest(w.level, c.opts.writeTime(w.timeout))
 	s.localEpoch, s.who = c.cluster.localEpoch(), m.Principal
-	s.answered.Store(false)
-	s.price = 0
-	s.trace, s.kind = tr, kind
+	s.write, s.trace = w, tr
 	s.table, s.token, s.key = m.Table, m.Token, append(s.key[:0], m.Key...)
-	s.firstAttempt.Reset()
-	s.expiry.Reset()
+	s.calling, s.waiting, s.answered, s.expired = true, true, false, false
 	return s
 }
 
@@ -153,7 +145,7 @@ func (s *writeRequest) pickTarget(m *command.Mutation, what string) error {
 		return err
 	}
 	s.setAddress(m, &s.target, p)
-	s.quorum.Store(int32(s.required))
+	s.quorum = s.required
 	s.c.noteAt(s.trace, what, p, &s.target)
 	return nil
 }
@@ -168,79 +160,59 @@ func (s *writeRequest) context(ctx context.Context) context.Context {
 	return &s.ctx
 }
 
-// callReturned processes the return of the first attempt's call. An error ends the attempt; otherwise the completion is
-// called.
-func (s *writeRequest) callReturned(err error) {
-	if second := s.expiry.Arrive(); second {
-		s.reportTimeout()
-	}
-	if err == nil {
-		s.finishFirst()
-		return
-	}
-	s.err = err
-	s.attemptFailed()
-}
-
 func (s *writeRequest) locate(v *view) *topology.Partition {
 	return v.snapshot.Locate(s.table, s.token, s.key)
 }
 
-// At receives the index of the write in the partition's log.
-func (s *writeRequest) At(index uint64) {
-	s.target.noteAcknowledged(index)
-}
-
-// Charge receives the cost of the write.
-func (s *writeRequest) Charge(u ru.Units) { s.price = u }
-
-// Done implements command.Completion.
-func (s *writeRequest) Done(err error) { s.attemptDone(nil, err) }
-
-// CASDone implements command.CASCompletion.
-func (s *writeRequest) CASDone(d *command.CASResult, err error) { s.attemptDone(d, err) }
-
-func (s *writeRequest) attemptDone(d *command.CASResult, err error) {
-	s.err = err
+// callReturned processes the return of the first attempt's call. After an error, Done is not called.
+func (s *writeRequest) callReturned(err error) {
+	s.mu.Lock()
+	s.calling = false
 	if err != nil {
-		s.finishFirst()
-		return
+		s.outcome, s.waiting = command.Failed(err), false
 	}
-	s.succeeded(&s.target)
-	s.c.deadlines.drop(s)
-	if !s.answered.CompareAndSwap(false, true) {
-		return // too late: left to the garbage collector
+	ended, expired := !s.waiting, s.expired
+	s.mu.Unlock()
+	if expired {
+		s.reportTimeout()
 	}
-	w, dec, price := s.write, s.conditional, s.price
-	s.noteCharge(s.target.id, d)
-	s.finishFirst()
-	if w != nil {
-		w.Charge(price)
-		w.tell(nil)
-	} else {
-		dec.tell(d, nil)
+	if ended {
+		s.firstEnded()
 	}
 }
 
-// noteCharge adds the cost of the successful attempt to the trace.
-func (s *writeRequest) noteCharge(at topology.PartitionID, d *command.CASResult) {
-	if d != nil {
-		noteCharge(s.trace, at, ru.Units(d.Charge))
-	} else {
-		noteCharge(s.trace, at, s.price)
+// Done implements command.Completion for the first attempt.
+func (s *writeRequest) Done(o command.Outcome) {
+	if o.Err == nil {
+		s.target.noteAcknowledged(o.Index)
+		s.succeeded(&s.target)
+		s.c.deadlines.drop(s)
+	}
+	s.mu.Lock()
+	s.outcome, s.waiting = o, false
+	first := o.Err == nil && !s.answered
+	s.answered = s.answered || first
+	ended, w := !s.calling, s.write
+	if first {
+		noteCharge(s.trace, s.target.id, ru.Units(o.Charge))
+	}
+	s.mu.Unlock()
+	if ended {
+		s.firstEnded()
+	}
+	if first {
+		w.tell(o)
 	}
 }
 
-// finishFirst is called by the call of the first attempt and by its completion. The second of the two calls continues.
-func (s *writeRequest) finishFirst() {
-	if second := s.firstAttempt.Arrive(); !second {
-		return
+// firstEnded is called once, when the first attempt has an outcome and its call has returned.
+func (s *writeRequest) firstEnded() {
+	switch {
+	case s.outcome.Err != nil:
+		s.firstFailed(s.outcome.Err)
+	case !s.expired: // otherwise the deadline list may still use it
+		s.release()
 	}
-	if s.err != nil {
-		s.attemptFailed()
-		return
-	}
-	s.release()
 }
 
 // release returns a writeRequest to its pool after its only attempt has succeeded.
@@ -249,165 +221,44 @@ func (s *writeRequest) release() {
 	if cap(s.copy) > keepBytesMax {
 		s.copy = nil
 	}
-	s.write, s.conditional, s.trace, s.view, s.err, s.outcome = nil, nil, nil, nil, nil, nil
-	s.target, s.ctx = target{}, deadlineCtx{}
+	s.write, s.trace, s.view = nil, nil, nil
+	s.outcome, s.target, s.ctx = command.Outcome{}, target{}, deadlineCtx{}
 	c.writeRequests.Put(s)
 }
 
 // keepBytesMax is the maximum size of a copy whose memory is kept.
 const keepBytesMax = 64 << 10
 
-// attemptFailed decides what to do after a failed first attempt.
-func (s *writeRequest) attemptFailed() {
-	err := s.err
-	if !s.handleFailure(&s.target, err) {
-		s.finish(nil, err)
-		return
+// expire marks a request as answered at its deadline, even if an attempt is still in flight. It reports whether the
+// caller must call reportTimeout. If not, the request was answered before, or the call of the first attempt reports the
+// timeout when it returns: until then, it reads the memory of the client's request.
+func (s *writeRequest) expire() (report bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answered {
+		return false
 	}
-	if !s.c.tasks.start(func() { s.retry(err) }) {
-		s.leaveQueue()
-		s.finish(nil, err)
-	}
-}
-
-// retry makes the further attempts.
-func (s *writeRequest) retry(err error) {
-	ctx, cancel := s.c.sched.WithDeadline(trace.With(s.c.tasks.ctx, s.trace), s.deadline)
-	defer cancel()
-	defer s.leaveQueue()
-	t, seen := s.target, s.view
-	for {
-		if s.waitToRetry(ctx, &t, seen) != nil || s.answered.Load() {
-			s.finish(nil, err)
-			return
-		}
-		seen = s.c.view.Load()
-		p := s.locate(seen)
-		if p == nil {
-			s.finish(nil, ErrUnknownTable)
-			return
-		}
-		var d *command.CASResult
-		if t, err = s.pickReplica(seen, p); err == nil {
-			err = s.queuedError(&t)
-		}
-		if err == nil {
-			s.c.noteAt(s.trace, "Asking again:", p, &t)
-			err = s.attemptOnce(ctx, &t, p, func(ctx context.Context, t *target, p *topology.Partition) error {
-				var err error
-				d, err = s.attemptCopy(ctx, t, p)
-				return err
-			})
-		}
-		if err == nil {
-			s.succeeded(&t)
-			s.noteCharge(p.ID, d)
-			s.finish(d, nil)
-			return
-		}
-		if !s.handleFailure(&t, err) {
-			s.finish(nil, err)
-			return
-		}
-	}
-}
-
-// attemptCopy sends the copy and waits. It sends a copy of the copy because a replica on this node sets timestamps in
-// place.
-func (s *writeRequest) attemptCopy(ctx context.Context, t *target, p *topology.Partition) (*command.CASResult, error) {
-	done := &waiter{done: make(chan struct{}), target: *t}
-	var err error
-	if s.conditional != nil {
-		cond := new(command.Conditional)
-		if err = command.DecodeConditional(cond, bytes.Clone(s.copy)); err != nil {
-			return nil, err
-		}
-		s.setAddress(&cond.Mutation, t, p)
-		err = t.member.ConditionalWrite(ctx, cond, done)
-	} else {
-		m := new(command.Mutation)
-		if err = command.DecodeMutation(m, bytes.Clone(s.copy)); err != nil {
-			return nil, err
-		}
-		s.setAddress(m, t, p)
-		err = t.member.Write(ctx, m, done)
-	}
-	if err != nil {
-		return nil, err
-	}
-	d, err := done.wait(ctx)
-	if err == nil {
-		s.price = done.price
-	}
-	return d, err
-}
-
-// setAddress sets the destination of a command, and whether an earlier attempt may have arrived.
-func (s *writeRequest) setAddress(m *command.Mutation, t *target, p *topology.Partition) {
-	m.Epoch = p.Epoch
-	s.setDedupe(m, t)
-}
-
-// waiter is a completion for a caller that blocks.
-type waiter struct {
-	done    chan struct{}
-	outcome *command.CASResult
-	err     error
-	target  target
-	index   uint64 // in the log, 0 if unknown
-	price   ru.Units
-}
-
-// Charge receives the cost of the command.
-func (e *waiter) Charge(u ru.Units) { e.price = u }
-
-func (e *waiter) At(index uint64) {
-	e.index = index
-	e.target.noteAcknowledged(index)
-}
-
-func (e *waiter) Done(err error) { e.CASDone(nil, err) }
-
-func (e *waiter) CASDone(d *command.CASResult, err error) {
-	e.outcome, e.err = d, err
-	close(e.done)
-}
-
-// wait returns the outcome. If the context ends first, it returns an error, and the outcome is unknown.
-func (e *waiter) wait(ctx context.Context) (*command.CASResult, error) {
-	if _, err := sched.Await(e.target.sched, ctx, e.done, 0); err != nil {
-		return nil, context.DeadlineExceeded
-	}
-	return e.outcome, e.err
-}
-
-// expire ends a request at its deadline, even if an attempt is still in flight. The deadline list has set answered. The
-// routing state may belong to another goroutine.
-func (s *writeRequest) expire() {
-	if second := s.expiry.Arrive(); second {
-		s.reportTimeout()
-	}
+	s.answered, s.expired = true, true
+	return !s.calling
 }
 
 func (s *writeRequest) reportTimeout() {
-	s.tell(nil, &dberr.WriteTimeout{Level: s.level, BlockFor: int(s.quorum.Load()), WriteType: s.kind})
+	w := s.write
+	w.tell(command.Failed(&dberr.WriteTimeout{Level: s.level, BlockFor: s.quorum, WriteType: w.kind}))
 }
 
 // finish ends a request that has no attempt in flight.
-func (s *writeRequest) finish(d *command.CASResult, err error) {
+func (s *writeRequest) finish(o command.Outcome) {
 	s.c.deadlines.drop(s)
-	if s.answered.CompareAndSwap(false, true) {
-		s.tell(d, s.writeError(err, s.kind))
+	s.mu.Lock()
+	first := !s.answered
+	s.answered = true
+	s.mu.Unlock()
+	if !first {
+		return
 	}
-}
-
-func (s *writeRequest) tell(d *command.CASResult, answer error) {
-	if s.write != nil {
-		if answer == nil {
-			s.write.Charge(s.price)
-		}
-		s.write.tell(answer)
-	} else {
-		s.conditional.tell(d, answer)
+	if o.Err != nil {
+		o.Err = s.writeError(o.Err, s.write.kind)
 	}
+	s.write.tell(o)
 }

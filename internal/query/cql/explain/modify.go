@@ -66,17 +66,22 @@ func (p *pricer) Write(ctx context.Context, ms []command.Mutation, o coordinator
 	}
 	for _, u := range o.Updates {
 		if _, err := p.conditional(ctx, u); err != nil {
-			done.Done(err)
+			done.Done(command.Failed(err))
 			return
 		}
 	}
-	done.Done(nil)
+	done.Done(command.Outcome{})
 }
 
 // ConditionalWrite implements write.Coordinator.
 func (p *pricer) ConditionalWrite(ctx context.Context, c *command.Conditional, _ coordinator.WriteOptions,
-	done command.CASCompletion) {
-	done.CASDone(p.conditional(ctx, c))
+	done command.Completion) {
+	d, err := p.conditional(ctx, c)
+	if err != nil {
+		done.Done(command.Failed(err))
+		return
+	}
+	done.Done(command.Decided(d, 0))
 }
 
 // Written implements write.Completion.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -200,6 +201,6 @@ var writeOptions = coordinator.WriteOptions{Level: dberr.Quorum}
 type completion chan error
 
 // Done implements command.Completion.
-func (c completion) Done(err error) { c <- err }
+func (c completion) Done(o command.Outcome) { c <- o.Err }
 
 func i32(n int32) []byte { return []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)} }

@@ -71,17 +71,17 @@ func (g groupWriter) Write(ctx context.Context, ms []command.Mutation, _ coordin
 			_, err = g.store.ApplyRoles(ctx, change, g.actor)
 		}
 		if err != nil {
-			done.Done(err)
+			done.Done(command.Failed(err))
 			return
 		}
 	}
-	done.Done(nil)
+	done.Done(command.Outcome{})
 }
 
 // ConditionalWrite implements write.Coordinator.
 func (groupWriter) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
-	done command.CASCompletion) {
-	done.CASDone(nil, dberr.Invalidf("Conditions are not supported by table system_auth.cidr_groups"))
+	done command.Completion) {
+	done.Done(command.Failed(dberr.Invalidf("Conditions are not supported by table system_auth.cidr_groups")))
 }
 
 // change converts a mutation into the change of one group.

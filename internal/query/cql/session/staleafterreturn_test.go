@@ -44,14 +44,14 @@ func (l *lateCoordinator) refuses(done func(error)) bool {
 
 func (l *lateCoordinator) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions,
 	done command.Completion) {
-	if !l.refuses(done.Done) {
+	if !l.refuses(func(err error) { done.Done(command.Failed(err)) }) {
 		l.Coordinator.Write(ctx, ms, o, done)
 	}
 }
 
 func (l *lateCoordinator) ConditionalWrite(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
-	done command.CASCompletion) {
-	if !l.refuses(func(err error) { done.CASDone(nil, err) }) {
+	done command.Completion) {
+	if !l.refuses(func(err error) { done.Done(command.Failed(err)) }) {
 		l.Coordinator.ConditionalWrite(ctx, c, o, done)
 	}
 }

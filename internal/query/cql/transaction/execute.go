@@ -40,28 +40,18 @@ func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (pric
 		return 0, 0, err
 	}
 	c.Dry = true
-	decided := make(decisionChannel, 1)
+	decided := make(command.OutcomeChannel, 1)
 	e.coordinator.ConditionalWrite(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, decided)
 	o := <-decided
-	if o.err != nil {
-		return 0, 0, o.err
+	if o.Err != nil {
+		return 0, 0, o.Err
 	}
-	n, size := binary.Uvarint(o.decision.Result)
+	n, size := binary.Uvarint(o.CAS.Result)
 	if size <= 0 {
 		return 0, 0, errMalformed
 	}
-	return ru.Units(n), ru.Units(o.decision.Charge), nil
+	return ru.Units(n), ru.Units(o.Charge), nil
 }
-
-// decisionChannel is a command.CASCompletion that delivers the result on a channel.
-type decisionChannel chan outcome
-
-type outcome struct {
-	decision *command.CASResult
-	err      error
-}
-
-func (d decisionChannel) CASDone(decision *command.CASResult, err error) { d <- outcome{decision, err} }
 
 // execution is an Execute in progress.
 type execution struct {
@@ -69,13 +59,13 @@ type execution struct {
 	done write.Completion
 }
 
-// CASDone implements command.CASCompletion.
-func (x *execution) CASDone(d *command.CASResult, err error) {
-	o := write.Outcome{Err: err}
-	if err == nil {
+// Done implements command.Completion.
+func (x *execution) Done(result command.Outcome) {
+	o := write.Outcome{Err: result.Err}
+	if o.Err == nil {
 		var a programResult
-		if a, o.Err = decodeResult(d.Result); o.Err == nil {
-			o.Applied, o.Charge, o.Warnings = d.Applied, ru.Units(d.Charge), a.warnings
+		if a, o.Err = decodeResult(result.CAS.Result); o.Err == nil {
+			o.Applied, o.Charge, o.Warnings = result.CAS.Applied, ru.Units(result.Charge), a.warnings
 			o.Cells, o.RowCount = a.cells, a.rows
 			for _, c := range x.plan.columns {
 				o.Columns = append(o.Columns, write.Column(c))

@@ -47,15 +47,15 @@ type delivery struct {
 }
 
 // Done implements command.Completion.
-func (d *delivery) Done(err error) {
-	if err == nil {
+func (d *delivery) Done(o command.Outcome) {
+	if o.Err == nil {
 		d.keeper.done(d.replica, d.rows, d.settled)
 	} else {
-		d.keeper.failed(d.rows, err)
+		d.keeper.failed(d.rows, o.Err)
 	}
 	d.keeper.deliverySlots <- struct{}{}
 	if d.result != nil {
-		d.result <- err
+		d.result <- o.Err
 		return
 	}
 	d.task.finish() // even after an error, because the hint remains
@@ -89,7 +89,7 @@ func (k *Keeper) send(ctx context.Context, d *delivery) {
 		return // the process is shutting down
 	}
 	if len(d.mutations) == 0 {
-		d.Done(nil)
+		d.Done(command.Outcome{})
 		return
 	}
 	k.o.Coordinator.Write(context.WithoutCancel(ctx), d.mutations,

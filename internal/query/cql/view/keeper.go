@@ -273,7 +273,7 @@ func (k *Keeper) settle(least int) {
 type ignored struct{}
 
 // Done implements command.Completion.
-func (ignored) Done(error) {}
+func (ignored) Done(command.Outcome) {}
 
 // known holds the views of a schema.
 type known struct {

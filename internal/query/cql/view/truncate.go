@@ -113,9 +113,9 @@ func (x *Truncation) markDue(ctx context.Context, ks *schema.Keyspace, t *schema
 		if err := x.Tables.Read(ctx, &read, found); err != nil || len(ms) == 0 {
 			return err
 		}
-		done := make(ended, 1)
+		done := make(command.OutcomeChannel, 1)
 		x.Tables.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, done)
-		if err := <-done; err != nil { // the coordinator's deadline limits the wait
+		if err := (<-done).Err; err != nil { // the coordinator's deadline limits the wait
 			return err
 		}
 		last := &found.rows[len(found.rows)-1]
@@ -123,9 +123,3 @@ func (x *Truncation) markDue(ctx context.Context, ks *schema.Keyspace, t *schema
 		read.AfterPartition = len(t.Clustering) == 0
 	}
 }
-
-// ended is a completion to wait for.
-type ended chan error
-
-// Done implements command.Completion.
-func (e ended) Done(err error) { e <- err }

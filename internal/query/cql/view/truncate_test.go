@@ -23,7 +23,7 @@ const requireLimit = time.Minute
 type outcome chan error
 
 // Done implements command.Completion.
-func (o outcome) Done(err error) { o <- err }
+func (c outcome) Done(o command.Outcome) { c <- o.Err }
 
 // newTruncated returns a world with a base table and two views.
 func newTruncated(t *testing.T) *world {

@@ -109,9 +109,9 @@ func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspec
 			}
 		}
 		if len(ms) > 0 {
-			done := make(ended, 1)
+			done := make(command.OutcomeChannel, 1)
 			f.Rows.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, done)
-			if err := <-done; err != nil { // the coordinator's deadline limits the wait
+			if err := (<-done).Err; err != nil { // the coordinator's deadline limits the wait
 				return err
 			}
 		}

@@ -30,7 +30,7 @@ func (w *world) Read(ctx context.Context, c *command.Read, v command.Visitor) er
 type result chan error
 
 // Done implements command.Completion.
-func (c result) Done(err error) { c <- err }
+func (c result) Done(o command.Outcome) { c <- o.Err }
 
 // damage writes directly to a view at a row with numeric keys.
 func (w *world) damage(name string, key, clustering []int32, change func(b *row.Builder)) {

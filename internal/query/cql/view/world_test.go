@@ -174,7 +174,7 @@ func (w *world) Write(ctx context.Context, ms []command.Mutation, o coordinator.
 	case len(left) == len(ms):
 		w.coordinator.Write(ctx, ms, o, done)
 	case len(left) == 0:
-		done.Done(&dberr.Unavailable{})
+		done.Done(command.Failed(&dberr.Unavailable{}))
 	default:
 		w.coordinator.Write(ctx, left, o, partly{done})
 	}
@@ -184,7 +184,7 @@ func (w *world) Write(ctx context.Context, ms []command.Mutation, o coordinator.
 type partly struct{ done command.Completion }
 
 // Done implements command.Completion.
-func (p partly) Done(error) { p.done.Done(&dberr.Unavailable{}) }
+func (p partly) Done(command.Outcome) { p.done.Done(command.Failed(&dberr.Unavailable{})) }
 
 type ended chan struct{}
 

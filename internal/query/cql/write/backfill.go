@@ -30,16 +30,16 @@ func (t BackfillTable) Read(ctx context.Context, read *command.Read, v command.V
 // Write implements backfill.Table.
 func (t BackfillTable) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) (
 	left []command.Mutation, err error) {
-	all := make([]doneChannel, len(ms))
+	all := make([]command.OutcomeChannel, len(ms))
 	for i := range ms {
-		all[i] = make(doneChannel, 1)
+		all[i] = make(command.OutcomeChannel, 1)
 		t.Coordinator.Write(ctx, ms[i:i+1], coordinator.WriteOptions{Level: level, Type: "UNLOGGED_BATCH"}, all[i])
 	}
 	var busy *dberr.Overloaded
 	for i := range all {
 		// Each write ends at the coordinator's deadline.
-		end, stopped := sched.Await(t.Sched, context.WithoutCancel(ctx), all[i], 0)
-		switch end = retryable(errors.Join(end, stopped)); {
+		o, stopped := sched.Await(t.Sched, context.WithoutCancel(ctx), all[i], 0)
+		switch end := retryable(errors.Join(o.Err, stopped)); {
 		case end == nil:
 		case errors.As(end, &busy):
 			left = append(left, ms[i])
@@ -52,12 +52,6 @@ func (t BackfillTable) Write(ctx context.Context, ms []command.Mutation, level d
 	}
 	return left, err
 }
-
-// doneChannel is a command.Completion that delivers the outcome on a channel.
-type doneChannel chan error
-
-// Done implements command.Completion.
-func (e doneChannel) Done(err error) { e <- err }
 
 func retryable(err error) error {
 	if errors.Is(err, coordinator.ErrStaleSchema) || errors.Is(err, coordinator.ErrRepeat) {

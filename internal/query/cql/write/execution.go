@@ -24,7 +24,7 @@ import (
 type Coordinator interface {
 	Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion)
 	ConditionalWrite(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
-		done command.CASCompletion)
+		done command.Completion)
 }
 
 // Options limits writes. The zero value sets no limits.

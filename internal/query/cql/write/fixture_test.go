@@ -157,19 +157,20 @@ func (w *fixture) Write(_ context.Context, ms []command.Mutation, o coordinator.
 		}
 	}
 	w.mu.Unlock()
-	done.Done(err)
+	done.Done(command.Failed(err))
 }
 
 // ConditionalWrite decides like a leader.
 func (w *fixture) ConditionalWrite(_ context.Context, c *command.Conditional, o coordinator.WriteOptions,
-	done command.CASCompletion) {
+	done command.Completion) {
 	w.mu.Lock()
 	d, err := w.decide(c, o)
 	w.mu.Unlock()
 	if err != nil {
-		d = nil
+		done.Done(command.Failed(err))
+		return
 	}
-	done.CASDone(d, err)
+	done.Done(command.Decided(d, 0))
 }
 
 func (w *fixture) decide(c *command.Conditional, o coordinator.WriteOptions) (*command.CASResult, error) {

@@ -11,7 +11,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
@@ -156,12 +155,10 @@ func (g *group) prepare(x *Execution, serial dberr.Consistency) {
 	}
 }
 
-// CASDone implements command.CASCompletion.
-func (g *group) CASDone(d *command.CASResult, err error) {
-	if g.decision = d; d != nil {
-		g.x.Charge(ru.Units(d.Charge))
-	}
-	g.x.Done(err)
+// Done implements command.Completion.
+func (g *group) Done(o command.Outcome) {
+	g.decision = o.CAS
+	g.x.Done(o)
 }
 
 // staticConditions reports whether all conditions of a plan compare static columns.

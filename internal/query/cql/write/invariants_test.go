@@ -86,12 +86,12 @@ func (s *sink) Write(_ context.Context, ms []command.Mutation, _ coordinator.Wri
 			s.bytes += len(ms[i].Ops[j].Operand)
 		}
 	}
-	done.Done(nil)
+	done.Done(command.Outcome{})
 }
 
 func (s *sink) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
-	done command.CASCompletion) {
-	done.CASDone(&command.CASResult{Applied: true}, nil)
+	done command.Completion) {
+	done.Done(command.Decided(&command.CASResult{Applied: true}, 0))
 }
 
 func (s *sink) Written(*Outcome) { s.completed++ }
@@ -171,12 +171,16 @@ type later struct {
 }
 
 func (l *later) Write(_ context.Context, _ []command.Mutation, _ coordinator.WriteOptions, done command.Completion) {
-	l.wg.Go(func() { done.Done(l.err) })
+	l.wg.Go(func() { done.Done(command.Failed(l.err)) })
 }
 
 func (l *later) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
-	done command.CASCompletion) {
-	l.wg.Go(func() { done.CASDone(&command.CASResult{Applied: true}, l.err) })
+	done command.Completion) {
+	o := command.Decided(&command.CASResult{Applied: true}, 0)
+	if l.err != nil {
+		o = command.Failed(l.err)
+	}
+	l.wg.Go(func() { done.Done(o) })
 }
 
 // TestCompletedOnce checks that an execution of several parts, completed on other goroutines, completes its caller

@@ -32,7 +32,7 @@ func (k *keeper) Write(ctx context.Context, ms []command.Mutation, o coordinator
 }
 
 func (k *keeper) ConditionalWrite(ctx context.Context, c *command.Conditional, o coordinator.WriteOptions,
-	done command.CASCompletion) {
+	done command.Completion) {
 	k.keep(c)
 	k.fixture.ConditionalWrite(ctx, c, o, done)
 }

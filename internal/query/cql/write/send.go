@@ -5,6 +5,7 @@ package write
 import (
 	"context"
 
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -63,7 +64,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	case apart > 0:
 		x.executor.coordinator.Write(ctx, x.mutations, o, x)
 	default:
-		x.Done(nil)
+		x.Done(command.Outcome{})
 	}
 }
 
@@ -78,13 +79,11 @@ func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOpt
 	}
 }
 
-// Charge implements ru.Charged.
-func (x *Execution) Charge(u ru.Units) { x.charge.Add(int64(u)) }
-
 // Done implements command.Completion. It completes the execution when all its parts are complete.
-func (x *Execution) Done(err error) {
-	if err != nil {
-		first := err // copied, so that only failures allocate
+func (x *Execution) Done(o command.Outcome) {
+	x.charge.Add(o.Charge)
+	if o.Err != nil {
+		first := o.Err // copied, so that only failures allocate
 		x.failure.CompareAndSwap(nil, &first)
 	}
 	if x.pending.Add(-1) > 0 {
