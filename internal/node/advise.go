@@ -94,7 +94,7 @@ func trafficOf(list []usage.Report) (out advise.Traffic) {
 // respond.
 func (c *cluster) collectParts(ctx context.Context, in *advise.Input) {
 	question := binary.BigEndian.AppendUint32(nil, in.Table.ID)
-	c.queryOthers(ctx, adviseSubject, question, adviseNodeWait, func(answer []byte) {
+	c.n.queries.Others(ctx, adviseSubject, question, adviseNodeWait, func(answer []byte) {
 		if part, err := advise.DecodePart(answer); err == nil {
 			in.Add(&part)
 		}
@@ -103,11 +103,6 @@ func (c *cluster) collectParts(ctx context.Context, in *advise.Input) {
 
 // handleAdvise handles the query of another node about a table.
 func (c *cluster) handleAdvise(ctx context.Context, question []byte) ([]byte, error) {
-	select {
-	case <-c.started:
-	default:
-		return nil, errors.New("the node is starting")
-	}
 	if len(question) != 4 {
 		return nil, errors.New("malformed request: expected a table ID of 4 bytes")
 	}

@@ -81,7 +81,7 @@ func TestAskedOfACluster(t *testing.T) {
 	third := clusterNode(t, a, o)
 	nodes := []*Node{a, b, third}
 	poll.Until(t, "three nodes know each other", func() bool {
-		return !slices.ContainsFunc(nodes, func(n *Node) bool { return len(n.cluster.liveNodes()) < 2 })
+		return !slices.ContainsFunc(nodes, func(n *Node) bool { return len(n.queries.LiveNodes()) < 2 })
 	})
 	ca, cb := newClient(t, a), newClient(t, b)
 	ca.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
@@ -176,7 +176,7 @@ func TestAskedOfACluster(t *testing.T) {
 	}
 
 	// A node is down.
-	name := a.cluster.nodeName(third.cluster.self)
+	name := a.queries.Name(third.cluster.self)
 	if err := third.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -147,11 +147,6 @@ func (c *cluster) sendFollowerLoad(ctx context.Context, to topology.NodeID, what
 // handleFollowerLoad handles the follower load report of another node.
 func (c *cluster) handleFollowerLoad(_ context.Context, told []byte) ([]byte, error) {
 	var from topology.NodeID
-	select {
-	case <-c.started:
-	default:
-		return nil, nil
-	}
 	if len(told) < len(from) {
 		return nil, errors.New("malformed follower load report: node ID is missing")
 	}
@@ -172,7 +167,7 @@ func (n *Node) newMergeController() *autosplit.MergeController {
 		ApplyStandalone: n.applyMergesStandalone, Level: n.store.Level,
 	}
 	if c := n.cluster; c != nil {
-		m.IsLeader, m.OtherNodes, m.FetchCandidates, m.Rules.NodeHealthy = c.member.LeadsMeta, c.liveNodes,
+		m.IsLeader, m.OtherNodes, m.FetchCandidates, m.Rules.NodeHealthy = c.member.LeadsMeta, n.queries.LiveNodes,
 			c.peers.MergeCandidates, c.alive
 		m.ApplyStandalone, m.Level = nil, func() feature.Level { return 0 }
 	}
@@ -246,11 +241,6 @@ func (n *Node) lender() *lending.Lender {
 
 // handleLoan lends to a partition that another node leads.
 func (c *cluster) handleLoan(_ context.Context, question []byte) ([]byte, error) {
-	select {
-	case <-c.started:
-	default:
-		return []byte{0}, nil
-	}
 	if !c.n.opts.Limits.Lending {
 		return []byte{0}, nil
 	}

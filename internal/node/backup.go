@@ -81,20 +81,7 @@ func (n *Node) requestBackup(ctx context.Context, node topology.NodeID, w *backu
 	if node == n.store.Identity().Node {
 		return n.serveBackup(ctx, question)
 	}
-	if n.cluster == nil {
-		return nil, fmt.Errorf("node %s does not exist", node.Short())
-	}
-	return n.cluster.peers.Query(ctx, node, backupSubject, question)
-}
-
-// serveBackup is Node.serveBackup for a node that may not have started yet.
-func (c *cluster) serveBackup(ctx context.Context, question []byte) ([]byte, error) {
-	select {
-	case <-c.started:
-		return c.n.serveBackup(ctx, question)
-	default:
-		return nil, errors.New("the node is starting")
-	}
+	return n.queries.Query(ctx, node, backupSubject, question)
 }
 
 // serveBackup serves a backup request of another node.
@@ -129,10 +116,7 @@ func (n *Node) serveBackup(ctx context.Context, question []byte) ([]byte, error)
 // memberNodes returns all nodes that may lead partitions.
 func (n *Node) memberNodes() []topology.NodeID {
 	out := []topology.NodeID{n.store.Identity().Node}
-	if n.cluster != nil {
-		out = append(out, n.cluster.liveNodes()...)
-	}
-	return out
+	return append(out, n.queries.LiveNodes()...)
 }
 
 // requestBackupAll sends a request to all nodes in parallel and returns the first error. It calls take with one

@@ -337,6 +337,7 @@ func (c *cluster) start() {
 		Local: n.local, Size: n.sizeOf,
 	}
 	close(c.started)
+	n.queryHandlers.Start()
 	c.run(func() { c.peers.Run(c.ctx) })
 	c.reconcilers.Start(c.ctx, c.run)
 	c.run(func() { c.member.FollowDisks(c.ctx) })

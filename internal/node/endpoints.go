@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -120,7 +121,7 @@ func (n *Node) leaderOf(ctx context.Context, p *topology.Partition) topology.Nod
 		}
 	}
 	question := strconv.AppendUint(nil, uint64(p.ID), 10)
-	answers, _, err := queryAll(ctx, n, leaderSubject, question, queryTimeout, n.localLeader)
+	answers, _, err := clusterquery.All(ctx, n.queries, leaderSubject, question, queryTimeout, n.localLeader)
 	if err != nil {
 		return topology.NodeID{}
 	}

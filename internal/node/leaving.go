@@ -30,7 +30,7 @@ func (c *cluster) announceLeaving() {
 	ctx, cancel := context.WithTimeout(context.Background(), leavingTimeout)
 	defer cancel()
 	c.sendStatusEvent(c.self, false)
-	c.queryOthers(ctx, leavingSubject, c.self[:], leavingTimeout, func([]byte) {})
+	c.n.queries.Others(ctx, leavingSubject, c.self[:], leavingTimeout, func([]byte) {})
 }
 
 // stoppingNodes holds the nodes that have announced their stop, with their processes and the times.
@@ -48,11 +48,6 @@ func (c *cluster) handleLeaving(_ context.Context, question []byte) ([]byte, err
 		return nil, errors.New("malformed request: expected the identity of a node")
 	}
 	copy(node[:], question)
-	select {
-	case <-c.started:
-	default:
-		return nil, errors.New("the node is starting")
-	}
 	if k, ok := c.peers.Report(node); ok {
 		c.stoppingNodes.mu.Lock()
 		if c.stoppingNodes.nodes == nil {

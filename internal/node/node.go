@@ -26,6 +26,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/backfill"
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/lograte"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
@@ -91,8 +92,10 @@ type Node struct {
 	local     *localReplicas
 	builder   *backfill.Builder
 	replayer  *coordinator.Replayer
-	// cluster is nil on a standalone node.
+	// cluster and queries, which sends queries to other nodes, are nil on a standalone node.
 	cluster         *cluster
+	queries         *clusterquery.Client
+	queryHandlers   clusterquery.Handlers
 	census          *partitioncount.Counter
 	largest         *partitioncount.LargestFinder
 	splitController *autosplit.SplitController

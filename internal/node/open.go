@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -155,14 +156,21 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			RebuildDelay: n.opts.Cluster.RebuildDelay, Log: n.log, LocalStats: n.replicaStats,
 			LocalCandidates: c.localCandidates,
 			BytesSlack:      float64(n.opts.Cluster.BalanceThreshold),
-			QueryHandlers: map[string]func(context.Context, []byte) ([]byte, error){
-				adviseSubject: c.handleAdvise, usageSubject: c.handleUsage, followerLoadSubject: c.handleFollowerLoad,
-				usersSubject: c.handleUsers, lending.Subject: c.handleLoan, backupSubject: c.serveBackup,
-				sessionsSubject: queryHandler(c, n.localSessions), cancelSubject: queryHandler(c, n.cancelLocalSession),
-				slowSubject: queryHandler(c, n.localSlowQueries), tablesSubject: queryHandler(c, n.localTables),
-				leaderSubject: queryHandler(c, n.localLeader), leavingSubject: c.handleLeaving,
-			},
+			Queries:         &n.queryHandlers,
 		}
+		h := &n.queryHandlers
+		h.Handle(adviseSubject, c.handleAdvise)
+		h.Handle(usageSubject, c.handleUsage)
+		h.Handle(followerLoadSubject, c.handleFollowerLoad)
+		h.Handle(usersSubject, c.handleUsers)
+		h.Handle(lending.Subject, c.handleLoan)
+		h.Handle(backupSubject, n.serveBackup)
+		h.Handle(leavingSubject, c.handleLeaving)
+		clusterquery.HandleJSON(h, sessionsSubject, n.localSessions)
+		clusterquery.HandleJSON(h, cancelSubject, n.cancelLocalSession)
+		clusterquery.HandleJSON(h, slowSubject, n.localSlowQueries)
+		clusterquery.HandleJSON(h, tablesSubject, n.localTables)
+		clusterquery.HandleJSON(h, leaderSubject, n.localLeader)
 	} else if _, err := membership.RaiseStandaloneLevel(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err
 	}
@@ -267,6 +275,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	n.closers = append(n.closers, func() error { n.metadata.Close(); return nil })
 	if c := n.cluster; c != nil {
 		c.setMetadata(n.metadata)
+		n.queries = clusterquery.NewClient(c.self, n.metadata, c.peers)
 	}
 	first := n.metadata.State()
 	n.catalog = catalog.NewForRelease(n.compat, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
@@ -107,7 +108,7 @@ func truncatedName(name string) string {
 func (n *Node) sessions(ctx context.Context, most int) catalog.Sessions {
 	most = min(max(most, 1), sessionsLimit)
 	question := strconv.AppendInt(nil, int64(most), 10)
-	answers, silent, err := queryAll(ctx, n, sessionsSubject, question, queryTimeout, n.localSessions)
+	answers, silent, err := clusterquery.All(ctx, n.queries, sessionsSubject, question, queryTimeout, n.localSessions)
 	out := catalog.Sessions{Sessions: []catalog.Session{}, Silent: silent}
 	if err != nil {
 		return out // a number can always be encoded
@@ -173,7 +174,8 @@ func (n *Node) cancelLocalSession(ctx context.Context, question []byte) (out can
 
 // cancelSession cancels a session on any node and describes the result.
 func (n *Node) cancelSession(ctx context.Context, id string) (string, error) {
-	answers, silent, err := queryAll(ctx, n, cancelSubject, []byte(id), queryTimeout, n.cancelLocalSession)
+	answers, silent, err := clusterquery.All(ctx, n.queries, cancelSubject, []byte(id), queryTimeout,
+		n.cancelLocalSession)
 	if err != nil {
 		return "", err
 	}
@@ -204,7 +206,7 @@ func (n *Node) localSlowQueries(context.Context, []byte) (slowlog.Report, error)
 
 // slowQueries returns the slow requests on all nodes.
 func (n *Node) slowQueries(ctx context.Context) slowlog.Report {
-	answers, silent, _ := queryAll(ctx, n, slowSubject, nil, queryTimeout, n.localSlowQueries)
+	answers, silent, _ := clusterquery.All(ctx, n.queries, slowSubject, nil, queryTimeout, n.localSlowQueries)
 	out := slowlog.Merge(answers...)
 	out.Unreachable = silent
 	return out

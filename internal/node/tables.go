@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -143,7 +144,7 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	if err != nil {
 		return nil // numbers can always be encoded
 	}
-	answers, silent, err := queryAll(ctx, n, tablesSubject, question, tablesWait, n.localTables)
+	answers, silent, err := clusterquery.All(ctx, n.queries, tablesSubject, question, tablesWait, n.localTables)
 	if err != nil {
 		return nil
 	}

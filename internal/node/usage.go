@@ -44,7 +44,7 @@ func (c *cluster) usage(ctx context.Context, q usage.ReportOptions) (lists [][]u
 	if err != nil {
 		return nil
 	}
-	c.queryOthers(ctx, usageSubject, question, usageWait, func(answer []byte) {
+	c.n.queries.Others(ctx, usageSubject, question, usageWait, func(answer []byte) {
 		if list, err := usage.DecodeReports(answer); err == nil {
 			lists = append(lists, list)
 		}
@@ -54,11 +54,6 @@ func (c *cluster) usage(ctx context.Context, q usage.ReportOptions) (lists [][]u
 
 // handleUsage handles the usage query of another node.
 func (c *cluster) handleUsage(ctx context.Context, question []byte) ([]byte, error) {
-	select {
-	case <-c.started:
-	default:
-		return usage.EncodeReports(nil)
-	}
 	var q usage.ReportOptions
 	if err := json.Unmarshal(question, &q); err != nil {
 		return nil, fmt.Errorf("malformed request: %w", err)
@@ -80,7 +75,7 @@ func (n *Node) containerSizes(ctx context.Context, table uint32) map[topology.Pa
 func (n *Node) users(ctx context.Context) []usage.User {
 	lists := [][]usage.User{n.cql.Users()}
 	if c := n.cluster; c != nil {
-		c.queryOthers(ctx, usersSubject, nil, usageWait, func(answer []byte) {
+		c.n.queries.Others(ctx, usersSubject, nil, usageWait, func(answer []byte) {
 			var list []usage.User
 			if json.Unmarshal(answer, &list) == nil {
 				lists = append(lists, list[:min(len(list), usage.UsersMax)])
@@ -92,12 +87,7 @@ func (n *Node) users(ctx context.Context) []usage.User {
 
 // handleUsers handles the query of another node about the usage of users.
 func (c *cluster) handleUsers(context.Context, []byte) ([]byte, error) {
-	select {
-	case <-c.started:
-		return json.Marshal(c.n.cql.Users())
-	default:
-		return []byte("[]"), nil
-	}
+	return json.Marshal(c.n.cql.Users())
 }
 
 // localUsage returns the usage of the local replicas. It omits replicas without usage.

@@ -91,7 +91,8 @@ var withinLayer = map[string]string{
 	"internal/control/schemachange": "internal/control/meta",
 	"internal/control/lending":      "internal/control/meta internal/control/throughput",
 	"internal/control/lograte":      "",
-	"internal/control/membership": "internal/control/lograte internal/control/meta internal/control/peers " +
+	"internal/control/clusterquery": "internal/control/meta internal/control/peers",
+	"internal/control/membership": "internal/control/clusterquery internal/control/lograte internal/control/meta internal/control/peers " +
 		"internal/control/placement",
 	"internal/control/recovery":       "internal/control/meta internal/control/membership internal/control/placement",
 	"internal/replica/budget":         "",

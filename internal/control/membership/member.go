@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
@@ -40,8 +41,8 @@ type Member struct {
 	LocalStats func() peers.NodeStats
 	// LocalCandidates returns the encoded merge candidates. It is nil if automatic merges are off.
 	LocalCandidates func() []byte
-	// QueryHandlers maps the subjects of peers.Query to their handlers.
-	QueryHandlers map[string]func(ctx context.Context, question []byte) ([]byte, error)
+	// Queries responds to the queries of other nodes (peers.Query).
+	Queries *clusterquery.Handlers
 	// RebuildDelay is how long a node may be down before its replicas are rebuilt on other nodes.
 	RebuildDelay time.Duration
 	// BytesSlack is placement.View.BytesSlack.

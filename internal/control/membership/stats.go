@@ -4,7 +4,6 @@ package membership
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -152,8 +151,5 @@ func (m *Member) MergeCandidates() []byte {
 
 // HandleQuery implements peers.Host.
 func (m *Member) HandleQuery(ctx context.Context, subject string, question []byte) ([]byte, error) {
-	if answer := m.QueryHandlers[subject]; answer != nil {
-		return answer(ctx, question)
-	}
-	return nil, fmt.Errorf("unknown query subject %q", subject)
+	return m.Queries.Serve(ctx, subject, question)
 }
