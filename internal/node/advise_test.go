@@ -26,7 +26,7 @@ func TestAdvice(t *testing.T) {
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.foods (food_group text, id int, name text, PRIMARY KEY (food_group, id))")
 	c.query("CREATE TABLE ks.server_logs (log_hour timestamp PRIMARY KEY, log_level text, message text, server text)")
-	if reports, err := n.adviseNamed(t.Context(), ""); err != nil || len(reports) != 2 ||
+	if reports, err := n.stats.Advise(t.Context(), ""); err != nil || len(reports) != 2 ||
 		len(reports[0].Findings)+len(reports[1].Findings) > 0 {
 		t.Errorf("without rows: %+v, %v", reports, err)
 	}
@@ -63,7 +63,7 @@ func TestAdvice(t *testing.T) {
 		c.query("SELECT * FROM ks.server_logs WHERE server = 's' ALLOW FILTERING")
 	}
 	c.query("SELECT * FROM ks.server_logs WHERE log_hour = '2026-11-02 05:00Z'")
-	reports, err := n.adviseNamed(t.Context(), "ks.server_logs")
+	reports, err := n.stats.Advise(t.Context(), "ks.server_logs")
 	if err != nil || len(reports[0].Findings) != 2 {
 		t.Fatalf("%+v, %v", reports, err)
 	}
@@ -84,7 +84,7 @@ func TestAdvice(t *testing.T) {
 	}
 	c.query("SELECT * FROM ks.orders WHERE customer = 1 AND at = 5") // examines only rows that it returns
 	c.query("SELECT * FROM ks.orders WHERE customer = 1 AND state = 'open' ALLOW FILTERING")
-	if reports, err = n.adviseNamed(t.Context(), "ks.orders"); err != nil {
+	if reports, err = n.stats.Advise(t.Context(), "ks.orders"); err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(reports[0].Findings, func(f advise.Finding) bool { return f.Kind == advise.Filtering })
@@ -95,7 +95,7 @@ func TestAdvice(t *testing.T) {
 	for table, want := range map[string]string{
 		"ks.none": "does not exist", "foods": "keyspace", "system.local": "is a system table",
 	} {
-		if _, err := n.adviseNamed(t.Context(), table); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := n.stats.Advise(t.Context(), table); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", table, err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestAdviceOfAllNodes(t *testing.T) {
 		newClient(t, n).query("SELECT * FROM ks.t")
 	}
 	for _, n := range []*Node{a, b} {
-		reports, err := n.adviseNamed(t.Context(), "ks.t")
+		reports, err := n.stats.Advise(t.Context(), "ks.t")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestAdviceOnTraffic(t *testing.T) {
 		c.query("UPDATE ks.t SET v = 'y' WHERE k = 7 AND c = 1")
 	}
 	n.host.TickUsage(now.Add(time.Second))
-	reports, err := n.adviseNamed(t.Context(), "ks.t")
+	reports, err := n.stats.Advise(t.Context(), "ks.t")
 	if err != nil || len(reports) != 1 || len(reports[0].Findings) != 1 ||
 		!strings.HasPrefix(reports[0].Findings[0].Headline, "traffic is uneven: k = 7 takes 92") {
 		t.Errorf("%+v, %v", reports, err)

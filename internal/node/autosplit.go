@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/replica/budget"
 	"github.com/ilion-db/ilion/internal/replica/quota"
 )
@@ -108,7 +109,8 @@ func (n *Node) newQuota() *quota.Quota {
 			Values: manyValues},
 		Host: n.host, Measure: n.store.MeasurePartition,
 		IsUserTable: func(table uint32) bool { return n.sizeLimitOf(table) > 0 },
-		Name:        n.keyDescription, Now: func() int64 { return n.clock()().Unix() }, Log: n.log,
+		Name:        stats.NewKeyNames(n.catalog, n.store).Describe,
+		Now:         func() int64 { return n.clock()().Unix() }, Log: n.log,
 	})
 }
 
@@ -116,7 +118,7 @@ func (n *Node) newQuota() *quota.Quota {
 func (n *Node) newSplitController() *autosplit.SplitController {
 	o := autosplit.Options{
 		Metadata: n.metadata, Replicas: n.host.Replicas, Store: n.store.Statistics, SizeLimit: n.sizeLimitOf,
-		KeyName:   n.keyDescription,
+		KeyName:   stats.NewKeyNames(n.catalog, n.store).Describe,
 		LoadLimit: n.opts.Splits.loadLimit(), IdlePeriod: n.opts.Merges.idlePeriod(),
 		Level: func() feature.Level { return 0 }, Log: n.log,
 	}
@@ -216,15 +218,6 @@ func (n *Node) mergeSizeLimitOf(table uint32) uint64 {
 		return 0
 	}
 	return n.sizeLimitOf(table)
-}
-
-// keyDescription returns the readable name of a logical partition: its table and its key.
-func (n *Node) keyDescription(table uint32, key []byte) string {
-	t := n.catalog.Snapshot().TableByID(table)
-	if t == nil {
-		return fmt.Sprintf("key 0x%x", key)
-	}
-	return t.String() + " " + keyLiterals(t, key)
 }
 
 // lender returns a Lender of unused throughput for the partitions that this node leads.

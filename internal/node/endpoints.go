@@ -29,7 +29,7 @@ const (
 // endpoints returns the replicas of a logical partition. The key components are CQL literals or plain text; for
 // containers, JSON or plain text. The logical partition need not exist, because no data is read.
 func (n *Node) endpoints(ctx context.Context, table string, key []string) (out catalog.Endpoints, err error) {
-	t, err := n.tableNamed(table)
+	t, err := n.catalog.UserTableNamed(table)
 	if err != nil {
 		return out, err
 	}

@@ -50,7 +50,7 @@ func TestLargestKeys(t *testing.T) {
 	table := n.catalog.Snapshot().Table("k", "t").ID
 	named := func() string {
 		var names []string
-		for _, r := range n.usage(t.Context(), usage.ReportOptions{Table: table, Largest: true}) {
+		for _, r := range n.stats.Usage(t.Context(), usage.ReportOptions{Table: table, Largest: true}) {
 			for _, l := range r.Largest {
 				names = append(names, strings.TrimPrefix(l.Name, "k = "))
 			}

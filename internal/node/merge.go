@@ -20,7 +20,7 @@ import (
 
 // mergePartitions merges two adjacent physical partitions.
 func (n *Node) mergePartitions(ctx context.Context, o admin.MergeOrder) (string, error) {
-	t, err := n.tableNamed(o.Table)
+	t, err := n.catalog.UserTableNamed(o.Table)
 	if err != nil {
 		return "", err
 	}
@@ -65,7 +65,7 @@ func (n *Node) mergePartitions(ctx context.Context, o admin.MergeOrder) (string,
 
 // cancelChange cancels the pending change of a physical partition.
 func (n *Node) cancelChange(ctx context.Context, o admin.CancelOrder) (string, error) {
-	t, err := n.tableNamed(o.Table)
+	t, err := n.catalog.UserTableNamed(o.Table)
 	if err != nil {
 		return "", err
 	}

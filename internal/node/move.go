@@ -24,7 +24,7 @@ func (n *Node) moveReplica(ctx context.Context, o admin.MoveOrder) (string, erro
 	if n.cluster == nil {
 		return "", errors.New("cannot move a replica: this is a standalone node")
 	}
-	t, err := n.tableNamed(o.Table)
+	t, err := n.catalog.UserTableNamed(o.Table)
 	if err != nil {
 		return "", err
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
@@ -42,7 +43,6 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/diskfs"
 	"github.com/ilion-db/ilion/internal/replica/partition"
-	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 	"github.com/ilion-db/ilion/internal/replica/snapshotset"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -79,13 +79,8 @@ type Node struct {
 
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
-	// loads measures the loads of the local replicas.
 	// metadata holds the schema, topology, and nodes. changer changes them for statements. installer and local apply
 	// changes to this node and its replicas.
-	loads  loadTracker
-	advice advice
-	// hotEvents counts how often partitions became hot.
-	hotEvents atomic.Uint64
 	metadata  *meta.Keeper
 	changer   *schemachange.Changer
 	installer *schemachange.Installer
@@ -93,11 +88,13 @@ type Node struct {
 	builder   *backfill.Builder
 	replayer  *coordinator.Replayer
 	// cluster and queries, which sends queries to other nodes, are nil on a standalone node.
-	cluster         *cluster
-	queries         *clusterquery.Client
-	queryHandlers   clusterquery.Handlers
-	census          *partitioncount.Counter
-	largest         *partitioncount.LargestFinder
+	cluster       *cluster
+	queries       *clusterquery.Client
+	queryHandlers clusterquery.Handlers
+	// usage and stats are statistics for clients and operators; loads measures the loads of the local replicas.
+	usage           *stats.UsageReporter
+	stats           stats.Statistics
+	loads           loadTracker
 	splitController *autosplit.SplitController
 	engine          *session.Engine
 	// containers serves containers and their items; definitions caches parsed definitions.

@@ -26,6 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
@@ -123,8 +124,9 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 func (n *Node) openPartitions(ctx context.Context) error {
 	n.journal, n.run = changebuffer.New(int64(n.opts.Memory.ChangeBuffer)), uuid.NewString()
 	n.closers = append(n.closers, n.journal.Close)
-	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Hot: n.partitionHot, Now: n.opts.now,
-		ChangeBuffer: n.journal, Log: n.log}
+	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Now: n.opts.now,
+		ChangeBuffer: n.journal, Log: n.log,
+		Hot: func(r *partition.Replica, hot bool) { n.usage.PartitionHot(r, hot) }}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
 	}
@@ -159,17 +161,13 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			Queries:         &n.queryHandlers,
 		}
 		h := &n.queryHandlers
-		h.Handle(adviseSubject, c.handleAdvise)
-		h.Handle(usageSubject, c.handleUsage)
 		h.Handle(followerLoadSubject, c.handleFollowerLoad)
-		h.Handle(usersSubject, c.handleUsers)
 		h.Handle(lending.Subject, c.handleLoan)
 		h.Handle(backupSubject, n.serveBackup)
 		h.Handle(leavingSubject, c.handleLeaving)
 		clusterquery.HandleJSON(h, sessionsSubject, n.localSessions)
 		clusterquery.HandleJSON(h, cancelSubject, n.cancelLocalSession)
 		clusterquery.HandleJSON(h, slowSubject, n.localSlowQueries)
-		clusterquery.HandleJSON(h, tablesSubject, n.localTables)
 		clusterquery.HandleJSON(h, leaderSubject, n.localLeader)
 	} else if _, err := membership.RaiseStandaloneLevel(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err
@@ -279,6 +277,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	}
 	first := n.metadata.State()
 	n.catalog = catalog.NewForRelease(n.compat, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
+	n.usage = stats.NewUsageReporter(n.statsSources(), n.log)
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
 	n.host.SetBatches(n.coordinator)
 	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })
@@ -302,6 +301,12 @@ func (n *Node) openMetadata(ctx context.Context) error {
 		return err
 	}
 	return n.cluster.join(ctx)
+}
+
+// statsSources returns the parts of this node that statistics are read from.
+func (n *Node) statsSources() stats.Sources {
+	return stats.Sources{Store: n.store, Host: n.host, Catalog: n.catalog, Metadata: n.metadata, Queries: n.queries,
+		Now: n.clock(), EarliestNow: n.earliestNow}
 }
 
 func (n *Node) coordinatorOptions() coordinator.Options {

@@ -25,7 +25,7 @@ func (n *Node) webUI(shown *admin.Node) http.Handler {
 
 // pageLatency returns the latencies of a table's requests on this node in milliseconds.
 func (n *Node) pageLatency(table string, writes bool) (median, p99 float64, ok bool) {
-	t, err := n.tableNamed(table)
+	t, err := n.catalog.UserTableNamed(table)
 	if err != nil {
 		return 0, 0, false
 	}
@@ -33,7 +33,7 @@ func (n *Node) pageLatency(table string, writes bool) (median, p99 float64, ok b
 	if writes {
 		op = catalog.Writes
 	}
-	l, ok := n.latencyView(t.ID, op)
+	l, ok := n.stats.Latency(t.ID, op)
 	return l.Median, l.P99, ok
 }
 

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/placement"
-	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -21,6 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/ddl"
@@ -38,9 +38,7 @@ import (
 // serve starts all listeners for clients.
 func (n *Node) serve() error {
 	n.setNodeInfo()
-	n.openCensus()
-	n.inBackground(n.census.Run)
-	n.inBackground(n.largest.Run)
+	n.inBackground(n.usage.FindLargest)
 	n.splitController = n.newSplitController()
 	large := n.newQuota()
 	n.inBackground(large.Run)
@@ -95,7 +93,7 @@ func (n *Node) serve() error {
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
 		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
-		Sizes: n.containerSizes, Restoring: n.restoring,
+		Sizes: n.usage.ContainerSizes, Restoring: n.restoring,
 		Indexes: func() bool { return n.levelOf(n.metadata.State()) >= container.IndexLevel },
 		Level:   func() feature.Level { return n.levelOf(n.metadata.State()) },
 		Newest:  options.ReadBarrier, Memory: memory, Slots: slots})
@@ -135,6 +133,7 @@ func (n *Node) serve() error {
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.makeREST() // before clients can ask for sessions
+	n.startStatistics()
 	n.publishedCQL.Store(n.cql)
 	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails early
 	n.inBackground(n.views.Run)
@@ -326,28 +325,28 @@ func (n *Node) setNodeInfo() {
 		},
 		ClusterName: n.opts.ClusterName,
 		Generation:  int32(n.began.Unix()),
-		Clients:     n.clients,
-		Prepared:    func() []catalog.PreparedStatement { return n.engine.PreparedStatements() },
-		Settings:    n.settings,
-		Sizes:       n.sizeEstimates,
-		Roles:       func() *access.State { return n.metadata.State().Roles },
-		Latency:     n.latencyView,
-		Records:     n.metadata.State,
-		Replica:     n.replicaView,
-		Advice:      n.adviceRows,
-		Usage:       n.usage,
-		Users:       n.users,
-		ViewLags:    n.viewLags,
-		Tables:      n.tableFigures,
-		Sessions:    func(ctx context.Context) catalog.Sessions { return n.sessions(ctx, sessionsDefault) },
-		Slow:        n.slowQueries,
-		Ring:        func() []catalog.RingNode { return n.statusView().Ring() },
+		Settings:    n.settings(),
 	}
+}
+
+// startStatistics starts collecting statistics for clients and operators.
+func (n *Node) startStatistics() {
+	sources := n.statsSources()
+	sizes := stats.NewSizeEstimator(sources, n.store.Identity().Node, n.info.Tokens)
+	n.stats = stats.Statistics{
+		UsageReporter: n.usage, UserReporter: stats.NewUserReporter(n.cql, n.queries), SizeEstimator: sizes,
+		TableSampler: stats.NewTableSampler(sources, n.engine, n.views),
+		Advisor:      stats.NewAdvisor(sources, n.engine, n.usage, sizes),
+	}
+	n.stats.Register(&n.queryHandlers)
+	n.inBackground(sizes.CountPartitions)
+	n.info.Statistics, n.info.Diagnostics = n.stats, diagnostics{n}
 }
 
 // nodeInfo returns the information about this node and the others for clients.
 func (n *Node) nodeInfo() catalog.NodeInfo {
 	info := n.info
+	info.Metadata = n.metadata.State()
 	if n.cluster == nil {
 		return info
 	}
@@ -355,7 +354,6 @@ func (n *Node) nodeInfo() catalog.NodeInfo {
 	if self.Tokens != nil {
 		info.Tokens = self.Tokens
 	}
-	info.Peers, info.EffectiveReplication = others,
-		func() int { return placement.EffectiveReplicas(n.metadata.State()) }
+	info.Peers, info.EffectiveReplication = others, placement.EffectiveReplicas(info.Metadata)
 	return info
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -30,7 +29,7 @@ const (
 
 // splitPartition splits a physical partition.
 func (n *Node) splitPartition(ctx context.Context, o admin.SplitOrder) (string, error) {
-	t, err := n.tableNamed(o.Table)
+	t, err := n.catalog.UserTableNamed(o.Table)
 	if err != nil {
 		return "", err
 	}
@@ -72,21 +71,6 @@ func (n *Node) splitPartition(ctx context.Context, o admin.SplitOrder) (string, 
 	}
 	return fmt.Sprintf("partition %d of %s has been split at token %s; the upper part is partition %d", o.Partition, t,
 		order.At, p.Split.Child), nil
-}
-
-// tableNamed returns a user table by its name with the keyspace.
-func (n *Node) tableNamed(name string) (*schema.Table, error) {
-	ks, table, ok := strings.Cut(name, ".")
-	if !ok {
-		return nil, fmt.Errorf("invalid table name %q: the keyspace is missing. Use KEYSPACE.TABLE", name)
-	}
-	if schema.IsSystem(ks) {
-		return nil, fmt.Errorf("%s is a system table. Specify a user table", name)
-	}
-	if k := n.catalog.Snapshot().Keyspaces[ks]; k != nil && k.Tables[table] != nil {
-		return k.Tables[table], nil
-	}
-	return nil, fmt.Errorf("table %s does not exist", name)
 }
 
 // splitPoint returns the position of a token, or the middle of the data in the local replica.

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -12,9 +13,8 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/token"
-	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
-	"github.com/ilion-db/ilion/internal/query/cql/session"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
@@ -39,8 +39,8 @@ func (n *Node) statusView() *admin.Node {
 		Budget: int64(n.opts.Memory.Budget),
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
-		Records: n.metadata, Census: n.census, Growth: n.splitController,
-		Usage: n.usage, BecameHot: n.hotEvents.Load, Journal: n.journal.Stats, Users: n.users, Views: n.views,
+		Records: n.metadata, Census: n.stats.PartitionCounts(), Growth: n.splitController,
+		Statistics: n.stats, Journal: n.journal.Stats, Views: n.views,
 		Logins: n.loginCounts, Slow: n.slow,
 	}
 	if n.rest != nil {
@@ -59,38 +59,29 @@ func (n *Node) statusView() *admin.Node {
 	return out
 }
 
-// replicaView returns a local replica for keyspace ilion.
-func (n *Node) replicaView(p *topology.Partition) *catalog.Replica {
-	r := n.host.Replica(p.ID)
-	if r == nil {
-		return nil
-	}
-	out := &catalog.Replica{}
-	if leader, ok := r.Leader(); ok {
-		out.Leader = leader
-	}
-	if e, err := n.store.Estimate(p.Span.Keys(p.Table)); err == nil {
-		out.DiskBytes, out.LogicalPartitions = e.Bytes, e.Partitions
-	}
-	if counted := n.census.Latest(p.ID); counted != nil {
-		out.LogicalPartitions = counted.Partitions
-	}
-	c := r.Counts()
-	out.Reads, out.Writes = c.Reads, c.Writes
-	return out
+// diagnostics implements catalog.Diagnostics.
+type diagnostics struct{ n *Node }
+
+// PreparedStatements implements catalog.Diagnostics.
+func (d diagnostics) PreparedStatements() []catalog.PreparedStatement {
+	return d.n.engine.PreparedStatements()
 }
 
-// latencyView returns a row of a latency view.
-func (n *Node) latencyView(table uint32, op catalog.LatencyOperation) (catalog.Latency, bool) {
-	s := n.engine.TableHistogram(table, session.Operation(op))
-	l := shownLatency(&s)
-	return l, l.Count > 0
+// BusiestSessions implements catalog.Diagnostics.
+func (d diagnostics) BusiestSessions(ctx context.Context) catalog.Sessions {
+	return d.n.sessions(ctx, sessionsDefault)
 }
 
-// clients returns the connections for system_views.clients.
-func (n *Node) clients() []catalog.Client {
+// SlowQueries implements catalog.Diagnostics.
+func (d diagnostics) SlowQueries(ctx context.Context) slowlog.Report { return d.n.slowQueries(ctx) }
+
+// Ring implements catalog.Diagnostics.
+func (d diagnostics) Ring() []catalog.RingNode { return d.n.statusView().Ring() }
+
+// Clients implements catalog.Diagnostics.
+func (d diagnostics) Clients() []catalog.Client {
 	var out []catalog.Client
-	for _, c := range n.cql.Clients() {
+	for _, c := range d.n.cql.Clients() {
 		out = append(out, catalog.Client{
 			Remote: c.Remote, User: c.User, Version: c.Version, DriverName: c.DriverName,
 			DriverVersion: c.DriverVersion, Options: c.Options, Keyspace: c.Keyspace,

@@ -113,7 +113,7 @@ func TestUsageOfCluster(t *testing.T) {
 	same := func(when string, named bool) {
 		t.Helper()
 		for _, n := range nodes {
-			list := n.usage(t.Context(), usage.ReportOptions{Table: id, Keys: 3})
+			list := n.stats.Usage(t.Context(), usage.ReportOptions{Table: id, Keys: 3})
 			if len(list) != 1 || list[0].Counts.RequestCount() != done ||
 				list[0].Counts.Total().Float() != float64(done/2*6) {
 				t.Errorf("%s: %d requests, but a node shows %+v", when, done, list)

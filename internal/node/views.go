@@ -6,7 +6,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 )
 
@@ -21,13 +20,4 @@ func (n *Node) entries(t *schema.Table, ix *schema.Index, key, clustering []byte
 		return nil, nil // the keyspace was dropped, which also ends the build
 	}
 	return view.Entries(ks, t, ix, clustering, r)
-}
-
-// viewLags returns the lags of views for clients.
-func (n *Node) viewLags() map[uint32]catalog.ViewLag {
-	out := map[uint32]catalog.ViewLag{}
-	for id, l := range n.views.Lags() {
-		out[id] = catalog.ViewLag{Due: int64(l.Due), Oldest: l.Oldest}
-	}
-	return out
 }

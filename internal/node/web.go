@@ -41,11 +41,11 @@ func (n *Node) serveHTTP() error {
 	registry.MustRegister(n.collectors(shown)...)
 	asked := &admin.Asked{
 		Table: func(ctx context.Context, name string) (*admin.TableReport, error) {
-			t, err := n.tableNamed(name)
+			t, err := n.catalog.UserTableNamed(name)
 			if err != nil {
 				return nil, err
 			}
-			figures := n.tableFigures(ctx, []*schema.Table{t})
+			figures := n.stats.Tables(ctx, []*schema.Table{t})
 			return shown.Report(ctx, t, figures[t.ID], n.clock()().UnixMicro()), nil
 		},
 		Ring: shown.Ring, Endpoints: n.endpoints, Cancel: n.cancelSession, Slow: n.slowQueries,
@@ -62,8 +62,8 @@ func (n *Node) serveHTTP() error {
 			}
 			return shown.StatusWithoutKeys()
 		},
-		History: func() any { return shown.History() }, Usage: shown.ShowUsage, Users: n.users,
-		Advise:  func(ctx context.Context, table string) (any, error) { return n.adviseNamed(ctx, table) },
+		History: func() any { return shown.History() }, Usage: shown.ShowUsage, Users: n.stats.Users,
+		Advise:  func(ctx context.Context, table string) (any, error) { return n.stats.Advise(ctx, table) },
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.setNodeState, Upgrade: n.upgrade,
 		Split: n.splitPartition, Move: n.moveReplica, Merge: n.mergePartitions, Cancel: n.cancelChange,
 		Verify:  n.verifyPage,

@@ -91,6 +91,8 @@ var withinLayer = map[string]string{
 	"internal/control/schemachange": "internal/control/meta",
 	"internal/control/lending":      "internal/control/meta internal/control/throughput",
 	"internal/control/lograte":      "",
+	"internal/node":                 "internal/node/stats",
+	"internal/node/stats":           "",
 	"internal/control/clusterquery": "internal/control/meta internal/control/peers",
 	"internal/control/membership": "internal/control/clusterquery internal/control/lograte internal/control/meta internal/control/peers " +
 		"internal/control/placement",

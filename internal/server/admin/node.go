@@ -62,16 +62,20 @@ type Node struct {
 	Records *meta.Keeper
 	// TableName returns the name of a table.
 	TableName func(id uint32) string
-	// Usage returns the consumption of the physical partitions of the cluster, and BecameHot the number of times that
-	// a partition on this node became hot.
-	Usage     func(ctx context.Context, q usage.ReportOptions) []usage.Report
-	BecameHot func() uint64
+	// Statistics provides the consumption of partitions.
+	Statistics Statistics
 	// Journal returns the state of the change buffer.
 	Journal func() changebuffer.Stats
-	// Users returns the consumption of users on all nodes.
-	Users func(ctx context.Context) []usage.User
 	// Cluster is nil for a single node.
 	Cluster *Cluster
+}
+
+// Statistics provides the consumption of partitions.
+type Statistics interface {
+	// Usage returns the consumption of the physical partitions of the cluster.
+	Usage(ctx context.Context, q usage.ReportOptions) []usage.Report
+	// BecameHot returns the number of times that a partition on this node became hot.
+	BecameHot() uint64
 }
 
 // Cluster refers to the parts that exist only in a cluster.

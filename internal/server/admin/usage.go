@@ -102,7 +102,7 @@ func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []Tabl
 		q.Table = wanted[0].ID
 	}
 	reports := map[uint64]*usage.Report{}
-	list := n.Usage(ctx, q)
+	list := n.Statistics.Usage(ctx, q)
 	for i := range list {
 		reports[list[i].Partition] = &list[i]
 	}

@@ -71,7 +71,7 @@ func (n *Node) collectUsage(ch chan<- prometheus.Metric) {
 	total(allUnitsDesc, units.Float())
 	total(allThrottledDesc, float64(throttled))
 	gauge(allHotDesc, float64(hot))
-	total(becameDesc, float64(n.BecameHot()))
+	total(becameDesc, float64(n.Statistics.BecameHot()))
 	slices.SortFunc(list, func(a, b usage.Report) int {
 		return cmp.Or(cmp.Compare(b.Counts.Total(), a.Counts.Total()), cmp.Compare(a.Partition, b.Partition))
 	})

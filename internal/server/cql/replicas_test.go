@@ -71,9 +71,7 @@ func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 			Tokens: []token.Token{n.token}}
 	}
 	for i := range nodes {
-		info := catalog.NodeInfo{Endpoint: endpoints[i], ClusterName: "ring", EffectiveReplication: func() int {
-			return replicas
-		}}
+		info := catalog.NodeInfo{Endpoint: endpoints[i], ClusterName: "ring", EffectiveReplication: replicas}
 		for j := range nodes {
 			if j != i {
 				info.Peers = append(info.Peers, endpoints[j])

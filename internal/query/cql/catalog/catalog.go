@@ -3,12 +3,14 @@
 package catalog
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -46,6 +48,29 @@ func NewForRelease(r *compat.Release, initial *schema.Schema, info func() NodeIn
 
 // Snapshot returns the current schema.
 func (c *Catalog) Snapshot() *schema.Schema { return c.snapshot.Load() }
+
+// UserTable returns the user table with an ID, or nil if none exists.
+func (c *Catalog) UserTable(id uint32) *schema.Table {
+	if t := c.Snapshot().TableByID(id); t != nil && id >= keys.FirstTable && !schema.IsSystem(t.Keyspace) {
+		return t
+	}
+	return nil
+}
+
+// UserTableNamed returns a user table by its name with the keyspace, such as ks.t.
+func (c *Catalog) UserTableNamed(name string) (*schema.Table, error) {
+	ks, table, ok := strings.Cut(name, ".")
+	if !ok {
+		return nil, fmt.Errorf("invalid table name %q: the keyspace is missing. Use KEYSPACE.TABLE", name)
+	}
+	if schema.IsSystem(ks) {
+		return nil, fmt.Errorf("%s is a system table. Specify a user table", name)
+	}
+	if k := c.Snapshot().Keyspaces[ks]; k != nil && k.Tables[table] != nil {
+		return k.Tables[table], nil
+	}
+	return nil, fmt.Errorf("table %s does not exist", name)
+}
 
 // Info returns the node's information about itself.
 func (c *Catalog) Info() NodeInfo { return c.info() }

@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ilion-db/ilion/internal/control/advise"
-	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/compat"
@@ -42,7 +41,6 @@ func testInfo() NodeInfo {
 		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32"),
 	}}).WithIdentity("spiffe://a", "r")
 	return NodeInfo{
-		Roles: func() *access.State { return roles },
 		Endpoint: Endpoint{
 			HostID: schema.UUID{1}, Listen: netip.MustParseAddrPort("127.0.0.1:7000"),
 			RPC:    netip.MustParseAddrPort("0.0.0.0:9042"),
@@ -53,69 +51,91 @@ func testInfo() NodeInfo {
 			HostID: schema.UUID{2}, Datacenter: "dc2", Listen: netip.MustParseAddrPort("127.0.0.2:7000"),
 			RPC: netip.MustParseAddrPort("127.0.0.2:9042"), Tokens: []token.Token{3},
 		}},
-		Clients: func() []Client {
-			return []Client{{Remote: netip.MustParseAddrPort("[::1]:5000"), Version: 4, User: "u"}}
-		},
-		Prepared: func() []PreparedStatement { return []PreparedStatement{{ID: [16]byte{9}, Query: "SELECT 1"}} },
-		Sizes: func(context.Context) []SizeEstimate {
-			return []SizeEstimate{{Table: schema.FirstTableID, Range: token.Range{Begin: 5}, Partitions: 3,
-				MeanBytes: 100}}
-		},
-		Settings: func() map[string]string { return map[string]string{"a": "1", "b": ""} },
-		Latency: func(_ uint32, op LatencyOperation) (Latency, bool) {
-			return Latency{Count: uint64(op) + 1, Median: 1.5, P99: 3, Slowest: 7, PerSecond: 0.25}, true
-		},
-		Records: testRecords,
-		Users: func(context.Context) []usage.User {
-			return []usage.User{{Name: "app", Units: 12.5, Requests: 3, Refused: 1, PerSecond: 1.5,
-				RequestsPerSecond: 2, RefusedPerSecond: 0.5}}
-		},
-		Tables: func(_ context.Context, tables []*schema.Table) map[uint32]TableStats {
-			return map[uint32]TableStats{schema.FirstTableID: {Rows: 5, LogicalBytes: 50, Sampled: true, Tombstones: 2,
-				TombstonesOrMore: true, SweepLag: 3, Read: Latency{Count: 1, Median: 1, P99: 2}}}
-		},
-		Sessions: func(context.Context) Sessions {
-			return Sessions{Connections: 1, Sessions: []Session{{ID: "0a-1", Node: strings.Repeat("0a", 16),
-				Address: "10.0.0.1:1", State: "ready", User: "app", Protocol: 5, Since: time.UnixMilli(1), Millis: 2,
-				Statement: "SELECT ?"}, {Node: "malformed"}}}
-		},
-		Slow: func(context.Context) slowlog.Report {
-			at := time.UnixMilli(1)
-			return slowlog.Report{Requests: []slowlog.Request{{At: at, Node: strings.Repeat("0a", 16), Millis: 1}},
-				Statements: []slowlog.Statement{{Statement: "SELECT ?", Keyspace: "ks", Count: 1, Last: at}}}
-		},
-		Ring: func() []RingNode {
-			return []RingNode{{Node: strings.Repeat("0a", 16), Tokens: []int64{-1, 5}, Share: 1}}
-		},
-		Usage: func(context.Context, usage.ReportOptions) []usage.Report {
-			spent := usage.Spent{At: 60, Units: 900 * ru.Unit, Requests: 90, Bytes: 1000, Given: 1800}
-			top := usage.Top{Keys: []usage.HeavyPartition{{Token: 7, Name: "k = 7", Units: ru.Unit, Over: ru.Unit / 4,
-				Noise: ru.Unit / 2, PerSecond: 45}}}
-			counts := usage.Counts{BytesRead: 8, BytesWritten: 9}
-			counts.Requests[usage.Point], counts.Units[usage.Point] = 4, 4*ru.Unit
-			return []usage.Report{{Partition: 1, Counts: counts, Table: schema.FirstTableID, Throttled: 3,
-				PerSecond: 180, Lately: spent, Hot: 70, Top: top,
-				Largest: []usage.LargePartition{{Token: 7, Name: "k = 7", Bytes: 5, Estimated: true}},
-				Minutes: []usage.Minute{{Spent: spent, Peak: 50 * ru.Unit, PeakGiven: 60, Top: top}}}}
-		},
-		Advice: func(_ context.Context, tables []*schema.Table) (out []advise.Report) {
-			for _, t := range tables {
-				out = append(out, advise.Report{Table: t.String(), Findings: []advise.Finding{{
-					Kind: advise.Large, Level: advise.Note, Headline: "large", Basis: "all",
-					Evidence: []advise.Fact{{What: "bytes", Value: 2e7, Unit: advise.Bytes}},
-					Proposal: advise.Proposal{Text: "divide", DDL: "CREATE", Instead: []string{"or not"}},
-					Effect:   []advise.Change{{What: "bytes", Before: 2e7, After: 1e6, Unit: advise.Bytes, OffBy: 3}},
-				}}})
-			}
-			return out
-		},
-		Replica: func(p *topology.Partition) *Replica {
-			if p.ID != 1 {
-				return nil
-			}
-			return &Replica{Leader: topology.NodeID{1}, DiskBytes: 300, LogicalPartitions: 2, Reads: 5, Writes: 7}
-		},
+		Settings:    map[string]string{"a": "1", "b": ""},
+		Metadata:    testRecords().WithRoles(roles),
+		Statistics:  testStatistics{},
+		Diagnostics: testDiagnostics{[]Client{{Remote: netip.MustParseAddrPort("[::1]:5000"), Version: 4, User: "u"}}},
 	}
+}
+
+// testStatistics implements Statistics with one row for most tables.
+type testStatistics struct{ lags map[uint32]ViewLag }
+
+func (s testStatistics) ViewLags() map[uint32]ViewLag { return s.lags }
+
+func (testStatistics) SizeEstimates(context.Context) []SizeEstimate {
+	return []SizeEstimate{{Table: schema.FirstTableID, Range: token.Range{Begin: 5}, Partitions: 3,
+		MeanBytes: 100}}
+}
+
+func (testStatistics) Latency(_ uint32, op LatencyOperation) (Latency, bool) {
+	return Latency{Count: uint64(op) + 1, Median: 1.5, P99: 3, Slowest: 7, PerSecond: 0.25}, true
+}
+
+func (testStatistics) Users(context.Context) []usage.User {
+	return []usage.User{{Name: "app", Units: 12.5, Requests: 3, Refused: 1, PerSecond: 1.5,
+		RequestsPerSecond: 2, RefusedPerSecond: 0.5}}
+}
+
+func (testStatistics) Tables(_ context.Context, tables []*schema.Table) map[uint32]TableStats {
+	return map[uint32]TableStats{schema.FirstTableID: {Rows: 5, LogicalBytes: 50, Sampled: true, Tombstones: 2,
+		TombstonesOrMore: true, SweepLag: 3, Read: Latency{Count: 1, Median: 1, P99: 2}}}
+}
+
+func (testStatistics) Usage(context.Context, usage.ReportOptions) []usage.Report {
+	spent := usage.Spent{At: 60, Units: 900 * ru.Unit, Requests: 90, Bytes: 1000, Given: 1800}
+	top := usage.Top{Keys: []usage.HeavyPartition{{Token: 7, Name: "k = 7", Units: ru.Unit, Over: ru.Unit / 4,
+		Noise: ru.Unit / 2, PerSecond: 45}}}
+	counts := usage.Counts{BytesRead: 8, BytesWritten: 9}
+	counts.Requests[usage.Point], counts.Units[usage.Point] = 4, 4*ru.Unit
+	return []usage.Report{{Partition: 1, Counts: counts, Table: schema.FirstTableID, Throttled: 3,
+		PerSecond: 180, Lately: spent, Hot: 70, Top: top,
+		Largest: []usage.LargePartition{{Token: 7, Name: "k = 7", Bytes: 5, Estimated: true}},
+		Minutes: []usage.Minute{{Spent: spent, Peak: 50 * ru.Unit, PeakGiven: 60, Top: top}}}}
+}
+
+func (testStatistics) Advice(_ context.Context, tables []*schema.Table) (out []advise.Report) {
+	for _, t := range tables {
+		out = append(out, advise.Report{Table: t.String(), Findings: []advise.Finding{{
+			Kind: advise.Large, Level: advise.Note, Headline: "large", Basis: "all",
+			Evidence: []advise.Fact{{What: "bytes", Value: 2e7, Unit: advise.Bytes}},
+			Proposal: advise.Proposal{Text: "divide", DDL: "CREATE", Instead: []string{"or not"}},
+			Effect:   []advise.Change{{What: "bytes", Before: 2e7, After: 1e6, Unit: advise.Bytes, OffBy: 3}},
+		}}})
+	}
+	return out
+}
+
+func (testStatistics) Replica(p *topology.Partition) *Replica {
+	if p.ID != 1 {
+		return nil
+	}
+	return &Replica{Leader: topology.NodeID{1}, DiskBytes: 300, LogicalPartitions: 2, Reads: 5, Writes: 7}
+}
+
+// testDiagnostics implements Diagnostics with one row for most tables.
+type testDiagnostics struct{ clients []Client }
+
+func (d testDiagnostics) Clients() []Client { return d.clients }
+
+func (testDiagnostics) PreparedStatements() []PreparedStatement {
+	return []PreparedStatement{{ID: [16]byte{9}, Query: "SELECT 1"}}
+}
+
+func (testDiagnostics) BusiestSessions(context.Context) Sessions {
+	return Sessions{Connections: 1, Sessions: []Session{{ID: "0a-1", Node: strings.Repeat("0a", 16),
+		Address: "10.0.0.1:1", State: "ready", User: "app", Protocol: 5, Since: time.UnixMilli(1), Millis: 2,
+		Statement: "SELECT ?"}, {Node: "malformed"}}}
+}
+
+func (testDiagnostics) SlowQueries(context.Context) slowlog.Report {
+	at := time.UnixMilli(1)
+	return slowlog.Report{Requests: []slowlog.Request{{At: at, Node: strings.Repeat("0a", 16), Millis: 1}},
+		Statements: []slowlog.Statement{{Statement: "SELECT ?", Keyspace: "ks", Count: 1, Last: at}}}
+}
+
+func (testDiagnostics) Ring() []RingNode {
+	return []RingNode{{Node: strings.Repeat("0a", 16), Tokens: []int64{-1, 5}, Share: 1}}
 }
 
 // testSchema returns a schema with a keyspace that contains every kind of object.
@@ -194,9 +214,9 @@ func testRows(t *testing.T, r *compat.Release, want int) {
 	s = System(r)(s)
 	info := testInfo()
 	info.Release = r
-	info.EffectiveReplication = func() int { return 4 }
-	info.Records = func() *meta.State { return testRecords().WithBuilding(late, true) }
-	info.ViewLags = func() map[uint32]ViewLag { return map[uint32]ViewLag{late: {Due: 2, Oldest: 3e6}} }
+	info.EffectiveReplication = 4
+	info.Metadata = info.Metadata.WithBuilding(late, true)
+	info.Statistics = testStatistics{map[uint32]ViewLag{late: {Due: 2, Oldest: 3e6}}}
 	filled := 0
 	for ks := range s.All() {
 		for _, table := range ks.SortedTables() {

@@ -159,8 +159,7 @@ func TestOneStateWithinAQuery(t *testing.T) {
 // TestEffectiveReplication checks the replication in system_schema.keyspaces: the declared replication on a stand-alone
 // node, and in a cluster the replication that drivers must use, for every keyspace with stored rows.
 func TestEffectiveReplication(t *testing.T) {
-	replicas := 4
-	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: func() int { return replicas }}
+	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: 4}
 	s := testSchema(t)
 	show := func(name string) string {
 		r := info.Replication(WithSystem(s).Keyspace(name))
@@ -177,19 +176,16 @@ func TestEffectiveReplication(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	replicas = 3
+	info.EffectiveReplication = 3
 	if got, want := show("ks"), "map[class:org.apache.cassandra.locator.NetworkTopologyStrategy west:3]"; got != want {
 		t.Errorf("with three nodes: %s, want %s", got, want)
 	}
 	declared := fmt.Sprint(s.Keyspace("ks").Replication)
-	if replicas = 0; show("ks") != declared {
+	if info.EffectiveReplication = 0; show("ks") != declared {
 		t.Errorf("alone: %s, want %s", show("ks"), declared)
 	}
-	if info.EffectiveReplication = nil; show("ks") != declared {
-		t.Errorf("without a cluster: %s, want %s", show("ks"), declared)
-	}
 	// The table shows the same replication.
-	info.EffectiveReplication = func() int { return 4 }
+	info.EffectiveReplication = 4
 	want := hex.EncodeToString(mapOf(info.Replication(s.Keyspace("ks"))))
 	if got := shown(context.Background(), t, info, "system_schema.keyspaces", "keyspace_name",
 		"replication"); !slices.Contains(got, hex.EncodeToString([]byte("ks"))+" "+want) {
@@ -199,7 +195,7 @@ func TestEffectiveReplication(t *testing.T) {
 
 // TestDeclares checks whether a declared replication equals the effective one.
 func TestDeclares(t *testing.T) {
-	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: func() int { return 4 }}
+	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: 4}
 	for text, want := range map[string]bool{
 		"class:SimpleStrategy replication_factor:4":                          true,
 		"class:SimpleStrategy replication_factor:3":                          false,

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/advise"
 	"github.com/ilion-db/ilion/internal/control/meta"
-	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -102,7 +101,7 @@ type Replica struct {
 	DiskBytes, LogicalPartitions, Reads, Writes uint64
 }
 
-// NodeInfo is the node's information about itself and its peers. A function that is nil provides no data.
+// NodeInfo is the node's information about itself and its peers.
 type NodeInfo struct {
 	// Release is the Cassandra release that the node reports. The default is 4.0.
 	Release *compat.Release
@@ -113,42 +112,52 @@ type NodeInfo struct {
 	// Peers holds the other nodes of the cluster, whether or not they are up, in any order. It is not modified after
 	// the NodeInfo has been returned.
 	Peers []Endpoint
-	// EffectiveReplication returns the number of replicas of every table, independent of the replication that its
-	// keyspace declares. It is four, or the possible number of voters with fewer nodes. If the function is nil or
-	// returns 0, the node is stand-alone and the declared replication is shown.
-	EffectiveReplication func() int
+	// EffectiveReplication is the number of replicas of every table, independent of the replication that its keyspace
+	// declares. It is four, or the possible number of voters with fewer nodes. If it is 0, the node is stand-alone and
+	// the declared replication is shown.
+	EffectiveReplication int
+	// Settings holds the effective options of the node.
+	Settings map[string]string
+	// Metadata is the cluster metadata: roles, partitions, and builds of indexes. It is nil if unknown.
+	Metadata *meta.State
+	// Statistics and Diagnostics provide the rows of other virtual tables. If one is nil, its tables are empty.
+	Statistics  Statistics
+	Diagnostics Diagnostics
+}
 
-	// Sizes returns size estimates of table ranges. Each range is reported by exactly one node, and the ranges of a
-	// table cover the ring.
-	Sizes func(ctx context.Context) []SizeEstimate
-
-	Clients  func() []Client
-	Prepared func() []PreparedStatement
-	Settings func() map[string]string
-	// Roles returns the roles for system_auth.
-	Roles func() *access.State
+// Statistics provides the statistics of tables, partitions, and users.
+type Statistics interface {
+	// SizeEstimates returns size estimates of table ranges. Each range is reported by exactly one node, and the ranges
+	// of a table cover the ring.
+	SizeEstimates(ctx context.Context) []SizeEstimate
 	// Latency returns the latency of requests coordinated by this node. It returns false for an operation that has not
 	// been executed.
-	Latency func(table uint32, op LatencyOperation) (Latency, bool)
-	// Records returns the cluster metadata, whose partitions keyspace ilion shows.
-	Records func() *meta.State
+	Latency(table uint32, op LatencyOperation) (Latency, bool)
 	// Advice returns design advice for tables. Tables that cannot be analyzed in time are omitted.
-	Advice func(ctx context.Context, tables []*schema.Table) []advise.Report
+	Advice(ctx context.Context, tables []*schema.Table) []advise.Report
 	// Usage returns the consumption of the cluster's physical partitions.
-	Usage func(ctx context.Context, q usage.ReportOptions) []usage.Report
+	Usage(ctx context.Context, q usage.ReportOptions) []usage.Report
 	// Users returns the users with the highest consumption in the cluster.
-	Users func(ctx context.Context) []usage.User
+	Users(ctx context.Context) []usage.User
 	// ViewLags returns the lag of views, by the ID of the hint index.
-	ViewLags func() map[uint32]ViewLag
+	ViewLags() map[uint32]ViewLag
 	// Tables returns the statistics of tables by ID. If time runs out, the remaining tables are not sampled.
-	Tables func(ctx context.Context, tables []*schema.Table) map[uint32]TableStats
-	// Sessions returns the busiest sessions of all nodes. Slow returns the slow requests. Ring returns the nodes as
-	// drivers see them.
-	Sessions func(ctx context.Context) Sessions
-	Slow     func(ctx context.Context) slowlog.Report
-	Ring     func() []RingNode
+	Tables(ctx context.Context, tables []*schema.Table) map[uint32]TableStats
 	// Replica returns the local replica of a partition, or nil.
-	Replica func(p *topology.Partition) *Replica
+	Replica(p *topology.Partition) *Replica
+}
+
+// Diagnostics provides the clients and the nodes as operators see them.
+type Diagnostics interface {
+	// Clients returns the connections to this node, and PreparedStatements the statements that they prepared.
+	Clients() []Client
+	PreparedStatements() []PreparedStatement
+	// BusiestSessions returns the busiest sessions of all nodes.
+	BusiestSessions(ctx context.Context) Sessions
+	// SlowQueries returns the slow requests of all nodes.
+	SlowQueries(ctx context.Context) slowlog.Report
+	// Ring returns the nodes as drivers see them.
+	Ring() []RingNode
 }
 
 // Datacenters returns the data centers of the cluster, starting with the node's own.
@@ -195,14 +204,6 @@ func (e *Endpoint) rack() string {
 	return e.Rack
 }
 
-// Replicas returns the effective number of replicas of every table, or 0 if the node is stand-alone.
-func (n *NodeInfo) Replicas() int {
-	if n.EffectiveReplication == nil {
-		return 0
-	}
-	return n.EffectiveReplication()
-}
-
 // Replication returns the replication of a keyspace as shown to clients: the declared replication on a stand-alone
 // node, the effective replication in a cluster.
 //
@@ -212,7 +213,7 @@ func (n *NodeInfo) Replicas() int {
 // rack, these are the next distinct nodes, as with SimpleStrategy. With several racks, SimpleStrategy would direct
 // clients to nodes in zones that already have enough replicas.
 func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
-	replicas := n.Replicas()
+	replicas := n.EffectiveReplication
 	if replicas <= 0 || schema.IsLocalSystem(ks.Name) || schema.IsVirtualSystem(ks.Name) {
 		return ks.Replication
 	}
@@ -227,5 +228,5 @@ func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
 	if schema.StrategyName(ks.Replication) == "NetworkTopologyStrategy" {
 		factor = ks.Replication[n.datacenter()]
 	}
-	return factor == strconv.Itoa(n.Replicas())
+	return factor == strconv.Itoa(n.EffectiveReplication)
 }

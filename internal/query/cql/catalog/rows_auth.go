@@ -13,10 +13,10 @@ import (
 
 // roles returns the roles for system_auth.
 func (b *builder) roles() *access.State {
-	if b.info.Roles == nil {
+	if b.info.Metadata == nil {
 		return &access.State{}
 	}
-	return b.info.Roles()
+	return b.info.Metadata.Roles
 }
 
 func fillRoles(b *builder) {

@@ -26,7 +26,7 @@ func (b *builder) stored(fn func(*schema.Table)) {
 }
 
 func fillAdvice(b *builder) {
-	if b.info.Advice == nil {
+	if b.info.Statistics == nil {
 		return
 	}
 	var tables []*schema.Table
@@ -35,7 +35,7 @@ func fillAdvice(b *builder) {
 			tables = append(tables, t)
 		}
 	})
-	for _, r := range b.info.Advice(b.ctx, tables) {
+	for _, r := range b.info.Statistics.Advice(b.ctx, tables) {
 		ks, table, _ := strings.Cut(r.Table, ".")
 		for i := range r.Findings {
 			f := &r.Findings[i]
@@ -58,13 +58,13 @@ func fillAdvice(b *builder) {
 }
 
 func fillPhysicalPartitions(b *builder) {
-	if b.info.Records == nil {
+	if b.info.Metadata == nil {
 		return
 	}
-	m := b.info.Records().Topology
+	m := b.info.Metadata.Topology
 	b.stored(func(t *schema.Table) {
 		for _, p := range m.Partitions(t.ID) {
-			b.add(physical(t, p, b.info.Replica(p)))
+			b.add(physical(t, p, b.info.Statistics.Replica(p)))
 		}
 	})
 }
@@ -99,10 +99,10 @@ func physical(t *schema.Table, p *topology.Partition, r *Replica) values {
 
 // fillIndexBuilds fills the indexes that are being built, including indexes of containers.
 func fillIndexBuilds(b *builder) {
-	if b.info.Records == nil {
+	if b.info.Metadata == nil {
 		return
 	}
-	records := b.info.Records()
+	records := b.info.Metadata
 	b.stored(func(t *schema.Table) {
 		for _, ix := range t.SortedIndexes() {
 			if !records.Building[ix.ID] {
@@ -119,10 +119,10 @@ func fillIndexBuilds(b *builder) {
 }
 
 func fillPartitionChanges(b *builder) {
-	if b.info.Records == nil {
+	if b.info.Metadata == nil {
 		return
 	}
-	m := b.info.Records().Topology
+	m := b.info.Metadata.Topology
 	b.stored(func(t *schema.Table) {
 		for _, p := range m.Partitions(t.ID) {
 			for i, e := range meta.InProgress(p) {
@@ -136,10 +136,10 @@ func fillPartitionChanges(b *builder) {
 
 // fillPartitionHistory fills the events of existing tables.
 func fillPartitionHistory(b *builder) {
-	if b.info.Records == nil {
+	if b.info.Metadata == nil {
 		return
 	}
-	for _, e := range b.info.Records().History {
+	for _, e := range b.info.Metadata.History {
 		t := b.schema.TableByID(e.Table)
 		if t == nil || !b.wants(t.Keyspace) {
 			continue

@@ -15,10 +15,10 @@ func (b *builder) nodeID(id string) ([]byte, bool) {
 }
 
 func fillRing(b *builder) {
-	if b.info.Ring == nil {
+	if b.info.Diagnostics == nil {
 		return
 	}
-	for _, n := range b.info.Ring() {
+	for _, n := range b.info.Diagnostics.Ring() {
 		id, ok := b.nodeID(n.Node)
 		if !ok {
 			continue

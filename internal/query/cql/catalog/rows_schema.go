@@ -38,7 +38,7 @@ func fillKeyspaces(b *builder) {
 
 // fillScyllaKeyspaces fills the user keyspaces of a cluster, for which drivers receive the location of partitions.
 func fillScyllaKeyspaces(b *builder) {
-	if b.info.EffectiveReplication == nil || b.info.EffectiveReplication() == 0 {
+	if b.info.EffectiveReplication == 0 {
 		return
 	}
 	b.keyspaces(func(ks *schema.Keyspace) {
@@ -197,8 +197,8 @@ func fillIndexes(b *builder) {
 // fillSAIIndexes fills the storage-attached indexes.
 func fillSAIIndexes(b *builder) {
 	var building map[uint32]bool
-	if b.info.Records != nil {
-		building = b.info.Records().Building
+	if b.info.Metadata != nil {
+		building = b.info.Metadata.Building
 	}
 	b.stored(func(t *schema.Table) {
 		for _, ix := range t.ShownIndexes() {

@@ -3,10 +3,10 @@
 package catalog
 
 func fillSessions(b *builder) {
-	if b.info.Sessions == nil {
+	if b.info.Diagnostics == nil {
 		return
 	}
-	all := b.info.Sessions(b.ctx)
+	all := b.info.Diagnostics.BusiestSessions(b.ctx)
 	for i := range all.Sessions {
 		s := &all.Sessions[i]
 		id, ok := b.nodeID(s.Node)

@@ -5,10 +5,10 @@ package catalog
 import "time"
 
 func fillSlowQueries(b *builder) {
-	if b.info.Slow == nil {
+	if b.info.Diagnostics == nil {
 		return
 	}
-	all := b.info.Slow(b.ctx)
+	all := b.info.Diagnostics.SlowQueries(b.ctx)
 	for i := range all.Requests {
 		r := &all.Requests[i]
 		id, ok := b.nodeID(r.Node)
@@ -25,10 +25,10 @@ func fillSlowQueries(b *builder) {
 }
 
 func fillSlowStatements(b *builder) {
-	if b.info.Slow == nil {
+	if b.info.Diagnostics == nil {
 		return
 	}
-	all := b.info.Slow(b.ctx)
+	all := b.info.Diagnostics.SlowQueries(b.ctx)
 	for i := range all.Statements {
 		s := &all.Statements[i]
 		if !b.wants(s.Keyspace) {

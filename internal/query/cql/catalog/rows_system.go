@@ -95,10 +95,10 @@ func fillPeersV2(b *builder) {
 }
 
 func fillPrepared(b *builder) {
-	if b.info.Prepared == nil {
+	if b.info.Diagnostics == nil {
 		return
 	}
-	for _, p := range b.info.Prepared() {
+	for _, p := range b.info.Diagnostics.PreparedStatements() {
 		b.add(values{"prepared_id": append([]byte{}, p.ID[:]...), "logged_keyspace": textOrNull(p.Keyspace),
 			"query_string": text(p.Query)})
 	}
@@ -135,10 +135,10 @@ func fillTableEstimates(b *builder) {
 }
 
 func (b *builder) sizes(add func(values)) {
-	if b.info.Sizes == nil {
+	if b.info.Statistics == nil {
 		return
 	}
-	for _, e := range b.info.Sizes(b.ctx) {
+	for _, e := range b.info.Statistics.SizeEstimates(b.ctx) {
 		t := b.schema.TableByID(e.Table)
 		if t == nil || schema.IsSystem(t.Keyspace) || !b.wants(t.Keyspace) {
 			continue
@@ -159,10 +159,10 @@ func (b *builder) sizes(add func(values)) {
 }
 
 func fillClients(b *builder) {
-	if b.info.Clients == nil {
+	if b.info.Diagnostics == nil {
 		return
 	}
-	for _, c := range b.info.Clients() {
+	for _, c := range b.info.Diagnostics.Clients() {
 		if !c.Remote.IsValid() {
 			continue
 		}
@@ -180,11 +180,11 @@ func fillClients(b *builder) {
 
 // fillLatency fills the tables for which the operation has been executed since the node started.
 func fillLatency(b *builder, op LatencyOperation) {
-	if b.info.Latency == nil {
+	if b.info.Statistics == nil {
 		return
 	}
 	b.stored(func(t *schema.Table) {
-		l, ok := b.info.Latency(t.ID, op)
+		l, ok := b.info.Statistics.Latency(t.ID, op)
 		if !ok {
 			return
 		}
@@ -198,14 +198,14 @@ func fillLatency(b *builder, op LatencyOperation) {
 
 // fillDiskUsage fills the size of the local replicas of each table, rounded up.
 func fillDiskUsage(b *builder) {
-	if b.info.Records == nil {
+	if b.info.Metadata == nil {
 		return
 	}
-	m := b.info.Records().Topology
+	m := b.info.Metadata.Topology
 	b.stored(func(t *schema.Table) {
 		var bytes uint64
 		for _, p := range m.Partitions(t.ID) {
-			if r := b.info.Replica(p); r != nil {
+			if r := b.info.Statistics.Replica(p); r != nil {
 				bytes += r.DiskBytes
 			}
 		}
@@ -226,11 +226,7 @@ func fillCaches(b *builder) {
 }
 
 func fillSettings(b *builder) {
-	if b.info.Settings == nil {
-		return
-	}
-	settings := b.info.Settings()
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		b.add(values{"name": text(name), "value": text(settings[name])})
+	for _, name := range slices.Sorted(maps.Keys(b.info.Settings)) {
+		b.add(values{"name": text(name), "value": text(b.info.Settings[name])})
 	}
 }

@@ -18,7 +18,7 @@ func TestClients(t *testing.T) {
 	shown := func(c Client) map[string]string {
 		c.Remote = netip.MustParseAddrPort("10.0.0.1:5000")
 		info := testInfo()
-		info.Release, info.Clients = compat.Cassandra50, func() []Client { return []Client{c} }
+		info.Release, info.Diagnostics = compat.Cassandra50, testDiagnostics{[]Client{c}}
 		out := map[string]string{}
 		for _, r := range Rows(context.Background(), table, s, &info, nil) {
 			for _, cell := range r.Cells {
@@ -52,7 +52,7 @@ func TestScyllaKeyspaces(t *testing.T) {
 	if rows := Rows(context.Background(), table, s, &info, nil); len(rows) > 0 {
 		t.Errorf("a single node shows %d keyspaces", len(rows))
 	}
-	info.EffectiveReplication = func() int { return 4 }
+	info.EffectiveReplication = 4
 	rows := Rows(context.Background(), table, s, &info, nil)
 	if len(rows) != 1 || string(rows[0].Key) != "ks" {
 		t.Errorf("a cluster shows %v", rows)

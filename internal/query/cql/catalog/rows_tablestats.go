@@ -8,7 +8,7 @@ import (
 )
 
 func fillTableStats(b *builder) {
-	if b.info.Tables == nil || b.info.Records == nil {
+	if b.info.Statistics == nil || b.info.Metadata == nil {
 		return
 	}
 	var tables []*schema.Table
@@ -17,7 +17,7 @@ func fillTableStats(b *builder) {
 			tables = append(tables, t)
 		}
 	})
-	figures, m := b.info.Tables(b.ctx, tables), b.info.Records().Topology
+	figures, m := b.info.Statistics.Tables(b.ctx, tables), b.info.Metadata.Topology
 	spent := map[uint32]*spending{}
 	b.reports(usage.ReportOptions{Sizes: true}, func(t *schema.Table, r *usage.Report) {
 		if spent[t.ID] == nil {

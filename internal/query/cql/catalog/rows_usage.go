@@ -10,10 +10,10 @@ import (
 
 // reports calls fn for the usage reports of the partitions in the requested keyspaces.
 func (b *builder) reports(q usage.ReportOptions, fn func(*schema.Table, *usage.Report)) {
-	if b.info.Usage == nil {
+	if b.info.Statistics == nil {
 		return
 	}
-	list := b.info.Usage(b.ctx, q)
+	list := b.info.Statistics.Usage(b.ctx, q)
 	b.stored(func(t *schema.Table) {
 		for i := range list {
 			if list[i].Table == t.ID {
@@ -112,10 +112,10 @@ func fillLargeKeys(b *builder) {
 func units(u ru.Units) []byte { return double(u.Float()) }
 
 func fillUserUsage(b *builder) {
-	if b.info.Users == nil {
+	if b.info.Statistics == nil {
 		return
 	}
-	for _, u := range b.info.Users(b.ctx) {
+	for _, u := range b.info.Statistics.Users(b.ctx) {
 		if !b.wants(u.Name) {
 			continue
 		}

@@ -17,8 +17,8 @@ type ViewLag struct {
 // views calls fn for every view with its base table. built reports whether the view is built.
 func (b *builder) views(fn func(base, view *schema.Table, ix *schema.Index, built bool)) {
 	var state *meta.State
-	if b.info.Records != nil {
-		state = b.info.Records()
+	if b.info.Metadata != nil {
+		state = b.info.Metadata
 	}
 	for ks := range b.schema.All() {
 		if !b.wants(ks.Name) {
@@ -58,8 +58,8 @@ func fillViewBuilds(b *builder) {
 
 func fillViewLags(b *builder) {
 	lags := map[uint32]ViewLag{}
-	if b.info.ViewLags != nil {
-		lags = b.info.ViewLags()
+	if b.info.Statistics != nil {
+		lags = b.info.Statistics.ViewLags()
 	}
 	b.views(func(base, view *schema.Table, ix *schema.Index, built bool) {
 		v := values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name),

@@ -17,13 +17,11 @@ import (
 // TestReplicationInACluster checks that a cluster accepts any replication, that a client that declares a different
 // replication receives a warning, and that DESCRIBE returns the declared replication.
 func TestReplicationInACluster(t *testing.T) {
-	replicas := 4
 	info := catalog.NodeInfo{
 		Endpoint: catalog.Endpoint{HostID: schema.UUID{1}, Datacenter: "west",
 			RPC: netip.MustParseAddrPort("10.0.0.1:9042"), Tokens: []token.Token{1}},
 		Peers: []catalog.Endpoint{{HostID: schema.UUID{2}, Datacenter: "west",
 			RPC: netip.MustParseAddrPort("10.0.0.2:9042"), Tokens: []token.Token{2}}},
-		EffectiveReplication: func() int { return replicas },
 	}
 	c := catalog.New(schema.New(), func() catalog.NodeInfo { return info })
 	e := New(c, &memoryStore{catalog: c}, Options{})
@@ -68,7 +66,7 @@ func TestReplicationInACluster(t *testing.T) {
 		{"{'class': 'NetworkTopologyStrategy', 'east': '2', 'west': '4'}", 4,
 			"No node is in east: the replication declared for it has no effect"},
 	} {
-		replicas = test.replicas
+		info.EffectiveReplication = test.replicas
 		for _, verb := range []string{"CREATE", "ALTER"} {
 			_, warnings := execute(verb + " KEYSPACE ks WITH replication = " + test.replication +
 				" AND durable_writes = " + map[string]string{"CREATE": "true", "ALTER": "false"}[verb])

@@ -103,7 +103,7 @@ func (e *Executor) replicationWarnings(keyspace string, properties []schema.Prop
 	info := e.catalog.Info()
 	absent := absentDatacenters(ks, info.Datacenters())
 	var warnings []string
-	if replicas := info.Replicas(); replicas == 0 {
+	if replicas := info.EffectiveReplication; replicas == 0 {
 		warnings = shortFactors(ks, &info, absent)
 		if given && len(absent) > 0 {
 			warnings = append(warnings,

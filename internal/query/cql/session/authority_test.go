@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -49,7 +50,9 @@ func newAuthFixture(t testing.TB) *authFixture { return newAuthFixtureWith(t, fa
 func newAuthFixtureWith(t testing.TB, strict bool) *authFixture {
 	w := &authFixture{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" }, strict)}
 	o := Options{Authority: w.authority, Roles: w, Audit: w.audited}
-	w.fixture = newFixtureWith(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{Roles: w.authority.State} })
+	w.fixture = newFixtureWith(t, o, func() catalog.NodeInfo {
+		return catalog.NodeInfo{Metadata: meta.Empty().WithRoles(w.authority.State())}
+	})
 	w.client = w.as("boss")
 	return w
 }

@@ -27,7 +27,7 @@ import (
 func TestLevelWarnings(t *testing.T) {
 	replicas := 0
 	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
-		return catalog.NodeInfo{EffectiveReplication: func() int { return replicas }}
+		return catalog.NodeInfo{EffectiveReplication: replicas}
 	})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	w.query(t, "CREATE TABLE ks.c (k int PRIMARY KEY, n counter)")
@@ -97,7 +97,7 @@ func TestLevelWarnings(t *testing.T) {
 // write has one.
 func TestBatchMessageWarnings(t *testing.T) {
 	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
-		return catalog.NodeInfo{EffectiveReplication: func() int { return 4 }}
+		return catalog.NodeInfo{EffectiveReplication: 4}
 	})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	s := w.NewSession(Client{Version: 4})

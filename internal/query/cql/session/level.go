@@ -26,7 +26,7 @@ func (s *Session) warnLevel(c *Call) {
 		return
 	}
 	info := s.engine.catalog.Info()
-	replicas := info.Replicas()
+	replicas := info.EffectiveReplication
 	asked := replicas
 	switch level {
 	case dberr.Two:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package stats
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ import (
 
 const (
 	tablesSubject = "tables"
-	// tablesTime is how long a node samples tables for one query; tablesWait bounds the wait for it.
-	tablesTime, tablesWait = 800 * time.Millisecond, 2 * time.Second
+	// tablesTime is how long a node samples tables for one query; tablesTimeout bounds the wait for it.
+	tablesTime, tablesTimeout = 800 * time.Millisecond, 2 * time.Second
 	// deadKeysMax bounds the examined records of dead keys of a table.
 	deadKeysMax = 20_000
 )
@@ -41,8 +41,25 @@ type tablePart struct {
 	Views  map[uint32]catalog.ViewLag  `json:"views,omitempty"`
 }
 
-// localTables returns this node's data about tables. The question lists their IDs.
-func (n *Node) localTables(ctx context.Context, question []byte) (parts []tablePart, err error) {
+// TableSampler estimates the rows and garbage of tables from samples, and reports the latencies of their requests and
+// the lags of their views.
+type TableSampler struct {
+	src    Sources
+	engine Engine
+	views  Views
+}
+
+// NewTableSampler returns a TableSampler.
+func NewTableSampler(src Sources, engine Engine, views Views) *TableSampler {
+	return &TableSampler{src, engine, views}
+}
+
+func (s *TableSampler) register(h *clusterquery.Handlers) {
+	clusterquery.HandleJSON(h, tablesSubject, s.local)
+}
+
+// local returns this node's data about tables. The question lists their IDs.
+func (s *TableSampler) local(ctx context.Context, question []byte) (parts []tablePart, err error) {
 	var ids []uint32
 	if err := json.Unmarshal(question, &ids); err != nil {
 		return nil, fmt.Errorf("malformed request: %w", err)
@@ -50,14 +67,14 @@ func (n *Node) localTables(ctx context.Context, question []byte) (parts []tableP
 	ctx, cancel := context.WithTimeout(ctx, tablesTime)
 	defer cancel()
 	led := map[uint32][]keys.Span{}
-	for _, r := range n.host.Replicas() {
+	for _, r := range s.src.Host.Replicas() {
 		if r.Leading() {
 			span, _ := r.Span()
 			led[r.Table()] = append(led[r.Table()], span.Keys(r.Table()))
 		}
 	}
-	lags := n.viewLags()
-	snapshot := n.catalog.Snapshot()
+	lags := s.ViewLags()
+	snapshot := s.src.Catalog.Snapshot()
 	for _, id := range ids {
 		t := snapshot.TableByID(id)
 		if t == nil {
@@ -65,25 +82,25 @@ func (n *Node) localTables(ctx context.Context, question []byte) (parts []tableP
 		}
 		p := tablePart{Table: id, Views: map[uint32]catalog.ViewLag{}}
 		for op := range p.Spread {
-			p.Spread[op] = n.engine.TableHistogram(id, session.Operation(op))
+			p.Spread[op] = s.engine.TableHistogram(id, session.Operation(op))
 		}
 		for _, ix := range t.Indexes {
 			if l, ok := lags[ix.ID]; ok {
 				p.Views[ix.ID] = l
 			}
 		}
-		n.sampleTable(ctx, t, led[id], &p)
+		s.sample(ctx, t, led[id], &p)
 		parts = append(parts, p)
 	}
 	return parts, nil
 }
 
-// sampleTable samples the led partitions of a table. Read errors stop the node by themselves.
-func (n *Node) sampleTable(ctx context.Context, t *schema.Table, led []keys.Span, p *tablePart) {
-	now := n.clock()().Unix()
-	if d, err := n.store.PendingGarbage(t.ID, led, now, deadKeysMax); err == nil && d.Count > 0 {
+// sample samples the led partitions of a table. Read errors stop the node by themselves.
+func (s *TableSampler) sample(ctx context.Context, t *schema.Table, led []keys.Span, p *tablePart) {
+	now := s.src.Now().Unix()
+	if d, err := s.src.Store.PendingGarbage(t.ID, led, now, deadKeysMax); err == nil && d.Count > 0 {
 		p.Dead, p.More = d.Count, d.Partial
-		p.Lag = max(0, n.earliestNow()-int64(t.Options.GCGrace)-d.Oldest)
+		p.Lag = max(0, s.src.EarliestNow()-int64(t.Options.GCGrace)-d.Oldest)
 	}
 	p.Sampled, p.Exact = true, true
 	for _, span := range led {
@@ -91,13 +108,14 @@ func (n *Node) sampleTable(ctx context.Context, t *schema.Table, led []keys.Span
 			p.Sampled = false
 			return
 		}
-		s, err := n.store.Sample(ctx, span, sampleOptions(len(led), now))
+		sample, err := s.src.Store.Sample(ctx, span, sampleOptions(len(led), now))
 		if err != nil {
 			p.Sampled = false
 			return
 		}
-		p.add(&s, n.logicalIn(span))
-		p.Exact = p.Exact && s.Complete
+		e, _ := s.src.Store.Estimate(span)
+		p.add(&sample, float64(e.Partitions))
+		p.Exact = p.Exact && sample.Complete
 	}
 }
 
@@ -106,12 +124,6 @@ func (n *Node) sampleTable(ctx context.Context, t *schema.Table, led []keys.Span
 func sampleOptions(spans int, now int64) storage.SampleOptions {
 	each := max(64/max(spans, 1), 4)
 	return storage.SampleOptions{Spots: each, Run: 2, HeavySpots: each, RowsKept: 1, Bytes: int64(each) << 16, Now: now}
-}
-
-// logicalIn estimates the number of logical partitions in a span.
-func (n *Node) logicalIn(span keys.Span) float64 {
-	e, _ := n.store.Estimate(span)
-	return float64(e.Partitions)
 }
 
 // add adds the sample of a physical partition with a number of logical partitions. The randomly sampled ones represent
@@ -134,8 +146,8 @@ func (p *tablePart) add(s *storage.Sample, logical float64) {
 	}
 }
 
-// tableFigures returns the data of all nodes about tables, by ID.
-func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uint32]catalog.TableStats {
+// Tables returns the data of all nodes about tables, by ID.
+func (s *TableSampler) Tables(ctx context.Context, tables []*schema.Table) map[uint32]catalog.TableStats {
 	ids := []uint32{}
 	for _, t := range tables {
 		ids = append(ids, t.ID)
@@ -144,7 +156,7 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	if err != nil {
 		return nil // numbers can always be encoded
 	}
-	answers, silent, err := clusterquery.All(ctx, n.queries, tablesSubject, question, tablesWait, n.localTables)
+	responses, silent, err := clusterquery.All(ctx, s.src.Queries, tablesSubject, question, tablesTimeout, s.local)
 	if err != nil {
 		return nil
 	}
@@ -152,7 +164,7 @@ func (n *Node) tableFigures(ctx context.Context, tables []*schema.Table) map[uin
 	for _, id := range ids {
 		f := catalog.TableStats{Sampled: true, Exact: true, Silent: silent, Views: map[uint32]catalog.ViewLag{}}
 		var spreads [3]session.LatencyHistogram
-		for _, parts := range answers {
+		for _, parts := range responses {
 			for i := range parts {
 				if parts[i].Table == id {
 					parts[i].addTo(&f, &spreads)
@@ -189,4 +201,20 @@ func shownLatency(s *session.LatencyHistogram) catalog.Latency {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return catalog.Latency{Count: l.Count, Median: ms(l.Median), P99: ms(l.P99), Slowest: ms(l.Slowest),
 		PerSecond: l.PerSecond}
+}
+
+// Latency returns the latency of an operation on a table at this node. ok is false if it has not been executed.
+func (s *TableSampler) Latency(table uint32, op catalog.LatencyOperation) (l catalog.Latency, ok bool) {
+	h := s.engine.TableHistogram(table, session.Operation(op))
+	l = shownLatency(&h)
+	return l, l.Count > 0
+}
+
+// ViewLags returns the lags of views on this node, by the ID of the hint index.
+func (s *TableSampler) ViewLags() map[uint32]catalog.ViewLag {
+	out := map[uint32]catalog.ViewLag{}
+	for id, l := range s.views.Lags() {
+		out[id] = catalog.ViewLag{Due: int64(l.Due), Oldest: l.Oldest}
+	}
+	return out
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stats collects the statistics of tables, partitions, and users from all nodes, for virtual tables, status
+// pages, and metrics.
+//
+// Each type owns one subject: UsageReporter the consumed request units, SizeEstimator the sizes of partitions,
+// TableSampler the rows and latencies of tables, and Advisor the design advice for tables. Every type measures this
+// node, queries the other nodes (clusterquery), and responds to their queries. Statistics of nodes that do not respond
+// are missing.
+package stats
+
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+// Sources are the parts of a node that statistics are read from.
+type Sources struct {
+	Store    *storage.Store
+	Host     *partition.Host
+	Catalog  *catalog.Catalog
+	Metadata *meta.Keeper
+	// Queries queries the other nodes. It is nil on a standalone node.
+	Queries *clusterquery.Client
+	// Now returns the time. EarliestNow returns a time, in seconds, that has passed according to a quorum of clocks.
+	Now         func() time.Time
+	EarliestNow func() int64
+}
+
+// Engine holds the statistics of the requests that clients sent to this node. It is a *session.Engine.
+type Engine interface {
+	TableHistogram(table uint32, op session.Operation) session.LatencyHistogram
+	Scans(table uint32) []session.ScanShape
+}
+
+// Views holds the lags of materialized views. It is a *view.Keeper.
+type Views interface {
+	Lags() map[uint32]*view.Lag
+}
+
+// Statistics combines all statistics for virtual tables (catalog.Statistics).
+type Statistics struct {
+	*UsageReporter
+	*UserReporter
+	*SizeEstimator
+	*TableSampler
+	*Advisor
+}
+
+var _ catalog.Statistics = Statistics{}
+
+// Register registers the handlers for the queries of other nodes.
+func (s Statistics) Register(h *clusterquery.Handlers) {
+	s.UsageReporter.register(h)
+	s.UserReporter.register(h)
+	s.TableSampler.register(h)
+	s.Advisor.register(h)
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stats
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/partitioncount"
+	"github.com/ilion-db/ilion/internal/replica/usage"
+)
+
+const (
+	// usageSubject and usersSubject are the subjects of queries about usage.
+	usageSubject, usersSubject = "usage", "users"
+	// usageTimeout bounds the wait for another node.
+	usageTimeout = 2 * time.Second
+)
+
+// UsageReporter reports the usage of physical partitions and their logical partitions.
+type UsageReporter struct {
+	src     Sources
+	names   KeyNames
+	largest *partitioncount.LargestFinder
+	log     *slog.Logger
+	// becameHot counts how often partitions became hot.
+	becameHot atomic.Uint64
+}
+
+// NewUsageReporter returns a UsageReporter that logs partitions that become hot.
+func NewUsageReporter(src Sources, log *slog.Logger) *UsageReporter {
+	return &UsageReporter{src: src, names: NewKeyNames(src.Catalog, src.Store), log: log,
+		largest: &partitioncount.LargestFinder{Store: src.Store.Statistics, Replicas: src.Host.Replicas,
+			Now: func() int64 { return src.Now().Unix() }}}
+}
+
+// FindLargest finds the largest logical partitions for reports that request them, until ctx ends.
+func (u *UsageReporter) FindLargest(ctx context.Context) { u.largest.Run(ctx) }
+
+func (u *UsageReporter) register(h *clusterquery.Handlers) {
+	h.Handle(usageSubject, func(ctx context.Context, question []byte) ([]byte, error) {
+		var q usage.ReportOptions
+		if err := json.Unmarshal(question, &q); err != nil {
+			return nil, fmt.Errorf("malformed request: %w", err)
+		}
+		return usage.EncodeReports(u.local(q))
+	})
+}
+
+// Usage returns the usage of all replicas of user tables in the cluster.
+func (u *UsageReporter) Usage(ctx context.Context, q usage.ReportOptions) []usage.Report {
+	lists := [][]usage.Report{u.local(q)}
+	if question, err := json.Marshal(q); err == nil {
+		u.src.Queries.Others(ctx, usageSubject, question, usageTimeout, func(response []byte) {
+			if list, err := usage.DecodeReports(response); err == nil {
+				lists = append(lists, list)
+			}
+		})
+	}
+	return usage.Merge(lists...)
+}
+
+// ContainerSizes returns the sizes of the physical partitions of a container's table, by ID. Sizes on nodes that do not
+// respond are missing.
+func (u *UsageReporter) ContainerSizes(ctx context.Context, table uint32) map[topology.PartitionID]container.Size {
+	out := map[topology.PartitionID]container.Size{}
+	for _, r := range u.Usage(ctx, usage.ReportOptions{Table: table, Sizes: true}) {
+		out[topology.PartitionID(r.Partition)] = container.Size{DiskBytes: r.DiskBytes, Keys: r.LogicalPartitions}
+	}
+	return out
+}
+
+// local returns the usage of the local replicas. It omits replicas without usage.
+func (u *UsageReporter) local(q usage.ReportOptions) (out []usage.Report) {
+	for _, r := range u.src.Host.Replicas() {
+		if q.Table != 0 && r.Table() != q.Table || u.src.Catalog.UserTable(r.Table()) == nil {
+			continue
+		}
+		report := r.Report(q)
+		if q.Largest && r.Leading() {
+			for _, l := range u.largest.Latest(r.ID()) {
+				name := u.names.Name(report.Table, l.Token, l.Key)
+				report.Largest = append(report.Largest, usage.LargePartition{Token: int64(l.Token), Name: name,
+					Bytes: l.Bytes, Estimated: l.Estimated})
+			}
+		}
+		if q.Sizes && r.Leading() {
+			span, _ := r.Span()
+			if e, err := u.src.Store.Estimate(span.Keys(r.Table())); err == nil {
+				report.DiskBytes, report.LogicalPartitions = e.Bytes, e.Partitions
+			}
+		}
+		used := report.Counts.RequestCount() > 0 || report.Throttled > 0 || report.PerSecond != 0
+		if !used && report.Largest == nil && !q.Sizes {
+			continue
+		}
+		u.nameKeys(report.Table, report.Top.Keys)
+		for i := range report.Minutes {
+			u.nameKeys(report.Table, report.Minutes[i].Keys)
+		}
+		out = append(out, report)
+	}
+	return out
+}
+
+// nameKeys adds the readable names of logical partitions. It looks up keys that no read has named.
+func (u *UsageReporter) nameKeys(table uint32, heavy []usage.HeavyPartition) {
+	for i := range heavy {
+		heavy[i].Name = u.names.Name(table, heavy[i].Token, heavy[i].Key)
+	}
+}
+
+// PartitionHot logs that a partition has become hot, or has cooled down (R55).
+func (u *UsageReporter) PartitionHot(r *partition.Replica, hot bool) {
+	t := u.src.Catalog.UserTable(r.Table())
+	if t == nil {
+		return
+	}
+	table := slog.String("table", t.String())
+	id := slog.Uint64("partition", uint64(r.ID()))
+	if !hot {
+		u.log.LogAttrs(context.Background(), slog.LevelInfo, "partition is no longer hot", table, id)
+		return
+	}
+	u.becameHot.Add(1)
+	report := r.Report(usage.ReportOptions{Keys: 1})
+	key, share := "", 0.
+	if len(report.Top.Keys) > 0 && report.UnitsPerSecond() > 0 {
+		h := &report.Top.Keys[0]
+		key = cmp.Or(u.names.Name(r.Table(), h.Token, h.Key), "")
+		share = min(h.PerSecond/report.UnitsPerSecond(), 1)
+	}
+	u.log.LogAttrs(context.Background(), slog.LevelWarn, "partition is hot", table, id,
+		slog.Float64("utilisation_percent", float64(int(1000*report.Lately.Utilization()))/10),
+		slog.Int64("throughput", report.PerSecond), slog.Uint64("throttled", report.Lately.Throttled),
+		slog.String("hottest_key", key), slog.Int("its_share_percent", int(100*share)))
+}
+
+// BecameHot returns how often partitions on this node became hot.
+func (u *UsageReporter) BecameHot() uint64 { return u.becameHot.Load() }
+
+// UserServer counts the usage of the users that sent requests to this node. It is a *cql.Server.
+type UserServer interface{ Users() []usage.User }
+
+// UserReporter reports the users with the highest usage.
+type UserReporter struct {
+	server  UserServer
+	queries *clusterquery.Client
+}
+
+// NewUserReporter returns a UserReporter. queries is nil on a standalone node.
+func NewUserReporter(server UserServer, queries *clusterquery.Client) *UserReporter {
+	return &UserReporter{server, queries}
+}
+
+func (u *UserReporter) register(h *clusterquery.Handlers) {
+	clusterquery.HandleJSON(h, usersSubject, func(context.Context, []byte) ([]usage.User, error) {
+		return u.server.Users(), nil
+	})
+}
+
+// Users returns the users with the highest usage on all nodes.
+func (u *UserReporter) Users(ctx context.Context) []usage.User {
+	lists := [][]usage.User{u.server.Users()}
+	u.queries.Others(ctx, usersSubject, nil, usageTimeout, func(response []byte) {
+		var list []usage.User
+		if json.Unmarshal(response, &list) == nil {
+			lists = append(lists, list[:min(len(list), usage.UsersMax)])
+		}
+	})
+	return usage.MergeUsers(lists...)
+}
