@@ -14,6 +14,7 @@ import (
 	"net"
 
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 )
 
 // Options configure a database. The zero value runs in memory on free ports of the loopback interface.
@@ -49,15 +50,15 @@ type DB struct{ n *node.Node }
 // is in use, or the directory cannot be opened or belongs to a running process. The context applies to the start only.
 // Call Close to stop the database.
 func Start(ctx context.Context, o Options) (*DB, error) {
-	opts := node.Options{
+	opts := options.Options{
 		Data:              o.Dir,
 		CQL:               o.CQLAddr,
 		HTTP:              o.HTTPAddr,
 		InitialPartitions: o.InitialPartitions,
-		Memory:            node.MemoryOptions{Budget: node.Bytes(o.MemoryBytes)},
+		Memory:            options.Memory{Budget: options.Bytes(o.MemoryBytes)},
 		Compatibility:     o.Compatibility,
 		UserFunctions:     o.UserDefinedFunctions,
-		Auth:              node.AuthOptions{Users: o.Users},
+		Auth:              options.Auth{Users: o.Users},
 		Log:               o.Log,
 	}
 	if o.CQLAddr == "" {

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
@@ -110,7 +110,7 @@ func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 		return nil, err
 	}
 	config := filepath.Join(d.Data, "demo.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "memory:\n  budget: %d\n", node.ShareOfMemory(d.Nodes)),
+	if err := os.WriteFile(config, fmt.Appendf(nil, "memory:\n  budget: %d\n", options.ShareOfMemory(d.Nodes)),
 		0o644); err != nil {
 		return nil, err
 	}

@@ -12,8 +12,7 @@ import (
 	"runtime"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/process"
 )
 
 const (
@@ -138,7 +137,7 @@ type versionCommand struct{}
 
 // Run prints the version, the commit it was built from and the Go version.
 func (versionCommand) Run(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "ilion %s (%s %s/%s)\n", node.Software(), runtime.Version(), runtime.GOOS,
+	_, err := fmt.Fprintf(out, "ilion %s (%s %s/%s)\n", process.Version(), runtime.Version(), runtime.GOOS,
 		runtime.GOARCH)
 	return err
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// process is a node that runs in a separate process.
-type process struct {
+// nodeProcess is a node that runs in a separate process.
+type nodeProcess struct {
 	*exec.Cmd
 	addr   string
 	ready  time.Duration
@@ -32,10 +32,10 @@ var readyLine = regexp.MustCompile(`^Ilion is ready: CQL on ([0-9.:]+), data in 
 
 // startProcess starts a node with the data directory dir. testscript.Main has put this test binary into the path as
 // ilion.
-func startProcess(t *testing.T, dir string) *process {
+func startProcess(t *testing.T, dir string) *nodeProcess {
 	t.Helper()
-	p := &process{Cmd: exec.Command("ilion", "start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off", "--rest",
-		"off")}
+	p := &nodeProcess{Cmd: exec.Command("ilion", "start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off",
+		"--rest", "off")}
 	p.Stderr = &p.stderr
 	stdout, err := p.StdoutPipe()
 	if err != nil {
@@ -57,7 +57,7 @@ func startProcess(t *testing.T, dir string) *process {
 }
 
 // end waits for the process and returns its wait status.
-func (p *process) end(t *testing.T) syscall.WaitStatus {
+func (p *nodeProcess) end(t *testing.T) syscall.WaitStatus {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 )
 
 // startCommand holds the options of `ilion start`. A nil pointer means that the option was not given: the value of the
@@ -42,10 +43,10 @@ type startCommand struct {
 // defaultREST is the default REST address. A node starts without REST if this address is in use.
 const defaultREST = "127.0.0.1:8081"
 
-func (c *startCommand) options(log *slog.Logger) (node.Options, error) {
-	o := node.Options{Data: "./ilion-data"}
+func (c *startCommand) options(log *slog.Logger) (options.Options, error) {
+	o := options.Options{Data: "./ilion-data"}
 	if c.Config != "" {
-		if err := node.LoadOptions(c.Config, &o); err != nil {
+		if err := options.Load(c.Config, &o); err != nil {
 			return o, err
 		}
 	}
@@ -88,7 +89,7 @@ func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 		return err
 	}
 	o.File = c.Config
-	node.TuneRuntime(o)
+	o.TuneRuntime()
 	ownFiles()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/archive"
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/backup"
 )
 
@@ -107,8 +108,8 @@ func startVerifyNode(ctx context.Context, dir string) (*node.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return node.Start(ctx, node.Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off", Commit: "periodic",
-		Memory: node.MemoryOptions{Budget: verifyMemory}, Auth: node.AuthOptions{Users: map[string]string{
+	return node.Start(ctx, options.Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off", Commit: "periodic",
+		Memory: options.Memory{Budget: verifyMemory}, Auth: options.Auth{Users: map[string]string{
 			"verify": string(hash)}}})
 }
 

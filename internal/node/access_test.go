@@ -25,6 +25,7 @@ import (
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -79,7 +80,7 @@ func hash(t *testing.T, password string) string {
 // TestPasswords checks that only configured users can log in, also with a cached password. Unknown users and wrong
 // passwords must result in the same error.
 func TestPasswords(t *testing.T) {
-	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"app": hash(t, "s3cret"),
+	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"app": hash(t, "s3cret"),
 		"other": hash(t, "öther")}}})
 	addr := n.CQLAddr().String()
 	as := func(user, password string) func(*gocql.ClusterConfig) {
@@ -105,10 +106,10 @@ func TestPasswords(t *testing.T) {
 	if _, err := logIn(addr, nil); err == nil {
 		t.Error("a client without credentials logged in")
 	}
-	if got := n.settings()["authenticator"]; got != "PasswordAuthenticator" {
+	if got := n.info.Settings["authenticator"]; got != "PasswordAuthenticator" {
 		t.Errorf("the authenticator in the settings is %s", got)
 	}
-	for name, value := range n.settings() {
+	for name, value := range n.info.Settings {
 		if strings.Contains(value, "$2") {
 			t.Errorf("setting %s contains a password hash", name)
 		}
@@ -118,7 +119,7 @@ func TestPasswords(t *testing.T) {
 // TestBadHash checks that the node does not start with an invalid password hash.
 func TestBadHash(t *testing.T) {
 	_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off",
-		Auth: AuthOptions{Users: map[string]string{"app": "s3cret"}}})
+		Auth: options.Auth{Users: map[string]string{"app": "s3cret"}}})
 	want := `auth.users: the hash of user "app" is not a bcrypt hash: make one with ilion hash-password`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
@@ -230,12 +231,12 @@ func TestTLS(t *testing.T) {
 	impostor := ca.client("")
 	impostor.Certificates = stranger.client("app").Certificates
 
-	files := TLSOptions{Cert: ca.path("server.pem"), Key: ca.path("server.key")}
+	files := options.TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key")}
 	mutual := files
 	mutual.ClientCA = ca.path("ca.pem")
 	for _, c := range []struct {
 		name   string
-		server TLSOptions
+		server options.TLS
 		client *tls.Config
 		ok     bool
 	}{
@@ -278,7 +279,7 @@ func TestTLS(t *testing.T) {
 // option.
 func TestTLSFiles(t *testing.T) {
 	ca := newAuthority(t, "ca")
-	for want, o := range map[string]TLSOptions{
+	for want, o := range map[string]options.TLS{
 		"tls.cert and tls.key belong together": {Cert: ca.path("ca.pem")},
 		"tls.cert and tls.key: open ":          {Cert: ca.path("nope.pem"), Key: ca.path("ca.key")},
 		"tls.client_ca: open ": {Cert: ca.path("ca.pem"), Key: ca.path("ca.key"),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/advise"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -139,7 +140,7 @@ func TestAdviceOfAllNodes(t *testing.T) {
 func TestAdviceOnTraffic(t *testing.T) {
 	t.Parallel()
 	now := aMinute()
-	n := startNode(t, Options{HTTP: "127.0.0.1:0", now: func() time.Time { return now }})
+	n := startNode(t, Options{HTTP: "127.0.0.1:0", Testing: options.Testing{Now: func() time.Time { return now }}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")

@@ -11,6 +11,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
 
@@ -19,8 +20,8 @@ import (
 func TestAuditLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	n, err := Start(t.Context(), Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off",
-		REST:  RESTOptions{Address: "127.0.0.1:0"},
-		Auth:  AuthOptions{Users: map[string]string{"app": hash(t, "s3cret")}},
+		REST:  options.REST{Address: "127.0.0.1:0"},
+		Auth:  options.Auth{Users: map[string]string{"app": hash(t, "s3cret")}},
 		Audit: audit.Options{Enabled: true, ExcludedCategories: "QUERY"}})
 	if err != nil {
 		t.Fatal(err)

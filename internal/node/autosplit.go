@@ -5,7 +5,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,90 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/stats"
-	"github.com/ilion-db/ilion/internal/replica/budget"
 	"github.com/ilion-db/ilion/internal/replica/quota"
 )
 
-// SplitOptions configures automatic splits.
-type SplitOptions struct {
-	// StorageCap is the maximum size of a physical partition on disk, unless its table sets storage_cap_gb. A partition
-	// is split at 80 % of it.
-	StorageCap Bytes `yaml:"storage_cap"`
-	// Units is the load in request units per second above which a partition is split. -1 disables splits by load.
-	Units int `yaml:"request_units_per_second"`
-}
-
-// MergeOptions configures automatic merges.
-type MergeOptions struct {
-	// Automatic enables merges. nil means true.
-	Automatic *bool `yaml:"automatic"`
-	// IdlePeriod is the time for which two adjacent partitions must stay far below the split limits before they merge.
-	IdlePeriod time.Duration `yaml:"idle_period"`
-}
-
-// The default and the minimum of MergeOptions.IdlePeriod.
-const (
-	defaultIdlePeriod = 5 * time.Minute
-	minIdlePeriod     = 100 * time.Millisecond
-)
-
-func (o MergeOptions) withDefaults() MergeOptions {
-	if o.IdlePeriod == 0 {
-		o.IdlePeriod = defaultIdlePeriod
-	}
-	return o
-}
-
-func (o MergeOptions) validate() error {
-	if o.IdlePeriod < minIdlePeriod {
-		return fmt.Errorf("merges.idle_period %v is too short: use %v or more", o.IdlePeriod, minIdlePeriod)
-	}
-	return nil
-}
-
-// idlePeriod returns how long partitions must be idle before they are merged, or 0 if merges are off.
-func (o *MergeOptions) idlePeriod() time.Duration {
-	if o.Automatic != nil && !*o.Automatic {
-		return 0
-	}
-	return o.IdlePeriod
-}
-
-// The defaults of SplitOptions.
-const (
-	storageCap    Bytes = 30e9
-	storageCapMin Bytes = schema.StorageCapMin
-	splitUnits          = budget.MaxPerSecond
-)
-
-func (o SplitOptions) withDefaults() SplitOptions {
-	if o.StorageCap == 0 {
-		o.StorageCap = storageCap
-	}
-	if o.Units == 0 {
-		o.Units = splitUnits
-	}
-	return o
-}
-
-func (o SplitOptions) validate() error {
-	switch {
-	case o.StorageCap < storageCapMin:
-		return fmt.Errorf("splits.storage_cap %d is too small: use %d or more", o.StorageCap, storageCapMin)
-	case o.Units < -1:
-		return fmt.Errorf("splits.request_units_per_second %d is out of range: use 1 or more, or off to disable splits by load",
-			o.Units)
-	}
-	return nil
-}
-
-// The sizes in bytes and the number of values at which a logical partition is reported, and the minimum size limit.
+// The sizes in bytes and the number of values at which a logical partition is reported.
 const (
 	largeBytes = 10e6
 	hugeBytes  = 100e6
 	manyValues = 100_000
-
-	logicalBytesMin Bytes = 10e6
 )
 
 // newQuota returns a Quota that reports and limits large logical partitions.
@@ -119,7 +42,7 @@ func (n *Node) newSplitController() *autosplit.SplitController {
 	o := autosplit.Options{
 		Metadata: n.metadata, Replicas: n.host.Replicas, Store: n.store.Statistics, SizeLimit: n.sizeLimitOf,
 		KeyName:   stats.NewKeyNames(n.catalog, n.store).Describe,
-		LoadLimit: n.opts.Splits.loadLimit(), IdlePeriod: n.opts.Merges.idlePeriod(),
+		LoadLimit: n.opts.Splits.LoadLimit(), IdlePeriod: n.opts.Merges.MergeAfter(),
 		Level: func() feature.Level { return 0 }, Log: n.log,
 	}
 	if n.cluster == nil {
@@ -156,15 +79,12 @@ func (c *cluster) handleFollowerLoad(_ context.Context, told []byte) ([]byte, er
 	return nil, c.n.splitController.HandleReport(from, told[len(from):])
 }
 
-// loadLimit returns the load above which a partition is split, in request units per second.
-func (o *SplitOptions) loadLimit() float64 { return float64(max(o.Units, 0)) }
-
 // newMergeController returns the controller of automatic merges.
 func (n *Node) newMergeController() *autosplit.MergeController {
 	m := &autosplit.MergeController{
 		Metadata: n.metadata, Log: n.log,
-		Rules: merge.Rules{SizeLimit: n.mergeSizeLimitOf, LoadLimit: n.opts.Splits.loadLimit(),
-			IdlePeriod: n.opts.Merges.idlePeriod()},
+		Rules: merge.Rules{SizeLimit: n.mergeSizeLimitOf, LoadLimit: n.opts.Splits.LoadLimit(),
+			IdlePeriod: n.opts.Merges.MergeAfter()},
 		IsLeader: func() bool { return true }, LocalCandidates: n.splitController.Candidates,
 		ApplyStandalone: n.applyMergesStandalone, Level: n.store.Level,
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -109,7 +110,7 @@ func TestSplitsByLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes fifteen seconds")
 	}
-	n := startTestNode(t, Options{Splits: SplitOptions{Units: 500}})
+	n := startTestNode(t, Options{Splits: options.Splits{Units: 500}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")

@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/replica/snapshotset"
 )
 
@@ -172,7 +173,7 @@ func (n *Node) trySnapshot(ctx context.Context, mark bool) (*archive.Snapshot, e
 	if err != nil {
 		return nil, err
 	}
-	t := &archive.Snapshot{ID: uuid.NewString(), Software: Software()}
+	t := &archive.Snapshot{ID: uuid.NewString(), Software: process.Version()}
 	t.Cluster, t.Incarnation = fmt.Sprintf("%x", n.store.Identity().Node), n.run
 	if n.cluster != nil {
 		t.Cluster, t.Incarnation = fmt.Sprintf("%x", n.store.Identity().Cluster), "" // a cluster keeps applied entries

@@ -14,6 +14,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
@@ -52,7 +53,7 @@ const echo = `function () { var a = Array.prototype.slice.call(arguments); conso
 // result, the log, and the charge. It also runs the transfer procedure of docs/procedures.md and checks that a
 // transfer that throws an error changes nothing.
 func TestCall(t *testing.T) {
-	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})
+	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
 	newContainer(t, n, `{"id":"deep","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":2}}`)
 	newProcedure(t, n, "c", "transfer", examples(t)["transfer"])

@@ -14,6 +14,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
@@ -23,7 +24,7 @@ import (
 // permission on the container. A permission on one procedure must not apply to another procedure. Permissions must be
 // listed, and they must be removed with their procedure.
 func TestCallPermission(t *testing.T) {
-	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})
+	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
 	for _, id := range []string{"p", "Other", "OTHER"} {
 		newProcedure(t, n, "c", id, echo)
@@ -115,7 +116,7 @@ func (s *steps) Trace(id []byte) { *s = append(*s, fmt.Sprintf("%x", id)) }
 // TestCallBeside checks that a procedure that does nothing still has a charge, and that a trace records the call. It
 // also checks that batches and transactions reject CALL.
 func TestCallBeside(t *testing.T) {
-	n := startNode(t, Options{Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}})
+	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
 	newProcedure(t, n, "c", "nothing", `function () {}`)
 	s := driver(t, n, "boss", "b")

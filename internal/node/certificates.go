@@ -50,7 +50,7 @@ func (n *Node) dynamicTLS() *tls.Config {
 
 // clientTLS loads the certificates and authorities for clients.
 func (n *Node) clientTLS() (*tls.Config, error) {
-	c, err := n.opts.TLS.config()
+	c, err := clientConfig(&n.opts.TLS)
 	if c != nil && n.opts.Auth.Certificates == "optional" {
 		c.ClientAuth = tls.VerifyClientCertIfGiven
 	}
@@ -144,7 +144,7 @@ func (n *Node) reload() error {
 	if err != nil {
 		return err
 	}
-	nodes, id, err := n.opts.Cluster.TLS.config()
+	nodes, id, err := nodeConfig(&n.opts.Cluster.TLS)
 	if err != nil {
 		return err
 	}

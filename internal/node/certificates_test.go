@@ -11,6 +11,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -32,7 +33,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t, "ca")
 	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
-	n := startNode(t, Options{HTTP: "127.0.0.1:0", TLS: TLSOptions{Cert: ca.path("server.pem"),
+	n := startNode(t, Options{HTTP: "127.0.0.1:0", TLS: options.TLS{Cert: ca.path("server.pem"),
 		Key: ca.path("server.key")}})
 	addresses := []string{n.CQLAddr().String(), n.HTTPAddr().String()}
 	put := func(name string) *big.Int {
@@ -80,8 +81,8 @@ func TestCertificatesStandForRoles(t *testing.T) {
 	}
 	for _, mode := range []string{"optional", "required"} {
 		n := startNode(t, Options{
-			TLS:  TLSOptions{Cert: ca.path("server.pem"), Key: ca.path("server.key"), ClientCA: ca.path("ca.pem")},
-			Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, Certificates: mode},
+			TLS:  options.TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key"), ClientCA: ca.path("ca.pem")},
+			Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}, Certificates: mode},
 		})
 		boss := newClientAs(t, n, "boss")
 		in := func(certificate, password string) bool {

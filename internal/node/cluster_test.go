@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -142,13 +143,13 @@ func TestAdoption(t *testing.T) {
 	for want, o := range map[string]Options{
 		"specify --internal": {Data: dir},
 	} {
-		if _, err := Start(t.Context(), o.quiet()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Start(t.Context(), quiet(o)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }
 
-func (o Options) quiet() Options {
+func quiet(o Options) Options {
 	o.CQL, o.HTTP = "127.0.0.1:0", "off"
 	return o
 }
@@ -170,22 +171,22 @@ func TestJoinRefusals(t *testing.T) {
 		name, want string
 		o          Options
 	}{
-		{"neither", "Use --bootstrap to create one", Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0"}}},
+		{"neither", "Use --bootstrap to create one", Options{Cluster: options.Cluster{Internal: "127.0.0.1:0"}}},
 		{"no secret", "give --join-secret-file",
-			Options{Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true, Join: []string{"127.0.0.1:1"}}}},
-		{"no address", "specify --internal", Options{Cluster: ClusterOptions{Bootstrap: true}}},
+			Options{Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true, Join: []string{"127.0.0.1:1"}}}},
+		{"no address", "specify --internal", Options{Cluster: options.Cluster{Bootstrap: true}}},
 		{"periodic", "commit periodic is for a node that stands alone",
-			Options{Commit: "periodic", Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}}},
+			Options{Commit: "periodic", Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true}}},
 		{"no certificates", "configure cluster.tls",
-			Options{Cluster: ClusterOptions{Internal: "192.0.2.1:7000", Bootstrap: true}}},
+			Options{Cluster: options.Cluster{Internal: "192.0.2.1:7000", Bootstrap: true}}},
 		{"data", "use --bootstrap to keep it in a new cluster",
-			Options{Data: used, Cluster: ClusterOptions{Internal: "127.0.0.1:0",
+			Options{Data: used, Cluster: options.Cluster{Internal: "127.0.0.1:0",
 				Join: []string{first.internalAddr()}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			n, err := Start(ctx, c.o.quiet())
+			n, err := Start(ctx, quiet(c.o))
 			if err == nil {
 				_ = n.Close()
 			}
@@ -205,7 +206,7 @@ func TestJoinRefusals(t *testing.T) {
 func TestFeatureLevel(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "old")
 	a := clusterNode(t, nil, Options{Data: dir})
-	b := clusterNode(t, a, Options{newest: feature.Newest + 1})
+	b := clusterNode(t, a, Options{Testing: options.Testing{NewestLevel: feature.Newest + 1}})
 	poll.Until(t, "the newer node is there", func() bool { return len(a.metadata.State().Nodes) == 2 })
 	c := newClient(t, b)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -221,7 +222,7 @@ func TestFeatureLevel(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	a = clusterNode(t, nil, Options{Data: dir, newest: feature.Newest + 1})
+	a = clusterNode(t, nil, Options{Data: dir, Testing: options.Testing{NewestLevel: feature.Newest + 1}})
 	poll.Until(t, "the cluster knows the newer build", func() bool {
 		return b.metadata.State().Node(a.store.Identity().Node).Levels.Newest == feature.Newest+1
 	})
@@ -294,8 +295,8 @@ func TestLongAbsence(t *testing.T) {
 	var nodes []*Node
 	for i := range 5 {
 		var first *Node
-		o := Options{Data: filepath.Join(dirs, strconv.Itoa(i)), usage: roomy,
-			Cluster: ClusterOptions{RebuildDelay: heal}}
+		o := Options{Data: filepath.Join(dirs, strconv.Itoa(i)), Testing: options.Testing{DiskUsage: roomy},
+			Cluster: options.Cluster{RebuildDelay: heal}}
 		if i > 0 {
 			first = nodes[0]
 		}
@@ -320,7 +321,8 @@ func TestLongAbsence(t *testing.T) {
 		func() bool { m := set().On(id); return (m == nil || m.ID != was) && voters(a) == 4 },
 	)
 	newClient(t, a).query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-	back := clusterNode(t, a, Options{Data: dir, usage: roomy, Cluster: ClusterOptions{RebuildDelay: heal}})
+	back := clusterNode(t, a, Options{Data: dir, Testing: options.Testing{DiskUsage: roomy},
+		Cluster: options.Cluster{RebuildDelay: heal}})
 	poll.Until(t, "the node follows the records", func() bool {
 		return back.metadata.State().Version >= a.metadata.State().Version
 	})

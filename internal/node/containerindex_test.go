@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
@@ -191,7 +192,8 @@ func TestIndexChangesNoResult(t *testing.T) {
 	t.Parallel()
 	var clock atomic.Int64 // advanced only by this test
 	clock.Store(1_800_000_000)
-	n := startNode(t, Options{InitialPartitions: 2, now: func() time.Time { return time.Unix(clock.Load(), 0) }})
+	now := func() time.Time { return time.Unix(clock.Load(), 0) }
+	n := startNode(t, Options{InitialPartitions: 2, Testing: options.Testing{Now: now}})
 	const head = `"partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"defaultTtl":-1,"indexingPolicy":`
 	plain := newContainer(t, n, `{"id":"plain",`+head+`{"indexingMode":"none","automatic":false,`+
 		indexComposites[0]+`}}`)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
@@ -35,7 +36,7 @@ func TestIndexedQueriesOverMany(t *testing.T) {
 		t.Skip("without -container.items")
 	}
 	o := Options{InitialPartitions: 2, Data: t.TempDir()}
-	o.Memory.Budget = Bytes(*indexedMemory) << 20
+	o.Memory.Budget = options.Bytes(*indexedMemory) << 20
 	o.CQL, o.HTTP = "127.0.0.1:0", "off"
 	n, err := Start(t.Context(), o)
 	if err != nil {

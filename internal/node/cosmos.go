@@ -11,25 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/login"
 )
 
-func (o *Options) validateCosmos() error {
-	if o.noCosmos() {
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(o.CosmosCQL); err != nil {
-		return fmt.Errorf("cosmos_cql address %q is not host:port", o.CosmosCQL)
-	}
-	if o.TLS.Cert == "" && !isLoopback(o.CosmosCQL) {
-		return fmt.Errorf("refusing to listen on %s (cosmos_cql) without TLS: clients say the key of the account there; "+
-			"configure tls.cert and tls.key", o.CosmosCQL)
-	}
-	return nil
-}
-
-func (o *Options) noCosmos() bool { return o.CosmosCQL == "" || o.CosmosCQL == "off" }
-
 // listenCosmos opens the listener for clients that authenticate with an account key, if it is configured.
 func (n *Node) listenCosmos(ctx context.Context) error {
-	if n.opts.noCosmos() {
+	if n.opts.CosmosOff() {
 		return nil
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", n.opts.CosmosCQL)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+	"github.com/ilion-db/ilion/internal/node/options"
 )
 
 // withKey configures a client with TLS and an account key, as clients of Azure Cosmos DB do.
@@ -29,9 +30,9 @@ func TestAccountKeysLogIn(t *testing.T) {
 	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
 	some := map[string]string{"boss": hash(t, "b"), "primary": hash(t, "p"), "read-only": hash(t, "r")}
 	for _, users := range []map[string]string{nil, some} {
-		o := Options{CosmosCQL: "127.0.0.1:0", Auth: AuthOptions{Users: users},
-			TLS:  TLSOptions{Cert: ca.path("server.pem"), Key: ca.path("server.key")},
-			REST: RESTOptions{PrimaryKey: drawKey(), ReadOnlyKey: drawKey()}}
+		o := Options{CosmosCQL: "127.0.0.1:0", Auth: options.Auth{Users: users},
+			TLS:  options.TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key")},
+			REST: options.REST{PrimaryKey: drawKey(), ReadOnlyKey: drawKey()}}
 		n := startNode(t, o)
 		keys := n.restKeys()
 		if len(keys.Secondary) == 0 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
@@ -78,7 +79,7 @@ func TestEvaluationIsPaidFor(t *testing.T) {
 // shutdown expires.
 func TestCancelledEvaluations(t *testing.T) {
 	n := startNode(t, Options{UserFunctions: true,
-		REST: RESTOptions{Address: "127.0.0.1:0", PrimaryKey: restclient.Key}})
+		REST: options.REST{Address: "127.0.0.1:0", PrimaryKey: restclient.Key}})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
 	s.do(key("k"), create(`{"id":"1","k":"k","a":`+numbers(2_000)+`}`))
 	c := newClient(t, n)

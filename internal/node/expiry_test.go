@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
@@ -47,7 +48,7 @@ func TestExpiringCertificates(t *testing.T) {
 	ca.signUntil("server", here, time.Now().Add(time.Hour))
 	log := new(sharedLog)
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(log, nil)),
-		TLS: TLSOptions{Cert: ca.path("server.pem"), Key: ca.path("server.key")}})
+		TLS: options.TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key")}})
 	put := func(until time.Time) (string, error) {
 		c, _ := ca.signUntil("next", here, until)
 		for _, ending := range []string{".key", ".pem"} {
@@ -143,8 +144,8 @@ func TestNodeCertificateIsRenewed(t *testing.T) {
 		write("node.crt", cert)
 	}
 	issue(transport.Validity{For: 90 * time.Minute})
-	n := startNode(t, Options{HTTP: "127.0.0.1:0", Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true,
-		TLS: NodeTLSOptions{CA: write("ca.crt", ca), Cert: filepath.Join(dir, "node.crt"),
+	n := startNode(t, Options{HTTP: "127.0.0.1:0", Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true,
+		TLS: options.NodeTLS{CA: write("ca.crt", ca), Cert: filepath.Join(dir, "node.crt"),
 			Key: filepath.Join(dir, "node.key")}}})
 	problems := fmt.Sprint(n.expiryProblems())
 	for _, want := range []string{"(cluster.tls.cert) expires on", "(cluster.tls.ca) expires on", "ilion cert renew"} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -19,7 +20,7 @@ import (
 // another client with normal priority. The test sends each kind of statement. Only the first client and requests of
 // low priority are rejected. The low priority of a role applies even if its clients request normal priority.
 func TestThroughputIsShared(t *testing.T) {
-	n := startTestNode(t, Options{Auth: AuthOptions{Users: map[string]string{"hog": hash(t, "h")}}})
+	n := startTestNode(t, Options{Auth: options.Auth{Users: map[string]string{"hog": hash(t, "h")}}})
 	c := newClientAs(t, n, "hog")
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 400")
@@ -74,7 +75,7 @@ func TestThroughputIsShared(t *testing.T) {
 // TestThroughputIsWaitedFor checks that a node that is configured to wait rejects no request if the throughput of the
 // table becomes available in time. The goroutine of a connection must not wait.
 func TestThroughputIsWaitedFor(t *testing.T) {
-	n := startTestNode(t, Options{Limits: LimitOptions{ThrottleTimeout: time.Minute}})
+	n := startTestNode(t, Options{Limits: options.Limits{ThrottleTimeout: time.Minute}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	began := time.Now()

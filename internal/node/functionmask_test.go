@@ -11,6 +11,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -20,7 +21,7 @@ import (
 // immediately, also to prepared statements. A function that throws reveals no value. The test also expects Cassandra's
 // messages for functions that cannot be masks and for dropping a function that is a mask.
 func TestFunctionMasks(t *testing.T) {
-	users := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}
+	users := options.Auth{Users: map[string]string{"boss": hash(t, "b")}}
 	a := clusterNode(t, nil, Options{Data: t.TempDir(), Auth: users, UserFunctions: true})
 	b := clusterNode(t, a, Options{Auth: users, UserFunctions: true})
 	boss := driver(t, a, "boss", "b")

@@ -9,6 +9,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -18,7 +19,7 @@ import (
 // only its own statement.
 func TestFunctions(t *testing.T) {
 	dir := t.TempDir()
-	users := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}}
+	users := options.Auth{Users: map[string]string{"boss": hash(t, "b")}}
 	a := clusterNode(t, nil, Options{Data: dir, Auth: users, UserFunctions: true})
 	b := clusterNode(t, a, Options{Auth: users, UserFunctions: true})
 	one, two := driver(t, a, "boss", "b"), driver(t, b, "boss", "b")
@@ -94,7 +95,7 @@ func TestFunctions(t *testing.T) {
 // TestFunctionsStay checks that functions exist after a restart and that a role without EXECUTE permission cannot
 // execute them.
 func TestFunctionsStay(t *testing.T) {
-	o := Options{Data: t.TempDir(), Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}},
+	o := Options{Data: t.TempDir(), Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}},
 		UserFunctions: true}
 	n := startNode(t, o)
 	s := driver(t, n, "boss", "b")

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -147,7 +148,7 @@ func TestHotKeyThroughFollowers(t *testing.T) {
 		t.Skip("takes about five seconds")
 	}
 	t.Parallel()
-	options := func() Options { return Options{Splits: SplitOptions{Units: 4000}, InitialPartitions: 1} }
+	options := func() Options { return Options{Splits: options.Splits{Units: 4000}, InitialPartitions: 1} }
 	a := clusterNode(t, nil, options())
 	nodes := []*Node{a, clusterNode(t, a, options()), clusterNode(t, a, options())}
 	c := newClient(t, a)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -24,8 +25,8 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	dir := func(name string) string { return filepath.Join(t.TempDir(), name) }
 	data := dir("first")
 	first := startNode(t, Options{
-		Data: data, Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true},
-		Auth: AuthOptions{Users: map[string]string{"app": hash(t, "s3cret")}},
+		Data: data, Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true},
+		Auth: options.Auth{Users: map[string]string{"app": hash(t, "s3cret")}},
 	})
 	at := first.internalAddr()
 	made := filepath.Join(data, joinSecretFile)
@@ -63,7 +64,7 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		n, err := Start(ctx, Options{
 			Data: dir(c.name), CQL: "127.0.0.1:0", HTTP: "off",
-			Cluster: ClusterOptions{Internal: "127.0.0.1:0", Join: []string{at}, JoinSecretFile: c.file},
+			Cluster: options.Cluster{Internal: "127.0.0.1:0", Join: []string{at}, JoinSecretFile: c.file},
 		})
 		cancel()
 		if err == nil {
@@ -83,8 +84,8 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 func TestJoinSecretIsKept(t *testing.T) {
 	base := t.TempDir()
 	first := startNode(t, Options{Data: filepath.Join(base, "first"),
-		Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}})
-	o := Options{Data: filepath.Join(base, "second"), CQL: "127.0.0.1:0", HTTP: "off", Cluster: ClusterOptions{
+		Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true}})
+	o := Options{Data: filepath.Join(base, "second"), CQL: "127.0.0.1:0", HTTP: "off", Cluster: options.Cluster{
 		Internal: "127.0.0.1:0", Join: []string{first.internalAddr()},
 		JoinSecretFile: filepath.Join(base, "first", joinSecretFile),
 	}}
@@ -107,7 +108,7 @@ func TestJoinSecretIsKept(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	first = startNode(t, Options{Data: filepath.Join(base, "first"), Cluster: ClusterOptions{Internal: "127.0.0.1:0",
+	first = startNode(t, Options{Data: filepath.Join(base, "first"), Cluster: options.Cluster{Internal: "127.0.0.1:0",
 		Bootstrap: true, JoinSecretFile: filepath.Join(base, "elsewhere")}})
 	if !bytes.Equal(first.secret, before) {
 		t.Error("a second bootstrap changed the secret")
@@ -178,7 +179,7 @@ func TestDamagedSecretIsNotReplaced(t *testing.T) {
 	base := t.TempDir()
 	data := filepath.Join(base, "first")
 	o := Options{Data: data, CQL: "127.0.0.1:0", HTTP: "off",
-		Cluster: ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: true}}
+		Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true}}
 	first, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

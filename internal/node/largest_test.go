@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/test/poll"
@@ -26,7 +27,7 @@ var largestOf = flag.Int("largest.keys", 2000, "keys of TestLargestKeys")
 // sizes follow a Zipf distribution with exponent 0.99. The search must run again after the partitions have changed.
 func TestLargestKeys(t *testing.T) {
 	t.Parallel()
-	n := startTestNode(t, Options{InitialPartitions: 1, Splits: SplitOptions{Units: -1}})
+	n := startTestNode(t, Options{InitialPartitions: 1, Splits: options.Splits{Units: -1}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int, c int, v blob, PRIMARY KEY (k, c))")

@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -20,7 +21,7 @@ import (
 func TestIdlePartitionsLend(t *testing.T) {
 	t.Parallel()
 	const partitions = 12
-	lending := Options{Limits: LimitOptions{Lending: true}, Splits: SplitOptions{Units: -1},
+	lending := Options{Limits: options.Limits{Lending: true}, Splits: options.Splits{Units: -1},
 		InitialPartitions: partitions}
 	nodes := []*Node{clusterNode(t, nil, lending)}
 	for _, o := range []Options{lending, lending, {InitialPartitions: partitions}} {

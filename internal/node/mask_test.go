@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+	"github.com/ilion-db/ilion/internal/node/options"
 )
 
 // TestMasksSurvive checks that masks exist after a restart and that transactions apply them on the leader. A node with
@@ -14,7 +15,7 @@ import (
 func TestMasksSurvive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	auth := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, Roles: true}
+	auth := options.Auth{Users: map[string]string{"boss": hash(t, "b")}, Roles: true}
 	run := func(masking bool, role, password string, f func(s *gocql.Session)) {
 		t.Helper()
 		withRole(t, Options{Data: dir, Auth: auth, Masking: &masking}, role, password, f)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/vector"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -61,8 +62,8 @@ func TestNearMany(t *testing.T) {
 	}
 	const dim, limit, searches, measured, writers = 128, 10, 200, 100, 4
 	n := startTestNode(t, Options{Data: t.TempDir(), InitialPartitions: 1, Commit: "periodic",
-		Memory: MemoryOptions{Budget: 1 << 30},
-		Splits: SplitOptions{Units: -1}}) // each partition is searched separately
+		Memory: options.Memory{Budget: 1 << 30},
+		Splits: options.Splits{Units: -1}}) // each partition is searched separately
 	s := newNearItems(t, n, dim, vector.Cosine, "ks")
 	all := readVectors(t, *nearRows+searches, dim)
 	if all == nil {

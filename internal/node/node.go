@@ -33,6 +33,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/options"
+	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -60,6 +62,9 @@ const (
 	// memoryDir is the data directory of an in-memory node in its virtual file system.
 	memoryDir = "memory"
 )
+
+// Options holds the settings of a node.
+type Options = options.Options
 
 // Node is a running node.
 type Node struct {
@@ -151,15 +156,15 @@ type Node struct {
 
 // Start starts a node and returns when it serves requests. ctx bounds only the start.
 func Start(ctx context.Context, o Options) (*Node, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
+	o = o.WithDefaults()
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	n := &Node{
 		opts:   o,
 		log:    o.Log,
 		began:  time.Now(),
-		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.newest, feature.Newest)},
+		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.Testing.NewestLevel, feature.Newest)},
 		failed: make(chan struct{}),
 	}
 	n.deniedLog.Interval = time.Second
@@ -180,13 +185,13 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 // of the configured number.
 func (n *Node) boundConnections() {
 	wanted := n.opts.Limits.Connections
-	n.tables, n.opts.Limits.Connections = shareDescriptors(descriptors(), wanted)
+	n.tables, n.opts.Limits.Connections = process.ShareDescriptors(process.Descriptors(), wanted)
 	got := n.opts.Limits.Connections
 	n.opts.Limits.AddressConnections = min(n.opts.Limits.AddressConnections, got)
 	if got < wanted/2 {
 		n.log.LogAttrs(context.Background(), slog.LevelWarn,
 			"the process may open too few files for limits.connections: raise ulimit -n",
-			slog.Int("descriptors", descriptors()), slog.Int("limits.connections", wanted),
+			slog.Int("descriptors", process.Descriptors()), slog.Int("limits.connections", wanted),
 			slog.Int("connections", got))
 	}
 }
@@ -268,7 +273,7 @@ func (n *Node) loadSecrets() (err error) {
 		return err
 	}
 	n.certificates.clients.Store(clients)
-	if n.nodeTLS, n.nodeID, err = n.opts.Cluster.TLS.config(); err != nil {
+	if n.nodeTLS, n.nodeID, err = nodeConfig(&n.opts.Cluster.TLS); err != nil {
 		return err
 	}
 	lifetimes := n.lifetimes(clients, n.nodeTLS)
@@ -278,7 +283,7 @@ func (n *Node) loadSecrets() (err error) {
 		return err
 	}
 	n.warnOfOpenKeys()
-	if !n.opts.Auth.on() {
+	if !n.opts.Auth.Required() {
 		return nil
 	}
 	configured := func(name string) bool { return n.logins.Configured(name) }

@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/incarnation"
 )
 
@@ -52,7 +53,7 @@ func reachable(configured string, l net.Addr, elsewhere string) string {
 	if err == nil && port == "0" {
 		port = real
 	}
-	if isUnspecified(host) && elsewhere != "" {
+	if options.IsUnspecified(host) && elsewhere != "" {
 		host = elsewhere
 	}
 	return net.JoinHostPort(host, port)

@@ -48,7 +48,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	if dir == "" {
 		fs, dir = vfs.NewMem(), memoryDir
 	}
-	usage := n.opts.usage
+	usage := n.opts.Testing.DiskUsage
 	if n.opts.Data != "" && usage == nil {
 		usage = n.diskUsage
 	}
@@ -124,7 +124,7 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 func (n *Node) openPartitions(ctx context.Context) error {
 	n.journal, n.run = changebuffer.New(int64(n.opts.Memory.ChangeBuffer)), uuid.NewString()
 	n.closers = append(n.closers, n.journal.Close)
-	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Now: n.opts.now,
+	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Now: n.opts.Testing.Now,
 		ChangeBuffer: n.journal, Log: n.log,
 		Hot: func(r *partition.Replica, hot bool) { n.usage.PartitionHot(r, hot) }}
 	if n.opts.Commit != "periodic" {

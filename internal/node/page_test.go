@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/ilion-db/ilion/internal/node/options"
 )
 
 // explore sends a statement to the explorer and returns the status code and the page.
@@ -67,7 +69,7 @@ func TestExplorer(t *testing.T) {
 // other views must reject a role that has no permission for them.
 func TestExplorerOfRoles(t *testing.T) {
 	n := startNode(t, Options{HTTP: "127.0.0.1:0",
-		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "boss")}}})
+		Auth: options.Auth{Users: map[string]string{"boss": hash(t, "boss")}}})
 	for _, statement := range []string{
 		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 		"CREATE TABLE t (k int PRIMARY KEY)", "CREATE TABLE secret (k int PRIMARY KEY)",

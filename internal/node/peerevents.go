@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
@@ -24,7 +25,7 @@ func (c *cluster) report() peers.Report {
 	replicas := n.host.Replicas()
 	r := peers.Report{
 		Clock: time.Now(), Started: n.began, Records: n.metadata.State().Version, Schema: n.catalog.Snapshot().Version,
-		Software: Software(), Newest: n.levels.Newest,
+		Software: process.Version(), Newest: n.levels.Newest,
 		DiskFree: m.FreePercent, DiskFull: m.DiskFull, DiskBytes: m.DiskBytes, Replicas: len(replicas),
 		Memory: n.host.DedupeEpoch(),
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -26,7 +27,7 @@ func (c *client) try(id [16]byte, values ...[]byte) error {
 func TestLogicalPartitionLimit(t *testing.T) {
 	t.Parallel()
 	const limit, value = 20_000_000, 10_000
-	n := startTestNode(t, Options{Limits: LimitOptions{LogicalPartitionBytes: limit}})
+	n := startTestNode(t, Options{Limits: options.Limits{LogicalPartitionBytes: limit}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k text, c int, v blob, PRIMARY KEY (k, c))")

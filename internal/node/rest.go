@@ -20,7 +20,7 @@ import (
 // listenREST opens the listener of the REST API if it is enabled.
 func (n *Node) listenREST(ctx context.Context) error {
 	o := &n.opts.REST
-	if o.off() {
+	if o.Off() {
 		return nil
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Address)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/rest"
 	"github.com/ilion-db/ilion/test/poll"
@@ -41,7 +42,7 @@ func keysOf(t *testing.T, n *Node) admin.Keys {
 func TestRESTKeysAreDrawnOnce(t *testing.T) {
 	var log bytes.Buffer
 	o := Options{Data: filepath.Join(t.TempDir(), "data"), CQL: "127.0.0.1:0", HTTP: "127.0.0.1:0",
-		REST: RESTOptions{Address: "127.0.0.1:0"},
+		REST: options.REST{Address: "127.0.0.1:0"},
 		Log:  slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	keys := func(o Options) admin.Keys {
 		n, err := Start(t.Context(), o)
@@ -94,7 +95,7 @@ func TestRESTKeysAreDrawnOnce(t *testing.T) {
 // TestRESTKeysOfACluster checks that the nodes of a cluster have the same keys.
 func TestRESTKeysOfACluster(t *testing.T) {
 	surface := func(name string) Options {
-		return Options{Data: filepath.Join(t.TempDir(), name), REST: RESTOptions{Address: "127.0.0.1:0"}}
+		return Options{Data: filepath.Join(t.TempDir(), name), REST: options.REST{Address: "127.0.0.1:0"}}
 	}
 	first := clusterNode(t, nil, surface("first"))
 	second := clusterNode(t, first, surface("second"))
@@ -113,7 +114,7 @@ func TestRESTAddress(t *testing.T) {
 	}
 	defer l.Close()
 	var log bytes.Buffer
-	o := Options{CQL: "127.0.0.1:0", HTTP: "off", REST: RESTOptions{Address: l.Addr().String(), Optional: true},
+	o := Options{CQL: "127.0.0.1:0", HTTP: "off", REST: options.REST{Address: l.Addr().String(), Optional: true},
 		Log: slog.New(slog.NewTextHandler(&log, nil))}
 	n, err := Start(t.Context(), o)
 	if err != nil {
@@ -151,9 +152,9 @@ func TestRESTOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := Options{Data: "x"}
-		err := LoadOptions(path, &o)
+		err := options.Load(path, &o)
 		if err == nil {
-			err = o.withDefaults().validate()
+			err = o.WithDefaults().Validate()
 		}
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.want)

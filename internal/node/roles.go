@@ -14,9 +14,6 @@ import (
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 )
 
-// on reports whether clients must authenticate.
-func (a *AuthOptions) on() bool { return len(a.Users) > 0 || a.Roles }
-
 // datacenters returns the data centers of the cluster, for roles that are restricted to some.
 func (n *Node) datacenters() []string {
 	info := n.nodeInfo()

@@ -9,6 +9,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -44,7 +45,7 @@ func TestRolesSurvive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	boss := map[string]string{"boss": hash(t, "b")}
-	run := func(o AuthOptions, role, password string, f func(s *gocql.Session)) {
+	run := func(o options.Auth, role, password string, f func(s *gocql.Session)) {
 		t.Helper()
 		withRole(t, Options{Data: dir, Auth: o}, role, password, f)
 	}
@@ -61,7 +62,7 @@ func TestRolesSurvive(t *testing.T) {
 		}
 	}
 	const table = "CREATE TABLE ks.t (k int PRIMARY KEY)"
-	run(AuthOptions{Users: boss}, "boss", "b", func(s *gocql.Session) {
+	run(options.Auth{Users: boss}, "boss", "b", func(s *gocql.Session) {
 		must(s, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 		must(s, table)
 		must(s, "CREATE ROLE app WITH PASSWORD = 'a' AND LOGIN = true")
@@ -73,11 +74,11 @@ func TestRolesSurvive(t *testing.T) {
 		refused(s, "ALTER ROLE boss WITH PASSWORD = 'x'", "user of the configuration")
 		refused(s, "CREATE ROLE boss", "boss already exists")
 	})
-	run(AuthOptions{Users: boss}, "app", "a", func(s *gocql.Session) {
+	run(options.Auth{Users: boss}, "app", "a", func(s *gocql.Session) {
 		must(s, "SELECT * FROM ks.t")
 		refused(s, "DROP TABLE ks.t", "User app has no DROP permission on <table ks.t> or any of its parents")
 	})
-	run(AuthOptions{Roles: true}, "admin", "x", func(s *gocql.Session) {
+	run(options.Auth{Roles: true}, "admin", "x", func(s *gocql.Session) {
 		options := func() (out map[string]string) {
 			t.Helper()
 			found := map[string]any{}
@@ -97,7 +98,7 @@ func TestRolesSurvive(t *testing.T) {
 		must(s, table)
 		must(s, "DROP ROLE boss") // the configuration does not list this user
 	})
-	run(AuthOptions{Roles: true}, "app", "a", func(s *gocql.Session) {
+	run(options.Auth{Roles: true}, "app", "a", func(s *gocql.Session) {
 		refused(s, "SELECT * FROM ks.t", "User app has no SELECT permission on <table ks.t> or any of its parents")
 	})
 }
@@ -107,7 +108,7 @@ func TestRolesSurvive(t *testing.T) {
 func TestSessionsEndWithTheirRole(t *testing.T) {
 	t.Parallel()
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off",
-		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, EndChangedLogins: true}})
+		Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}, EndChangedLogins: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,15 +42,15 @@ func (n *Node) serve() error {
 	n.splitController = n.newSplitController()
 	large := n.newQuota()
 	n.inBackground(large.Run)
-	maskingOff := n.opts.Masking != nil && !*n.opts.Masking
-	engine := script.New(script.Bounds{MemoryBytes: n.opts.Memory.scriptBytes()})
+	maskingOff := n.opts.MaskingOff()
+	engine := script.New(script.Bounds{MemoryBytes: n.opts.Memory.ScriptBytes()})
 	began := time.Now()
 	// At least one processor remains for work other than evaluating expressions.
 	slots := fairshare.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
-	memory := meter.NewPool(n.opts.evaluationBytes())
+	memory := meter.NewPool(n.opts.EvaluationBytes())
 	functions := function.New(engine, n.compat, n.opts.UserFunctions)
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.compat, MaskingOff: maskingOff,
-		KeepsCompact: !n.dropsCompact(), Functions: functions})
+		KeepsCompact: !n.opts.DropsCompact(n.compat), Functions: functions})
 	options := session.Options{
 		Release:                n.compat,
 		MaskingOff:             maskingOff,
@@ -59,8 +59,8 @@ func (n *Node) serve() error {
 		ResultBytesMax:         int(n.opts.Limits.ResultBytes),
 		Memory:                 memory,
 		Slots:                  slots,
-		TextBytesMax:           n.opts.Memory.statementBytes(),
-		PreparedBytesMax:       int(n.opts.Memory.statementBytes()),
+		TextBytesMax:           n.opts.Memory.StatementBytes(),
+		PreparedBytesMax:       int(n.opts.Memory.StatementBytes()),
 		MemoryPressure:         func() bool { return n.cql.Pressed() },
 		BatchBytesMax:          int(n.opts.Limits.BatchBytes),
 		MutationBytesMax:       int(n.opts.Limits.MutationBytes),
@@ -221,8 +221,8 @@ func (n *Node) inBackground(f func(ctx context.Context)) {
 // clock returns the wall clock, limited by the clocks of a quorum. It determines the expiration of new writes and what
 // has expired for reads.
 func (n *Node) clock() func() time.Time {
-	if n.opts.now != nil {
-		return n.opts.now
+	if n.opts.Testing.Now != nil {
+		return n.opts.Testing.Now
 	}
 	if n.cluster != nil {
 		return n.cluster.peers.Now
@@ -321,11 +321,11 @@ func (n *Node) setNodeInfo() {
 		Release: n.compat,
 		Endpoint: catalog.Endpoint{
 			HostID: schema.UUID(id.Node), Datacenter: n.opts.Region, Rack: n.opts.Zone,
-			Listen: addr, RPC: addr, Tokens: ringTokens(id.Node),
+			Listen: addr, RPC: addr, Tokens: catalog.RingTokens(id.Node),
 		},
 		ClusterName: n.opts.ClusterName,
 		Generation:  int32(n.began.Unix()),
-		Settings:    n.settings(),
+		Settings:    n.opts.Settings(n.compat, int(addr.Port())),
 	}
 }
 

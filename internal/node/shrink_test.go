@@ -12,6 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -22,8 +23,8 @@ import (
 func TestMergesByThemselves(t *testing.T) {
 	t.Parallel()
 	const made, rows = 2, 500
-	n := startTestNode(t, Options{InitialPartitions: made, Merges: MergeOptions{IdlePeriod: 100 * time.Millisecond},
-		Splits: SplitOptions{Units: -1}})
+	n := startTestNode(t, Options{InitialPartitions: made, Merges: options.Merges{IdlePeriod: 100 * time.Millisecond},
+		Splits: options.Splits{Units: -1}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -88,8 +89,8 @@ func TestMergesByThemselves(t *testing.T) {
 func TestShrinksAfterDeletes(t *testing.T) {
 	t.Parallel()
 	const rows = 3000
-	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: 100 * time.Millisecond},
-		Splits: SplitOptions{Units: -1}})
+	n := startTestNode(t, Options{Merges: options.Merges{IdlePeriod: 100 * time.Millisecond},
+		Splits: options.Splits{Units: -1}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v blob) WITH storage_cap_gb = 0.001 AND gc_grace_seconds = 1")
@@ -129,7 +130,7 @@ func TestShrinksAfterDeletes(t *testing.T) {
 // TestMergesOfOneTable checks that a table with automatic_merges = false keeps its partitions while the partitions of
 // a later table merge. Its partitions must merge after the option is set to true.
 func TestMergesOfOneTable(t *testing.T) {
-	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: minIdlePeriod}})
+	n := startTestNode(t, Options{Merges: options.Merges{IdlePeriod: 100 * time.Millisecond}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	count := func(table string) int {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"runtime"
 	"slices"
+
+	"github.com/ilion-db/ilion/internal/node/process"
 )
 
 // logStart logs the version, the configuration, and the addresses of the node.
@@ -16,7 +18,7 @@ func (n *Node) logStart() {
 	o := &n.opts
 	id := n.store.Identity().Node
 	attrs := []slog.Attr{
-		slog.String("version", Software()), slog.String("go", runtime.Version()),
+		slog.String("version", process.Version()), slog.String("go", runtime.Version()),
 		slog.String("platform", runtime.GOOS+"/"+runtime.GOARCH), slog.String("node", hex.EncodeToString(id[:])),
 		slog.String("config", o.File), slog.String("data", o.Data), slog.String("cql", n.CQLAddr().String()),
 	}
@@ -43,7 +45,7 @@ func (n *Node) logStart() {
 	}
 	slices.Sort(users)
 	attrs = append(attrs, slog.String("internal", internal), slog.String("commit", o.Commit),
-		slog.Int64("memory_budget", int64(o.Memory.Budget)), slog.Bool("login_required", o.Auth.on()),
+		slog.Int64("memory_budget", int64(o.Memory.Budget)), slog.Bool("login_required", o.Auth.Required()),
 		slog.Any("configured_users", users), slog.Bool("tls", o.TLS.Cert != ""),
 		slog.Bool("node_tls", o.Cluster.TLS.CA != ""), slog.Uint64("feature_level", uint64(n.store.Level())),
 		slog.String("compatibility", o.Compatibility))

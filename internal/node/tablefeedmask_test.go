@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/ilion-db/ilion/internal/node/options"
 )
 
 // TestTableFeedHeedsMasks checks that a role that sees masks in a table also sees them in its change feed. The masks
 // must apply to both images, the latest versions, deleted ranges, and paging states, which contain keys.
 func TestTableFeedHeedsMasks(t *testing.T) {
 	t.Parallel()
-	auth := AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, Roles: true}
+	auth := options.Auth{Users: map[string]string{"boss": hash(t, "b")}, Roles: true}
 	masking := true
 	n := startNode(t, Options{Auth: auth, Masking: &masking})
 	boss, err := as(n.CQLAddr().String(), "boss", "b")

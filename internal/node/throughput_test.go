@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/throughput"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -116,7 +117,7 @@ func TestThroughputIsEnforced(t *testing.T) {
 // them.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
-	n := startTestNode(t, Options{Merges: MergeOptions{IdlePeriod: minIdlePeriod}})
+	n := startTestNode(t, Options{Merges: options.Merges{IdlePeriod: 100 * time.Millisecond}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 18000")

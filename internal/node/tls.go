@@ -12,11 +12,12 @@ import (
 	"runtime"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// config returns the TLS configuration of the client listeners, or nil if TLS is off.
-func (o TLSOptions) config() (*tls.Config, error) {
+// clientConfig returns the TLS configuration of the client listeners, or nil if TLS is off.
+func clientConfig(o *options.TLS) (*tls.Config, error) {
 	if o.Cert == "" {
 		return nil, nil
 	}
@@ -54,9 +55,9 @@ func (n *Node) warnOfOpenKeys() {
 	}
 }
 
-// config returns the mutual TLS configuration between nodes, and the node ID in the certificate. It returns nil if TLS
-// is off.
-func (o NodeTLSOptions) config() (*tls.Config, *topology.NodeID, error) {
+// nodeConfig returns the mutual TLS configuration between nodes, and the node ID in the certificate. It returns nil if
+// TLS is off.
+func nodeConfig(o *options.NodeTLS) (*tls.Config, *topology.NodeID, error) {
 	if o.CA == "" {
 		return nil, nil, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -16,7 +17,7 @@ func TestViewsAreGuardedByTheirBase(t *testing.T) {
 	t.Parallel()
 	masking := true
 	n := startTestNode(t, Options{Masking: &masking,
-		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, Roles: true}})
+		Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}, Roles: true}})
 	boss := newClientAs(t, n, "boss")
 	for _, stmt := range []string{
 		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

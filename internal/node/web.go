@@ -22,6 +22,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/node/options"
+	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/httpguard"
@@ -29,6 +31,10 @@ import (
 
 // AdminSocket is the name of the admin socket in the data directory.
 const AdminSocket = "admin.sock"
+
+// webConnections bounds the HTTP connections, and webAddressConnections the connections from one address. New
+// connections replace idle ones. A backup may use 64 at the same time.
+const webConnections, webAddressConnections = 128, 80
 
 // serveHTTP opens the admin socket in the data directory and, if configured, the HTTP listener.
 func (n *Node) serveHTTP() error {
@@ -83,7 +89,7 @@ func (n *Node) serveHTTP() error {
 	if n.logins != nil {
 		gate.Login = n.authenticate
 	}
-	pages.Profile, pages.Page = isLoopback(n.opts.HTTP), n.webUI(shown)
+	pages.Profile, pages.Page = options.IsLoopback(n.opts.HTTP), n.webUI(shown)
 	s := n.webServer(admin.Handler(pages, gate))
 	httpguard.Attach(s)
 	n.serveWeb(s, httpguard.Listen(n.webListener, httpguard.Options{Max: webConnections,
@@ -95,7 +101,7 @@ func (n *Node) serveHTTP() error {
 func (n *Node) collectors(shown *admin.Node) []prometheus.Collector {
 	return []prometheus.Collector{admin.Collector(shown), newExpiryMetrics(n),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ilion_build_info", Help: "The build that runs; always 1.",
-			ConstLabels: prometheus.Labels{"version": Software(), "go_version": runtime.Version()}},
+			ConstLabels: prometheus.Labels{"version": process.Version(), "go_version": runtime.Version()}},
 			func() float64 { return 1 })}
 }
 

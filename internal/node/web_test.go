@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -60,7 +61,7 @@ func webPage(t *testing.T, path string, r *http.Response, err error) string {
 func TestHTTPByRole(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data"),
-		Auth: AuthOptions{Users: map[string]string{"boss": hash(t, "b")}, AnonymousEndpoints: []string{"metrics"}}})
+		Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}, AnonymousEndpoints: []string{"metrics"}}})
 	boss := newClientAs(t, n, "boss")
 	ask := func(method, page, user, password string) int {
 		t.Helper()

@@ -33,6 +33,9 @@ var layers = [][]string{
 // package of these layers that is not listed may import none.
 var withinLayer = map[string]string{
 	"internal/server/cql":          "internal/server/cqlwire internal/server/admission",
+	"internal/node":                "internal/node/options internal/node/process internal/node/stats",
+	"internal/node/options":        "internal/node/process",
+	"internal/node/process":        "",
 	"internal/tool/bench":          "internal/tool/rawclient",
 	"internal/tool/backup":         "internal/tool/bucket",
 	"internal/tool/bucket":         "",
@@ -91,7 +94,6 @@ var withinLayer = map[string]string{
 	"internal/control/schemachange": "internal/control/meta",
 	"internal/control/lending":      "internal/control/meta internal/control/throughput",
 	"internal/control/lograte":      "",
-	"internal/node":                 "internal/node/stats",
 	"internal/node/stats":           "",
 	"internal/control/clusterquery": "internal/control/meta internal/control/peers",
 	"internal/control/membership": "internal/control/clusterquery internal/control/lograte internal/control/meta internal/control/peers " +

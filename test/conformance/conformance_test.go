@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion"
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/topochaos"
 )
@@ -127,7 +127,7 @@ func TestCluster(t *testing.T) {
 // Partitions change according to the seed unless it is 0. The timeouts allow for all nodes and other tests that share
 // a machine.
 func startCluster(t *testing.T, n int, release string, users map[string]string, seed uint64) target {
-	c := nodes.Start(t, nodes.Options{Nodes: n, Change: func(_ int, o *node.Options) {
+	c := nodes.Start(t, nodes.Options{Nodes: n, Change: func(_ int, o *options.Options) {
 		o.InitialPartitions, o.Compatibility, o.Auth.Users = *pieces, release, users
 		o.Limits.ReadTimeout, o.Limits.WriteTimeout = 20*time.Second, 20*time.Second
 	}})

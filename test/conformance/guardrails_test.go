@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 )
 
@@ -62,9 +63,9 @@ func startGuarded(t *testing.T, needs []string) string {
 			}
 		}
 	}
-	n, err := node.Start(t.Context(), node.Options{UserFunctions: true,
+	n, err := node.Start(t.Context(), options.Options{UserFunctions: true,
 		CQL: "127.0.0.1:0", HTTP: "off", Guardrails: o, Compatibility: "5.0",
-		Auth: node.AuthOptions{Users: superusers(t)},
+		Auth: options.Auth{Users: superusers(t)},
 	})
 	if err != nil {
 		t.Fatal(err)

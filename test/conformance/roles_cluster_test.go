@@ -5,7 +5,7 @@ package conformance
 import (
 	"testing"
 
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/nodes"
 )
 
@@ -17,7 +17,7 @@ func TestRolesInACluster(t *testing.T) {
 		t.Skip("starts three nodes")
 	}
 	users := superusers(t)
-	c := nodes.Start(t, nodes.Options{Nodes: 3, Change: func(_ int, o *node.Options) {
+	c := nodes.Start(t, nodes.Options{Nodes: 3, Change: func(_ int, o *options.Options) {
 		o.Auth.Users = users
 	}})
 	var conns []*conn

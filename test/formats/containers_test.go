@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
@@ -25,8 +26,8 @@ func runREST(t *testing.T, dir string, f func(c *restclient.Client)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	o := options(dir, false)
-	o.REST = node.RESTOptions{Address: "127.0.0.1:0", PrimaryKey: restclient.Key}
+	o := nodeOptions(dir, false)
+	o.REST = options.REST{Address: "127.0.0.1:0", PrimaryKey: restclient.Key}
 	n, err := node.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
@@ -29,9 +30,9 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the fixture of the present fo
 // present is the folder of the format that this build writes.
 var present = filepath.Join("testdata", fmt.Sprintf("v%d", storage.FormatVersion))
 
-// options returns the options of a node on a directory. A member is the only node of its cluster.
-func options(dir string, member bool) node.Options {
-	o := node.Options{UserFunctions: true, Data: dir, CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 2}
+// nodeOptions returns the options of a node on a directory. A member is the only node of its cluster.
+func nodeOptions(dir string, member bool) options.Options {
+	o := options.Options{UserFunctions: true, Data: dir, CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 2}
 	o.Memory.Budget = 256 << 20
 	if member {
 		o.Cluster.Internal, o.Cluster.Bootstrap = "127.0.0.1:0", true
@@ -44,7 +45,7 @@ func run(t *testing.T, dir string, member bool, f func(c *rawclient.Conn)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	n, err := node.Start(ctx, options(dir, member))
+	n, err := node.Start(ctx, nodeOptions(dir, member))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +276,7 @@ func TestNewerDirectories(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.change(t, dir)
-			n, err := node.Start(t.Context(), options(dir, c.member))
+			n, err := node.Start(t.Context(), nodeOptions(dir, c.member))
 			if err == nil {
 				_ = n.Close()
 			}

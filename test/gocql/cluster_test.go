@@ -13,14 +13,14 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
 // apart gives every node a separate address with the same port, because the driver ignores the ports in the nodes'
 // metadata.
-func apart(t *testing.T) func(i int, o *node.Options) {
+func apart(t *testing.T) func(i int, o *options.Options) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs addresses from 127.0.0.2 on")
 	}
@@ -32,7 +32,7 @@ func apart(t *testing.T) func(i int, o *node.Options) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return func(i int, o *node.Options) { o.CQL = fmt.Sprintf("127.0.0.%d:%d", i+1, port) }
+	return func(i int, o *options.Options) { o.CQL = fmt.Sprintf("127.0.0.%d:%d", i+1, port) }
 }
 
 // TestDriverOnCluster checks that everything that works with one node works with four and with six nodes. The driver

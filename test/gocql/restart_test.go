@@ -14,7 +14,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -34,7 +34,7 @@ func TestRestartsUnderLoad(t *testing.T) {
 		t.Skip("starts many nodes")
 	}
 	change := apart(t)
-	c := nodes.Start(t, nodes.Options{Dir: t.TempDir(), Change: func(i int, o *node.Options) { change(i, o) }})
+	c := nodes.Start(t, nodes.Options{Dir: t.TempDir(), Change: func(i int, o *options.Options) { change(i, o) }})
 	cluster := gocql.NewCluster(c.Addrs()...)
 	cluster.ReconnectInterval = time.Second // it takes part in no request
 	s, err := cluster.CreateSession()

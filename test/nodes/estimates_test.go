@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/token"
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
@@ -91,7 +91,8 @@ func TestSizeEstimatesCoverTheRing(t *testing.T) {
 		t.Skip("starts many nodes")
 	}
 	for _, n := range []int{3, 6} {
-		c := nodes.Start(t, nodes.Options{Nodes: n, Change: func(_ int, o *node.Options) { o.InitialPartitions = 3 }})
+		c := nodes.Start(t, nodes.Options{Nodes: n,
+			Change: func(_ int, o *options.Options) { o.InitialPartitions = 3 }})
 		c.Do(0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 			"CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
 		var conns []*rawclient.Conn

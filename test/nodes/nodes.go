@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
@@ -42,7 +43,7 @@ type Options struct {
 	// Dir, if set, is the directory of the nodes' data directories. A node in memory cannot be restarted.
 	Dir string
 	// Change, if set, changes the options of node i before it starts.
-	Change func(i int, o *node.Options)
+	Change func(i int, o *options.Options)
 }
 
 // Cluster is a running cluster. Its methods are not safe for concurrent use unless noted otherwise.
@@ -84,11 +85,11 @@ func Start(t testing.TB, o Options) *Cluster {
 
 // start starts node i, for the first time or again.
 func (c *Cluster) start(i int) {
-	o := node.Options{
+	o := options.Options{
 		UserFunctions: true,
 		CQL:           "127.0.0.1:0", HTTP: "127.0.0.1:0", Zone: fmt.Sprintf("rack%d", i+1),
-		Memory:  node.MemoryOptions{Budget: memoryEach},
-		Cluster: node.ClusterOptions{Internal: "127.0.0.1:0", Bootstrap: i == 0, JoinSecretFile: c.secret},
+		Memory:  options.Memory{Budget: memoryEach},
+		Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: i == 0, JoinSecretFile: c.secret},
 	}
 	if c.o.Dir != "" {
 		o.Data = filepath.Join(c.o.Dir, fmt.Sprintf("node%d", i+1))

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
@@ -22,7 +22,7 @@ func TestTwoReleases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many nodes")
 	}
-	c := nodes.Start(t, nodes.Options{Nodes: 3, Change: func(i int, o *node.Options) {
+	c := nodes.Start(t, nodes.Options{Nodes: 3, Change: func(i int, o *options.Options) {
 		o.Compatibility = []string{"4.0", "", "4.0"}[i]
 	}})
 	var conns []*rawclient.Conn

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -54,7 +55,7 @@ func TestTablesWithoutCassandra(t *testing.T) {
 // startNode starts a node with release 5.0 in this process.
 func startNode(t *testing.T, partitions int) (address string) {
 	t.Helper()
-	db, err := node.Start(t.Context(), node.Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: partitions,
+	db, err := node.Start(t.Context(), options.Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: partitions,
 		UserFunctions: true,
 		Compatibility: "5.0"})
 	if err != nil {

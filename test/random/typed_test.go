@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 )
 
 // column is a column of a random table.
@@ -35,7 +36,7 @@ func TestTypesAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("needs a Cassandra: -against")
 	}
-	db, err := node.Start(t.Context(), node.Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: *partitions,
+	db, err := node.Start(t.Context(), options.Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: *partitions,
 		Compatibility: "5.0"})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/internal/node"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/restclient"
 )
@@ -36,8 +37,8 @@ func start(t *testing.T) string { return endpoint(startNode(t)) }
 // startNode starts a node in memory that serves CQL and REST with key until the test ends.
 func startNode(t *testing.T) *node.Node {
 	t.Helper()
-	n, err := node.Start(context.Background(), node.Options{CQL: "127.0.0.1:0", HTTP: "off",
-		REST: node.RESTOptions{Address: "127.0.0.1:0", PrimaryKey: key}})
+	n, err := node.Start(context.Background(), options.Options{CQL: "127.0.0.1:0", HTTP: "off",
+		REST: options.REST{Address: "127.0.0.1:0", PrimaryKey: key}})
 	if err != nil {
 		t.Fatal(err)
 	}

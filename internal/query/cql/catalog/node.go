@@ -4,7 +4,9 @@ package catalog
 
 import (
 	"context"
+	"encoding/binary"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/ilion-db/ilion/internal/control/advise"
@@ -229,4 +231,17 @@ func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
 		factor = ks.Replication[n.datacenter()]
 	}
 	return factor == strconv.Itoa(n.EffectiveReplication)
+}
+
+// TokensPerNode is the number of ring tokens of a node, as with Cassandra's default of 16 virtual nodes.
+const TokensPerNode = 16
+
+// RingTokens returns the ring tokens of a node for drivers, in ascending order. They depend only on its ID.
+func RingTokens(node [16]byte) []token.Token {
+	out := make([]token.Token, TokensPerNode)
+	for i := range out {
+		out[i] = token.Hash(binary.BigEndian.AppendUint32(node[:len(node):len(node)], uint32(i)))
+	}
+	slices.Sort(out)
+	return out
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package options
 
 import (
 	"fmt"
@@ -14,17 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	"go.uber.org/goleak"
-
-	"github.com/ilion-db/ilion/test/poll"
 )
-
-// TestMain checks rule D2 for every test of this package: a closed node leaves no goroutine.
-func TestMain(m *testing.M) {
-	poll.AtOnce(2)
-	goleak.VerifyTestMain(m)
-}
 
 func load(t *testing.T, text string) (Options, error) {
 	t.Helper()
@@ -33,7 +23,7 @@ func load(t *testing.T, text string) (Options, error) {
 		t.Fatal(err)
 	}
 	var o Options
-	return o, LoadOptions(path, &o)
+	return o, Load(path, &o)
 }
 
 // TestLoadOptions checks how a configuration file is read and which errors are reported.
@@ -54,15 +44,15 @@ storage:
   min_free_disk_percent: 3
 `)
 	want := Options{
-		Data: "/d", CQL: "0.0.0.0:9042", Memory: MemoryOptions{Budget: 8 << 30, Memtable: 1 << 20},
-		Limits: LimitOptions{ReadTimeout: 500 * time.Millisecond, ResultBytes: 64 << 20},
-		Auth:   AuthOptions{Users: map[string]string{"app": "$2a$10$x"}}, Storage: StorageOptions{MinFreeDisk: 3},
+		Data: "/d", CQL: "0.0.0.0:9042", Memory: Memory{Budget: 8 << 30, Memtable: 1 << 20},
+		Limits: Limits{ReadTimeout: 500 * time.Millisecond, ResultBytes: 64 << 20},
+		Auth:   Auth{Users: map[string]string{"app": "$2a$10$x"}}, Storage: Storage{MinFreeDisk: 3},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Options{})); err != nil || diff != "" {
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if got, err := load(t, "# nothing\n"); err != nil ||
-		!cmp.Equal(got, Options{}, cmpopts.IgnoreUnexported(Options{})) {
+		!cmp.Equal(got, Options{}) {
 		t.Errorf("an empty file: %+v, %v", got, err)
 	}
 	for text, want := range map[string]string{
@@ -105,17 +95,17 @@ func TestValidate(t *testing.T) {
 		`cql address "9042" is not host:port`:                        func(o *Options) { o.CQL = "9042" },
 		`http address "on" is not host:port`:                         func(o *Options) { o.HTTP = "on" },
 	} {
-		o := Options{}.withDefaults()
+		o := Options{}.WithDefaults()
 		change(&o)
-		if err := o.validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if err := (Options{}).withDefaults().validate(); err != nil {
+	if err := (Options{}).WithDefaults().Validate(); err != nil {
 		t.Errorf("the defaults: %v", err)
 	}
-	small := Options{Memory: MemoryOptions{Budget: 64 << 20}}.withDefaults()
-	if err := small.validate(); err != nil {
+	small := Options{Memory: Memory{Budget: 64 << 20}}.WithDefaults()
+	if err := small.Validate(); err != nil {
 		t.Errorf("the minimum memory: %v", err)
 	}
 }
@@ -155,12 +145,12 @@ func configured(v reflect.Value, prefix string, out map[string]reflect.Value) {
 // TestConfigurationIsDocumented checks that docs/configuration.md lists exactly the keys of the configuration file.
 // Documented defaults that are numbers, words, or times must match the code.
 func TestConfigurationIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/configuration.md")
+	page, err := os.ReadFile("../../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	keys := map[string]reflect.Value{}
-	o := Options{Data: "./ilion-data"}.withDefaults()
+	o := Options{Data: "./ilion-data"}.WithDefaults()
 	configured(reflect.ValueOf(o), "", keys)
 	documented, compared := map[string]bool{"guardrails": true, "audit_logging_options": true}, 0
 	key := regexp.MustCompile("`([a-z_]+(?:\\.[a-z_]+)*)`")
@@ -244,22 +234,4 @@ func plainly(v reflect.Value) (string, bool) {
 		return fmt.Sprint(x), true
 	}
 	return "", false
-}
-
-// TestDescriptorsAreShared checks that clients cannot use the file descriptors that the store needs. Every limit
-// leaves descriptors for tables, and no descriptor is assigned twice.
-func TestDescriptorsAreShared(t *testing.T) {
-	for _, c := range []struct{ limit, clients, tables, connections int }{
-		{1 << 20, 20_000, 1000, 20_000},
-		{20_000, 20_000, 1000, 17_744},
-		{1024, 20_000, 128, 512},
-		{256, 20_000, 32, 1},
-		{20_000, 10, 1000, 10},
-	} {
-		tables, connections := shareDescriptors(c.limit, c.clients)
-		if tables != c.tables || connections != c.connections {
-			t.Errorf("limit %d: %d tables, %d connections, want %d and %d", c.limit, tables, connections, c.tables,
-				c.connections)
-		}
-	}
 }

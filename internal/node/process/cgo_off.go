@@ -2,7 +2,7 @@
 
 //go:build !cgo
 
-package node
+package process
 
 // cgoEnabled reports whether the store's cache is allocated outside the Go heap.
 const cgoEnabled = false

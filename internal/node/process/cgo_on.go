@@ -2,7 +2,7 @@
 
 //go:build cgo
 
-package node
+package process
 
 /*
 #ifdef __GLIBC__

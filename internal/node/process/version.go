@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package process
 
 import "runtime/debug"
 
-// Software returns the version of this build.
-func Software() string {
+// Version returns the version of this build.
+func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

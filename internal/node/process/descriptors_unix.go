@@ -2,15 +2,15 @@
 
 //go:build unix
 
-package node
+package process
 
 import (
 	"math"
 	"syscall"
 )
 
-// descriptors returns the maximum number of open files and connections. Go has raised it to the hard limit.
-func descriptors() int {
+// Descriptors returns the maximum number of open files and connections. Go has raised it to the hard limit.
+func Descriptors() int {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || uint64(r.Cur) > math.MaxInt32 {
 		return math.MaxInt32

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package options
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ func loaded(t *testing.T, text string) (Options, error) {
 		t.Fatal(err)
 	}
 	var o Options
-	err := LoadOptions(path, &o)
+	err := Load(path, &o)
 	return o, err
 }
 

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/ilion-db/ilion/test/poll"
+)
+
+// TestMain checks rule D2 for every test of this package: a closed node leaves no goroutine.
+func TestMain(m *testing.M) {
+	poll.AtOnce(2)
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package options holds the settings of a node: their types, the configuration file, the defaults, and the rules for
+// valid values. Start reading at Options, then Load and Validate.
+package options
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/ilion-db/ilion/internal/model/compat"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
+	"github.com/ilion-db/ilion/internal/server/audit"
+)
+
+// Options holds all settings of a node: the fields of the configuration file. The command line can set the most
+// important ones. The zero value of a field means its default. Sizes are in bytes, durations are Go durations.
+type Options struct {
+	// Data is the data directory. If it is empty, the data is kept in memory.
+	Data string `yaml:"data"`
+	// CQL is the address of the CQL listener, host:port. Port 0 selects a free port.
+	CQL string `yaml:"cql"`
+	// CosmosCQL is the address, host:port, for clients of Azure Cosmos DB's Cassandra API, which authenticate with a
+	// key in REST. Empty or "off" disables it.
+	CosmosCQL string `yaml:"cosmos_cql"`
+	// HTTP is the address, host:port, of health checks and metrics. "off" disables it.
+	HTTP string `yaml:"http"`
+	// Compatibility is the Cassandra release to be compatible with: 4.0, or 5.0 (default). It must be the same on all
+	// nodes.
+	Compatibility string `yaml:"compatibility"`
+	// Masking enables data masking. nil means true. It must be the same on all nodes.
+	Masking *bool `yaml:"dynamic_data_masking_enabled"`
+	// DropCompactStorage permits DROP COMPACT STORAGE; the option has Cassandra's name. nil means the default of the
+	// compatible release: true with 4.0, false with 5.0.
+	DropCompactStorage *bool `yaml:"drop_compact_storage_enabled"`
+	// Commit is batch (acknowledged writes are on disk) or periodic (on disk within 10 ms; standalone nodes only).
+	Commit string `yaml:"commit"`
+	// ClusterName is the name that clients see. Clients see Region as the data center and Zone as the rack of the node.
+	ClusterName string `yaml:"cluster_name"`
+	Region      string `yaml:"region"`
+	Zone        string `yaml:"zone"`
+	// Insecure permits non-loopback listeners without authentication.
+	Insecure bool `yaml:"insecure"`
+	// InitialPartitions is the number of physical partitions of a new table, from 1 to 1024.
+	InitialPartitions int `yaml:"initial_partitions"`
+
+	Memory  Memory  `yaml:"memory"`
+	Limits  Limits  `yaml:"limits"`
+	Storage Storage `yaml:"storage"`
+	Splits  Splits  `yaml:"splits"`
+	Merges  Merges  `yaml:"merges"`
+	// UserFunctions enables user-defined functions; the option has Cassandra's name.
+	UserFunctions bool `yaml:"user_defined_functions_enabled"`
+	// VectorListsRows is the number of rows from which a table's vector index has lists; the default is 2,500.
+	// VectorListsPause is how often the number is checked; the default is 20 s.
+	VectorListsRows  int64         `yaml:"-"`
+	VectorListsPause time.Duration `yaml:"-"`
+	// Guardrails limits statements; the options have Cassandra's names.
+	Guardrails guardrail.Options `yaml:"guardrails"`
+	Auth       Auth              `yaml:"auth"`
+	TLS        TLS               `yaml:"tls"`
+	// SlowQueryLogTimeout is the minimum duration of logged slow requests; the option has Cassandra's name. nil means
+	// 500 ms, 0 disables the log.
+	SlowQueryLogTimeout *time.Duration `yaml:"slow_query_log_timeout"`
+	// Audit configures the audit log; the options have Cassandra's names.
+	Audit   audit.Options `yaml:"audit_logging_options"`
+	Cluster Cluster       `yaml:"cluster"`
+	// REST configures the REST API of containers. The zero value disables it.
+	REST REST `yaml:"rest"`
+
+	// File is the path of the configuration file, for the log, or empty.
+	File string `yaml:"-"`
+	// Deprecations are warnings about options of the file that were set by a former name. The node logs them.
+	Deprecations []string `yaml:"-"`
+	// Log receives the log messages. nil discards them.
+	Log *slog.Logger `yaml:"-"`
+
+	// Testing replaces parts of a node in tests.
+	Testing Testing `yaml:"-"`
+}
+
+// Testing replaces parts of a node in tests. Fields that are zero replace nothing.
+type Testing struct {
+	// NewestLevel is the newest feature level that the version supports.
+	NewestLevel feature.Level
+	// DiskUsage returns the usage of the disk with a directory.
+	DiskUsage func(dir string) (vfs.DiskUsage, error)
+	// Now is the clock for timestamps, usage records, and the times and expirations of items. If it stands still, no
+	// minute ends and nothing expires during a test.
+	Now func() time.Time
+}
+
+// Memory divides the memory of the process.
+type Memory struct {
+	// Budget is the total memory of the process. 0 means half of the memory of the machine or container.
+	Budget Bytes `yaml:"budget"`
+	// BlockCache and Memtable are parts of the budget. 0 means 40 % and 1/128 (up to 64 MiB). Up to four memtables
+	// exist at the same time, and reads of fresh rows become slower with their size.
+	BlockCache Bytes `yaml:"block_cache"`
+	Memtable   Bytes `yaml:"memtable"`
+	// ChangeBuffer is the memory for recent changes while an archive is running; 0 means 1/32 of the budget. The
+	// minimum is 4 MiB.
+	ChangeBuffer Bytes `yaml:"change_buffer"`
+}
+
+// Limits limits the resources that clients can use.
+type Limits struct {
+	Connections        int           `yaml:"connections"`
+	AddressConnections int           `yaml:"connections_per_address"`
+	IdleTimeout        time.Duration `yaml:"idle_timeout"`
+	// QueueDelayTarget is the average queue delay above which requests are rejected; a negative value disables the
+	// check.
+	QueueDelayTarget time.Duration `yaml:"queue_delay_target"`
+	// ThrottleTimeout is the time for which a request waits when the throughput is used up, before it is rejected; 0
+	// rejects it immediately.
+	ThrottleTimeout time.Duration `yaml:"throttle_timeout"`
+	// Lending lets partitions lend unused throughput to busy partitions that share it.
+	Lending               bool          `yaml:"throughput_lending"`
+	FrameBytes            Bytes         `yaml:"frame_bytes"`
+	RequestsPerConnection int           `yaml:"requests_per_connection"`
+	Requests              int           `yaml:"requests"`
+	RequestBytes          Bytes         `yaml:"request_bytes"`
+	ResultBytes           Bytes         `yaml:"result_bytes"`
+	BatchBytes            Bytes         `yaml:"batch_bytes"`
+	MutationBytes         Bytes         `yaml:"mutation_bytes"`
+	RowBytes              Bytes         `yaml:"row_bytes"`
+	LogicalPartitionBytes Bytes         `yaml:"logical_partition_bytes"`
+	PreparedStatements    int           `yaml:"prepared_statements"`
+	ReadTimeout           time.Duration `yaml:"read_timeout"`
+	ScanTimeout           time.Duration `yaml:"scan_timeout"`
+	WriteTimeout          time.Duration `yaml:"write_timeout"`
+}
+
+// Storage configures the store.
+type Storage struct {
+	// MinFreeDisk is the free share of the disk, in percent, below which writes are rejected. -1 disables the check.
+	MinFreeDisk int `yaml:"min_free_disk_percent"`
+	// SweepKeys is the maximum number of keys per second that are examined to remove deleted and expired data.
+	SweepKeys int `yaml:"sweep_keys_per_second"`
+}
+
+// Auth configures password authentication and permissions. They are enabled if there are users, or if Roles is
+// true.
+type Auth struct {
+	// Users maps names to bcrypt hashes as printed by `ilion hash-password`. Users are superusers.
+	Users map[string]string `yaml:"users"`
+	// Roles requires authentication even without configured users: as a role created with CREATE ROLE.
+	Roles bool `yaml:"roles"`
+	// Certificates maps client certificates to roles (ADD IDENTITY). "optional" requests a password from clients whose
+	// certificate has no role; "required" rejects them. Empty disables the mapping.
+	Certificates string `yaml:"certificates"`
+	// EndChangedLogins closes the connections of a role when its password or LOGIN changes. Connections of dropped
+	// roles are always closed.
+	EndChangedLogins bool `yaml:"end_sessions_on_credential_change"`
+	// AnonymousEndpoints lists the HTTP endpoints that need no login: metrics, status, and history.
+	AnonymousEndpoints []string `yaml:"anonymous_endpoints"`
+}
+
+// TLS configures TLS for CQL and HTTP. TLS is enabled if there is a certificate.
+type TLS struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+	// ClientCA, if set, requires client certificates signed by it.
+	ClientCA string `yaml:"client_ca"`
+}
+
+// Cluster configures a cluster node. A node is standalone if Internal is empty.
+type Cluster struct {
+	// Internal is the listener address for other nodes, host:port. Advertise is the address sent to other nodes; it
+	// defaults to Internal.
+	Internal  string `yaml:"internal"`
+	Advertise string `yaml:"advertise"`
+	// Bootstrap creates a cluster, with existing data in the directory. It has no effect on a member. With Join, all
+	// nodes can use the same options: the first node in the list creates the cluster, unless another node responds as a
+	// member.
+	Bootstrap bool `yaml:"bootstrap"`
+	// Join lists internal addresses of cluster nodes. One of them must respond.
+	Join []string `yaml:"join"`
+	// JoinSecretFile holds the secret with which nodes without TLS authenticate. It defaults to join-secret in the data
+	// directory, which the bootstrapping node creates. If it is set together with TLS, both are required.
+	JoinSecretFile string `yaml:"join_secret_file"`
+	// RebuildDelay is the time after which the replicas of an unreachable node are rebuilt on other nodes; 0 means 5
+	// min.
+	RebuildDelay time.Duration `yaml:"rebuild_delay"`
+	// Capacity is the disk capacity of this node for placement; 0 means the free disk space plus the data.
+	Capacity Bytes `yaml:"capacity"`
+	// BalanceThreshold is the amount of data by which a node may exceed its share, in addition to a tenth of the share,
+	// before it moves replicas to other nodes; 0 means 256 MiB. The value of the node that leads the metadata applies.
+	BalanceThreshold Bytes `yaml:"balance_threshold"`
+	// SnapshotRate is the rate at which this node sends replicas to other nodes, in bytes per second; 0 means 64 MB.
+	SnapshotRate Bytes `yaml:"snapshot_rate"`
+	// ClockSkew is the difference between node clocks above which a problem is reported. The default is 500 ms.
+	ClockSkew time.Duration `yaml:"clock_skew"`
+	// TLS configures the mutual authentication of nodes.
+	TLS NodeTLS `yaml:"tls"`
+}
+
+// NodeTLS names the files that `ilion cert` creates. Either all or none must be set.
+type NodeTLS struct {
+	CA   string `yaml:"ca"`
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// Required reports whether clients must authenticate.
+func (a *Auth) Required() bool { return len(a.Users) > 0 || a.Roles }
+
+// CosmosOff reports whether the listener for clients of Azure Cosmos DB's Cassandra API is disabled.
+func (o *Options) CosmosOff() bool { return o.CosmosCQL == "" || o.CosmosCQL == "off" }
+
+// MaskingOff reports whether data masking is disabled.
+func (o *Options) MaskingOff() bool { return o.Masking != nil && !*o.Masking }
+
+// DropsCompact reports whether DROP COMPACT STORAGE is permitted with a release.
+func (o *Options) DropsCompact(r *compat.Release) bool {
+	if o.DropCompactStorage != nil {
+		return *o.DropCompactStorage
+	}
+	return !r.FixedCompact
+}

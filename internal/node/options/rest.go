@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package options
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net"
+
+	"github.com/ilion-db/ilion/internal/server/rest"
+)
+
+// REST configures the REST API of containers and items.
+type REST struct {
+	// Address is the listener address, host:port. Empty or "off" disables it.
+	Address string `yaml:"address"`
+	// PrimaryKey, SecondaryKey, and ReadOnlyKey are the signing keys: 64 bytes in base64, the same on all nodes. The
+	// cluster generates an empty key once and stores it in the metadata.
+	PrimaryKey   string `yaml:"primary_key"`
+	SecondaryKey string `yaml:"secondary_key"`
+	ReadOnlyKey  string `yaml:"read_only_key"`
+	// AllowUnindexedOrderBy allows queries to sort by several properties without a composite index. Azure rejects these
+	// queries.
+	AllowUnindexedOrderBy bool `yaml:"allow_unindexed_order_by"`
+
+	// Optional lets the node start without the REST API if the address is in use.
+	Optional bool `yaml:"-"`
+}
+
+// Off reports whether the REST API is disabled.
+func (r *REST) Off() bool { return r.Address == "" || r.Address == "off" }
+
+// RESTKeySettings lists the settings of the cluster that hold the generated keys.
+var RESTKeySettings = []string{"rest_primary_key", "rest_secondary_key", "rest_read_only_key"}
+
+// restKeyOptions lists the options of the keys, in the order of RESTKeySettings.
+var restKeyOptions = []string{"rest.primary_key", "rest.secondary_key", "rest.read_only_key"}
+
+// configured returns the configured keys in base64, in the order of RESTKeySettings.
+func (r *REST) configured() []string { return []string{r.PrimaryKey, r.SecondaryKey, r.ReadOnlyKey} }
+
+func (r *REST) validate() error {
+	if _, _, err := net.SplitHostPort(r.Address); err != nil && !r.Off() {
+		return fmt.Errorf("rest address %q is not host:port", r.Address)
+	}
+	given := map[string]string{}
+	for i, text := range r.configured() {
+		if text == "" {
+			continue
+		}
+		if key, err := base64.StdEncoding.DecodeString(text); err != nil || len(key) != rest.KeyBytes {
+			return fmt.Errorf("%s is not the base64 of %d bytes: make one with openssl rand -base64 %d | tr -d '\\n', or leave "+
+				"it out to have one drawn", restKeyOptions[i], rest.KeyBytes, rest.KeyBytes)
+		}
+		if other, ok := given[text]; ok {
+			return fmt.Errorf("%s and %s are the same: use different keys", other, restKeyOptions[i])
+		}
+		given[text] = restKeyOptions[i]
+	}
+	return nil
+}
+
+// Keys returns the configured keys, and the keys in the settings of the cluster for keys that are not configured. An
+// unreadable key is empty and admits no client.
+func (r *REST) Keys(settings map[string]string) *rest.Keys {
+	keys := &rest.Keys{}
+	into := []*[]byte{&keys.Primary, &keys.Secondary, &keys.ReadOnly}
+	for i, text := range r.configured() {
+		if text == "" {
+			text = settings[RESTKeySettings[i]]
+		}
+		if key, err := base64.StdEncoding.DecodeString(text); err == nil && len(key) == rest.KeyBytes {
+			*into[i] = key
+		}
+	}
+	return keys
+}

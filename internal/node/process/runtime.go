@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package process adapts the operating system process to the machine: the memory limit, the garbage collector, and the
+// file descriptors. Start reading at Tune.
+package process
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+)
+
+// Tune adapts the Go runtime to a memory budget in bytes: the memory limit, the GC target, and GOMAXPROCS, unless the
+// environment sets them (GOMEMLIMIT, GOGC, GOMAXPROCS). cgoBytes is the part of the budget that is outside the Go heap
+// in builds with cgo.
+//
+// Without cgo the block cache is inside the Go heap, and the default GC target of 100 % would let the heap grow to
+// twice the cache. A synced write blocks a processor for the duration of an fsync, so GOMAXPROCS is at least two.
+func Tune(budget, cgoBytes int64) {
+	tuneAllocator()
+	if os.Getenv("GOMEMLIMIT") == "" {
+		limit := budget
+		if cgoEnabled {
+			limit -= cgoBytes
+		}
+		debug.SetMemoryLimit(min(max(limit, 64<<20), math.MaxInt64))
+	}
+	if os.Getenv("GOGC") == "" && !cgoEnabled {
+		debug.SetGCPercent(35)
+	}
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < 2 {
+		runtime.GOMAXPROCS(2)
+	}
+}
+
+const (
+	// tablesOpen is the number of tables that the store keeps open if descriptors are plentiful. The Raft log keeps up
+	// to as many.
+	tablesOpen = 1000
+	// descriptorsElsewhere are reserved for logs, manifests, other nodes, and HTTP.
+	descriptorsElsewhere = 256
+)
+
+// ShareDescriptors divides the file descriptors between the store, which cannot work without them, and clients. It
+// returns the number of tables that the store may keep open and the number of client connections.
+func ShareDescriptors(limit, clients int) (tables, connections int) {
+	tables = min(tablesOpen, limit/8)
+	return tables, min(clients, max(1, limit-2*tables-descriptorsElsewhere))
+}
