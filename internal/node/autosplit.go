@@ -46,7 +46,7 @@ func (n *Node) newSplitController() *autosplit.SplitController {
 		Level: func() feature.Level { return 0 }, Log: n.log,
 	}
 	if n.cluster == nil {
-		o.ApplyStandalone, o.Level = n.applySplitsStandalone, n.store.Level
+		o.ApplyStandalone, o.Level = n.standalone.ApplySplits, n.store.Level
 	} else {
 		o.SendReport = n.cluster.sendFollowerLoad
 	}
@@ -86,7 +86,7 @@ func (n *Node) newMergeController() *autosplit.MergeController {
 		Rules: merge.Rules{SizeLimit: n.mergeSizeLimitOf, LoadLimit: n.opts.Splits.LoadLimit(),
 			IdlePeriod: n.opts.Merges.MergeAfter()},
 		IsLeader: func() bool { return true }, LocalCandidates: n.splitController.Candidates,
-		ApplyStandalone: n.applyMergesStandalone, Level: n.store.Level,
+		ApplyStandalone: n.standalone.ApplyMerges, Level: n.store.Level,
 	}
 	if c := n.cluster; c != nil {
 		m.IsLeader, m.OtherNodes, m.FetchCandidates, m.Rules.NodeHealthy = c.member.LeadsMeta, n.queries.LiveNodes,
@@ -99,7 +99,7 @@ func (n *Node) newMergeController() *autosplit.MergeController {
 // newThroughputSplitter returns the controller of splits for provisioned throughput.
 func (n *Node) newThroughputSplitter() *autosplit.ThroughputSplitter {
 	p := &autosplit.ThroughputSplitter{Metadata: n.metadata, IsLeader: func() bool { return true }, Log: n.log,
-		ApplyStandalone: n.applySplitsStandalone,
+		ApplyStandalone: n.standalone.ApplySplits,
 		Level:           n.store.Level}
 	if c := n.cluster; c != nil {
 		p.IsLeader, p.ApplyStandalone, p.Level = c.member.LeadsMeta, nil, func() feature.Level { return 0 }

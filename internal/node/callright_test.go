@@ -14,9 +14,9 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -216,7 +216,7 @@ func TestCallInCluster(t *testing.T) {
 	}
 	table := nodes[0].catalog.Snapshot().Table("d", "c").ID
 	for _, p := range nodes[0].metadata.State().Topology.Partitions(table) {
-		_, err := nodes[0].splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
+		_, err := nodes[0].partitions.Split(t.Context(), operations.Split{Table: "d.c", Partition: uint64(p.ID),
 			Wait: true,
 			Now:  true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<60)})
 		if err != nil {

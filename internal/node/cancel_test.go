@@ -7,12 +7,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 // TestTakenBackAlone records a split and a merge on a single node and cancels them before they run. It checks that the
@@ -55,8 +56,19 @@ func TestTakenBackAlone(t *testing.T) {
 		Level: n.store.Level()}
 	cut.At.Ring /= 2
 	join := merge.Request{Table: id, First: ps[2].ID, Second: ps[3].ID, SkipCooldown: true, Level: n.store.Level()}
-	recordSplit := func() error { _, err := n.recordSplit(t.Context(), &cut); return err }
-	recordMerge := func() error { _, _, err := n.recordMerge(t.Context(), &join); return err }
+	recordSplit := func() error {
+		_, err := n.metadata.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
+			return cut.Apply(s, time.Now())
+		})
+		return err
+	}
+	recordMerge := func() error {
+		_, err := n.metadata.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
+			next, _, err := join.Apply(s, time.Now())
+			return next, err
+		})
+		return err
+	}
 	for _, c := range []struct {
 		record func() error
 		p      *topology.Partition
@@ -70,7 +82,7 @@ func TestTakenBackAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		said, err := n.cancelChange(t.Context(), admin.CancelOrder{Table: "ks.t", Partition: uint64(c.p.ID)})
+		said, err := n.partitions.Cancel(t.Context(), operations.Cancel{Table: "ks.t", Partition: uint64(c.p.ID)})
 		if err != nil {
 			said = err.Error()
 		}
@@ -99,12 +111,12 @@ func TestTakenBackAlone(t *testing.T) {
 	check("taken back before the end of the process", 4, 4)
 
 	ps = parts()
-	if said, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(ps[0].ID),
+	if said, err := n.partitions.Split(t.Context(), operations.Split{Table: "ks.t", Partition: uint64(ps[0].ID),
 		Now: true}); err != nil {
 		t.Fatal(said, err)
 	}
-	o := admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{uint64(ps[2].ID), uint64(ps[3].ID)}, Now: true}
-	if said, err := n.mergePartitions(t.Context(), o); err != nil {
+	o := operations.Merge{Table: "ks.t", Partitions: [2]uint64{uint64(ps[2].ID), uint64(ps[3].ID)}, Now: true}
+	if said, err := n.partitions.Merge(t.Context(), o); err != nil {
 		t.Fatal(said, err)
 	}
 	check("split and merged later", 4, 4)

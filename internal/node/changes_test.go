@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -301,15 +301,15 @@ func TestChangesInCluster(t *testing.T) {
 	table := nodes[0].catalog.Snapshot().Table("d", "c").ID
 	partitions := func() []*topology.Partition { return nodes[0].metadata.State().Topology.Partitions(table) }
 	for _, p := range partitions() {
-		if _, err := nodes[0].splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
+		if _, err := nodes[0].partitions.Split(t.Context(), operations.Split{Table: "d.c", Partition: uint64(p.ID),
 			Wait: true, Now: true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<60)}); err != nil {
 			t.Error(err)
 		}
 	}
 	for range 2 {
 		two := [2]uint64{uint64(partitions()[0].ID), uint64(partitions()[1].ID)}
-		o := admin.MergeOrder{Table: "d.c", Partitions: two, Wait: true, Now: true}
-		if _, err := nodes[0].mergePartitions(t.Context(), o); err != nil {
+		o := operations.Merge{Table: "d.c", Partitions: two, Wait: true, Now: true}
+		if _, err := nodes[0].partitions.Merge(t.Context(), o); err != nil {
 			t.Error(err)
 		}
 	}

@@ -334,7 +334,7 @@ func (c *cluster) start() {
 	n := c.n
 	c.reconcilers = &reconcile.Manager{
 		Node: c.self, Keeper: n.metadata, Host: n.host, View: c.member.View, LeadsMeta: c.member.LeadsMeta, Log: n.log,
-		Local: n.local, Size: n.sizeOf,
+		Local: n.local, Size: n.diskSize,
 	}
 	close(c.started)
 	n.queryHandlers.Start()

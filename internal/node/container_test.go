@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 // items reads and writes the items of one container.
@@ -422,7 +422,8 @@ func TestFeeds(t *testing.T) {
 	}
 	split := func() {
 		for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
-			_, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Now: true})
+			_, err := n.partitions.Split(t.Context(),
+				operations.Split{Table: "d.c", Partition: uint64(p.ID), Now: true})
 			if err != nil && !strings.Contains(err.Error(), "one token") {
 				t.Fatal(err)
 			}

@@ -12,12 +12,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/replica/partition"
-	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -176,8 +176,8 @@ func splitOne(t *testing.T, n *Node) {
 	t.Helper()
 	var err error
 	for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
-		o := admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID), Now: true}
-		if _, err = n.splitPartition(t.Context(), o); err == nil {
+		o := operations.Split{Table: "d.c", Partition: uint64(p.ID), Now: true}
+		if _, err = n.partitions.Split(t.Context(), o); err == nil {
 			return
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -244,8 +244,8 @@ func TestIndexChangesNoResult(t *testing.T) {
 		if round == 5 {
 			for _, name := range []string{"c", "plain"} {
 				p := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", name).ID)[0]
-				if _, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "d." + name, Partition: uint64(p.ID),
-					Now: true}); err != nil {
+				if _, err := n.partitions.Split(t.Context(), operations.Split{Table: "d." + name,
+					Partition: uint64(p.ID), Now: true}); err != nil {
 					t.Fatal(err)
 				}
 			}

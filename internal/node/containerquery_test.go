@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 // query reads all pages of a query and returns the documents as text.
@@ -108,7 +108,7 @@ func TestQueries(t *testing.T) {
 	q.Text, q.MaxItems = "SELECT VALUE c.id FROM c", 25
 	first := of(q)
 	for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID) {
-		if _, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "d.c", Partition: uint64(p.ID),
+		if _, err := n.partitions.Split(t.Context(), operations.Split{Table: "d.c", Partition: uint64(p.ID),
 			Now: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
 // TestMergeAlone checks that the partitions of a single node merge while they are written to. No request may fail, and
@@ -50,9 +50,9 @@ func TestMergeAlone(t *testing.T) {
 	for _, table := range []string{"t", "n"} {
 		for len(parts(table)) > 2 {
 			ps := parts(table)
-			o := admin.MergeOrder{Table: "ks." + table, Now: true,
+			o := operations.Merge{Table: "ks." + table, Now: true,
 				Partitions: [2]uint64{uint64(ps[2].ID), uint64(ps[1].ID)}}
-			said, err := n.mergePartitions(t.Context(), o)
+			said, err := n.partitions.Merge(t.Context(), o)
 			if err != nil || !strings.Contains(said, "have been merged") {
 				t.Fatalf("%s, %v", said, err)
 			}
@@ -79,7 +79,10 @@ func TestMergeAlone(t *testing.T) {
 	ps := parts("t")
 	order := merge.Request{Table: ps[0].Table, First: ps[0].ID, Second: ps[1].ID, SkipCooldown: true,
 		Level: n.store.Level()}
-	if _, _, err := n.recordMerge(t.Context(), &order); err != nil {
+	if _, err := n.metadata.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
+		next, _, err := order.Apply(s, time.Now())
+		return next, err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.host.Replica(ps[1].ID).Freeze(t.Context(), ps[1].Epoch); err != nil {
@@ -104,16 +107,16 @@ func TestMergeOrdersRefused(t *testing.T) {
 	before := n.metadata.State().Version
 	for _, o := range []struct {
 		want string
-		admin.MergeOrder
+		operations.Merge
 	}{
-		{"invalid table name", admin.MergeOrder{Table: "t", Partitions: [2]uint64{a, b}}},
-		{"is a system table", admin.MergeOrder{Table: "system_schema.tables", Partitions: [2]uint64{a, b}}},
-		{"no partition 999", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, 999}}},
-		{"are not adjacent", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, z}}},
-		{"are not adjacent", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, a}}},
-		{"nothing was done", admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{b, a}, DryRun: true}},
+		{"invalid table name", operations.Merge{Table: "t", Partitions: [2]uint64{a, b}}},
+		{"is a system table", operations.Merge{Table: "system_schema.tables", Partitions: [2]uint64{a, b}}},
+		{"no partition 999", operations.Merge{Table: "ks.t", Partitions: [2]uint64{a, 999}}},
+		{"are not adjacent", operations.Merge{Table: "ks.t", Partitions: [2]uint64{a, z}}},
+		{"are not adjacent", operations.Merge{Table: "ks.t", Partitions: [2]uint64{a, a}}},
+		{"nothing was done", operations.Merge{Table: "ks.t", Partitions: [2]uint64{b, a}, DryRun: true}},
 	} {
-		said, err := n.mergePartitions(t.Context(), o.MergeOrder)
+		said, err := n.partitions.Merge(t.Context(), o.Merge)
 		if err != nil {
 			said = err.Error()
 		}
@@ -124,13 +127,13 @@ func TestMergeOrdersRefused(t *testing.T) {
 	if now := n.metadata.State().Version; now != before {
 		t.Errorf("the version of the records changed from %d to %d", before, now)
 	}
-	o := admin.MergeOrder{Table: "ks.t", Partitions: [2]uint64{a, b}}
-	if said, err := n.mergePartitions(t.Context(), o); err != nil {
+	o := operations.Merge{Table: "ks.t", Partitions: [2]uint64{a, b}}
+	if said, err := n.partitions.Merge(t.Context(), o); err != nil {
 		t.Error(said, err)
 	}
 	o.Partitions[1] = z
 	began := time.Now()
-	said, err := n.mergePartitions(t.Context(), o)
+	said, err := n.partitions.Merge(t.Context(), o)
 	if time.Since(began) < time.Minute && (err == nil || !strings.Contains(err.Error(), "less than a minute ago")) {
 		t.Error(said, err)
 	}

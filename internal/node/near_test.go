@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/vector"
-	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -193,8 +193,8 @@ func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
 		poll.Until(t, "the index has its lists", func() bool { return s.lists() >= lists })
 		table, _ := s.descriptor()
 		for _, p := range n.metadata.State().Topology.Partitions(table.ID) {
-			o := admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Now: true}
-			if _, err := n.splitPartition(t.Context(), o); err != nil {
+			o := operations.Split{Table: "ks.t", Partition: uint64(p.ID), Now: true}
+			if _, err := n.partitions.Split(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -29,6 +29,8 @@ import (
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/lograte"
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/operations"
+	"github.com/ilion-db/ilion/internal/control/reconcile"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -96,6 +98,10 @@ type Node struct {
 	cluster       *cluster
 	queries       *clusterquery.Client
 	queryHandlers clusterquery.Handlers
+	// standalone executes splits and merges on a standalone node; nil in a cluster. partitions executes the requests of
+	// operators.
+	standalone *reconcile.Standalone
+	partitions *operations.Partitions
 	// usage and stats are statistics for clients and operators; loads measures the loads of the local replicas.
 	usage           *stats.UsageReporter
 	stats           stats.Statistics
@@ -140,12 +146,10 @@ type Node struct {
 	deniedLog lograte.Limiter
 	serving   atomic.Bool // the start is complete
 
-	copying sync.Mutex // held while a checkpoint is made
-	// splitting is held while a standalone node splits partitions.
-	splitting sync.Mutex
-	lastSlow  atomic.Int64   // second of the last log message about a slow client
-	wg        sync.WaitGroup // servers
-	closers   []func() error // in the order of starting
+	copying  sync.Mutex     // held while a checkpoint is made
+	lastSlow atomic.Int64   // second of the last log message about a slow client
+	wg       sync.WaitGroup // servers
+	closers  []func() error // in the order of starting
 
 	closeOnce sync.Once
 	closeErr  error

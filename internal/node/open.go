@@ -4,7 +4,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
@@ -177,6 +177,13 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	return nil
 }
 
+// diskSize estimates the size of a partition on this node's disk in bytes, or returns 0 if unknown. It reads no rows,
+// because requests may be waiting for the end of a merge.
+func (n *Node) diskSize(p *topology.Partition) uint64 {
+	size, _ := n.store.DiskBytes(p.Span.Keys(p.Table))
+	return size
+}
+
 // checkClock warns if the clock is behind timestamps of earlier writes.
 func (n *Node) checkClock(ctx context.Context) {
 	newest := time.UnixMicro(n.host.NewestStamp())
@@ -282,6 +289,14 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	n.host.SetBatches(n.coordinator)
 	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })
 	n.replayer = n.newReplayer()
+	n.partitions = &operations.Partitions{Metadata: n.metadata, Tables: n.catalog, Host: n.host, Store: n.store,
+		Log: n.log}
+	if n.cluster != nil {
+		n.partitions.Member = n.cluster.member
+	} else {
+		n.standalone = &reconcile.Standalone{Keeper: n.metadata, Host: n.host, Size: n.diskSize, Log: n.log}
+		n.partitions.Standalone = n.standalone
+	}
 	n.newSchema()
 	if err := n.followMetadata(); err != nil {
 		return err
@@ -290,8 +305,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 		if err := n.changer.Ensure(ctx); err != nil {
 			return err
 		}
-		if err := errors.Join(n.applySplitsStandalone(ctx),
-			n.applyMergesStandalone(ctx)); err != nil { // left by a crash
+		if err := n.standalone.Apply(ctx); err != nil { // left by a crash
 			return err
 		}
 		n.replayer.FinishOwn(ctx)

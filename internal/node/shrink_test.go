@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -35,8 +35,8 @@ func TestMergesByThemselves(t *testing.T) {
 	}
 	born := partsOf(n)
 	for _, p := range born {
-		o := admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Now: true}
-		if said, err := n.splitPartition(t.Context(), o); err != nil {
+		o := operations.Split{Table: "ks.t", Partition: uint64(p.ID), Now: true}
+		if said, err := n.partitions.Split(t.Context(), o); err != nil {
 			t.Fatal(said, err)
 		}
 	}
@@ -103,8 +103,8 @@ func TestShrinksAfterDeletes(t *testing.T) {
 	}
 	poll.Until(t, "it is split by its size", func() bool { return len(partsOf(n)) == 2 })
 	for _, p := range partsOf(n) {
-		o := admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID), Now: true}
-		if said, err := n.splitPartition(t.Context(), o); err != nil {
+		o := operations.Split{Table: "ks.t", Partition: uint64(p.ID), Now: true}
+		if said, err := n.partitions.Split(t.Context(), o); err != nil {
 			t.Fatal(said, err)
 		}
 	}
@@ -141,8 +141,8 @@ func TestMergesOfOneTable(t *testing.T) {
 		c.query("CREATE TABLE ks." + name + " (k int PRIMARY KEY) WITH automatic_merges = " +
 			fmt.Sprint(name == "merged"))
 		p := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("ks", name).ID)[0]
-		o := admin.SplitOrder{Table: "ks." + name, Partition: uint64(p.ID), At: "0", Now: true}
-		if said, err := n.splitPartition(t.Context(), o); err != nil {
+		o := operations.Split{Table: "ks." + name, Partition: uint64(p.ID), At: "0", Now: true}
+		if said, err := n.partitions.Split(t.Context(), o); err != nil {
 			t.Fatal(said, err)
 		}
 	}

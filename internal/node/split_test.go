@@ -7,10 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/control/split"
-	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -48,8 +49,8 @@ func TestSplitAlone(t *testing.T) {
 		for _, table := range []string{"ks.t", "ks.n"} {
 			ks := n.catalog.Snapshot().Keyspaces["ks"]
 			for _, p := range n.metadata.State().Topology.Partitions(ks.Tables[strings.TrimPrefix(table, "ks.")].ID) {
-				o := admin.SplitOrder{Table: table, Partition: uint64(p.ID), Now: true}
-				said, err := n.splitPartition(t.Context(), o)
+				o := operations.Split{Table: table, Partition: uint64(p.ID), Now: true}
+				said, err := n.partitions.Split(t.Context(), o)
 				if err != nil && !strings.Contains(err.Error(), "the same token") {
 					t.Fatalf("%s, %v", said, err)
 				}
@@ -92,7 +93,9 @@ func TestSplitAlone(t *testing.T) {
 	order := split.Request{Table: id, Partition: first.ID, At: first.Span.Limit, SkipCooldown: true,
 		Level: n.store.Level()}
 	order.At.Ring /= 2
-	if _, err := n.recordSplit(t.Context(), &order); err != nil {
+	if _, err := n.metadata.Update(t.Context(), func(s *meta.State) (*meta.State, error) {
+		return order.Apply(s, time.Now())
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(); err != nil {
@@ -114,7 +117,7 @@ func TestSplitOrdersRefused(t *testing.T) {
 	parts := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
 	left, right := uint64(parts[0].ID), uint64(parts[1].ID)
 	before := n.metadata.State().Version
-	for want, o := range map[string]admin.SplitOrder{
+	for want, o := range map[string]operations.Split{
 		"invalid table name":           {Table: "t", Partition: left},
 		"table ks.none does not exist": {Table: "ks.none", Partition: left},
 		"is a system table":            {Table: "system_schema.tables", Partition: left},
@@ -125,7 +128,7 @@ func TestSplitOrdersRefused(t *testing.T) {
 		"at token -4611686":            {Table: "ks.t", Partition: left, DryRun: true},
 		"at token 4611686018":          {Table: "ks.t", Partition: right, DryRun: true},
 	} {
-		said, err := n.splitPartition(t.Context(), o)
+		said, err := n.partitions.Split(t.Context(), o)
 		if err != nil {
 			said = err.Error()
 		}
@@ -136,10 +139,10 @@ func TestSplitOrdersRefused(t *testing.T) {
 	if now := n.metadata.State().Version; now != before {
 		t.Errorf("the version of the records changed from %d to %d", before, now)
 	}
-	if said, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: left}); err != nil {
+	if said, err := n.partitions.Split(t.Context(), operations.Split{Table: "ks.t", Partition: left}); err != nil {
 		t.Error(said, err)
 	}
-	if said, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: left}); err == nil ||
+	if said, err := n.partitions.Split(t.Context(), operations.Split{Table: "ks.t", Partition: left}); err == nil ||
 		!strings.Contains(err.Error(), "less than a minute ago") {
 		t.Error(said, err)
 	}

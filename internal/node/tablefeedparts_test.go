@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -71,7 +71,7 @@ func TestTableFeedOfParts(t *testing.T) {
 		write()
 		for _, p := range n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("ks", "t").ID) {
 			if round < 2 {
-				_, err := n.splitPartition(t.Context(), admin.SplitOrder{Table: "ks.t", Partition: uint64(p.ID),
+				_, err := n.partitions.Split(t.Context(), operations.Split{Table: "ks.t", Partition: uint64(p.ID),
 					Wait: true,
 					Now:  true, At: fmt.Sprint(int64(p.Span.Begin.Ring^1<<63) + 1<<(61-round))})
 				if err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/poll"
@@ -305,8 +306,8 @@ func verifyAll(t *testing.T, n *Node, kind, name string) {
 func splitHalves(t *testing.T, n *Node, table string) {
 	t.Helper()
 	first := n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("v", table).ID)[0]
-	o := admin.SplitOrder{Table: "v." + table, Partition: uint64(first.ID), Now: true}
-	if _, err := n.splitPartition(t.Context(), o); err != nil {
+	o := operations.Split{Table: "v." + table, Partition: uint64(first.ID), Now: true}
+	if _, err := n.partitions.Split(t.Context(), o); err != nil {
 		t.Errorf("split of %s: %v", table, err)
 	}
 }

@@ -71,7 +71,7 @@ func (n *Node) serveHTTP() error {
 		History: func() any { return shown.History() }, Usage: shown.ShowUsage, Users: n.stats.Users,
 		Advise:  func(ctx context.Context, table string) (any, error) { return n.stats.Advise(ctx, table) },
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.setNodeState, Upgrade: n.upgrade,
-		Split: n.splitPartition, Move: n.moveReplica, Merge: n.mergePartitions, Cancel: n.cancelChange,
+		Split: n.partitions.Split, Move: n.partitions.Move, Merge: n.partitions.Merge, Cancel: n.partitions.Cancel,
 		Verify:  n.verifyPage,
 		Archive: n.archiveCommand,
 		Profile: true,

@@ -98,7 +98,9 @@ var withinLayer = map[string]string{
 	"internal/control/clusterquery": "internal/control/meta internal/control/peers",
 	"internal/control/membership": "internal/control/clusterquery internal/control/lograte internal/control/meta internal/control/peers " +
 		"internal/control/placement",
-	"internal/control/recovery":       "internal/control/meta internal/control/membership internal/control/placement",
+	"internal/control/recovery": "internal/control/meta internal/control/membership internal/control/placement",
+	"internal/control/operations": "internal/control/membership internal/control/meta internal/control/merge " +
+		"internal/control/placement internal/control/reconcile internal/control/split",
 	"internal/replica/budget":         "",
 	"internal/replica/incarnation":    "",
 	"internal/replica/pebblecheck":    "",

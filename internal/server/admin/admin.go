@@ -8,17 +8,16 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
@@ -50,14 +49,14 @@ type Options struct {
 	// node ID. The function returns a message. POST /node/drain and similar endpoints call it.
 	Order func(ctx context.Context, what, node string) (string, error)
 	// Split starts the split of a physical partition and returns a message. POST /partition/split calls it.
-	Split func(ctx context.Context, o SplitOrder) (string, error)
+	Split func(ctx context.Context, o operations.Split) (string, error)
 	// Move starts the move of a replica and returns a message. POST /partition/move calls it.
-	Move func(ctx context.Context, o MoveOrder) (string, error)
+	Move func(ctx context.Context, o operations.Move) (string, error)
 	// Merge starts the merge of two adjacent physical partitions and returns a message. POST /partition/merge calls
 	// it.
-	Merge func(ctx context.Context, o MergeOrder) (string, error)
+	Merge func(ctx context.Context, o operations.Merge) (string, error)
 	// Cancel cancels a pending operation of a physical partition. POST /partition/cancel calls it.
-	Cancel func(ctx context.Context, o CancelOrder) (string, error)
+	Cancel func(ctx context.Context, o operations.Cancel) (string, error)
 	// Verify compares a page of a view or an index with its table. POST /verify calls it and returns the result as
 	// JSON.
 	Verify func(ctx context.Context, o VerifyOrder) (*VerifyPage, error)
@@ -88,30 +87,6 @@ type Keys struct {
 	Primary   string `json:"primary"`
 	Secondary string `json:"secondary"`
 	ReadOnly  string `json:"readOnly"`
-}
-
-// SplitOrder describes the split of a physical partition.
-type SplitOrder struct {
-	// Table is the name of the table with its keyspace, and Partition the ID of the partition.
-	Table     string
-	Partition uint64
-	// At is the first token of the new partition, in decimal. If it is empty, the partition is split in the middle of
-	// its rows.
-	At string
-	// DryRun shows the plan without executing it. Wait waits for completion. Now skips the cool-down after an earlier
-	// split.
-	DryRun, Wait, Now bool
-}
-
-// splitOrder decodes a request.
-func splitOrder(r *http.Request) (o SplitOrder, err error) {
-	q := r.URL.Query()
-	if o.Partition, err = strconv.ParseUint(q.Get("partition"), 10, 64); err != nil {
-		return o, fmt.Errorf("%q is not a partition ID. Run ilion partition list", q.Get("partition"))
-	}
-	o.Table, o.At = q.Get("table"), q.Get("at")
-	o.DryRun, o.Wait, o.Now = q.Get("dry-run") == "true", q.Get("wait") == "true", q.Get("now") == "true"
-	return o, nil
 }
 
 // Handler returns the HTTP handler. It serves /healthz and /readyz (200 or 503) to all clients. To clients that the

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+)
+
+// standaloneTimeout bounds the execution of the recorded operations of a standalone node.
+const standaloneTimeout = 10 * time.Second
+
+// Standalone executes the splits and merges of a standalone node, which has no Manager. Its methods are safe for
+// concurrent use. Set its fields before use.
+type Standalone struct {
+	Keeper *meta.Keeper
+	Host   *partition.Host
+	// Size returns the size of a partition on this node's disk in bytes.
+	Size func(p *topology.Partition) uint64
+	Log  *slog.Logger
+
+	mu sync.Mutex // held during an operation
+}
+
+// Apply executes recorded splits and merges, for example after a crash.
+func (s *Standalone) Apply(ctx context.Context) error {
+	return errors.Join(s.ApplySplits(ctx), s.ApplyMerges(ctx))
+}
+
+// ApplySplits executes recorded splits, and completes the cancellation of canceled splits.
+func (s *Standalone) ApplySplits(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), standaloneTimeout)
+	defer cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	splitter := &SplitReconciler{Keeper: s.Keeper, Size: s.Size,
+		Done: func(p *topology.Partition, recalled bool) { LogSplit(s.Log, p, recalled) }}
+	for p := range s.Keeper.State().Topology.All() {
+		if p.Split == nil {
+			continue
+		}
+		r := s.Host.Replica(p.ID)
+		if r == nil {
+			return fmt.Errorf("partition %d has no replica on this node", p.ID)
+		}
+		if err := splitter.Run(ctx, r, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ApplyMerges executes recorded merges.
+func (s *Standalone) ApplyMerges(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), standaloneTimeout)
+	defer cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	merger := &MergeReconciler{Keeper: s.Keeper, Size: s.Size,
+		Done: func(left, right topology.PartitionID, recalled bool) { LogMerge(s.Log, left, right, recalled) }}
+	for p := range s.Keeper.State().Topology.InMotion() {
+		if p.Merge == nil || p.Merge.Left != p.ID {
+			continue
+		}
+		l, err := s.mergeable(p.ID)
+		if err != nil {
+			return err
+		}
+		right := func() (Mergeable, error) { return s.mergeable(p.Merge.Right) }
+		if err := merger.RunStandalone(ctx, l, right, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergeable returns the local replica of a partition that is being merged.
+func (s *Standalone) mergeable(id topology.PartitionID) (Mergeable, error) {
+	if r := s.Host.Replica(id); r != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("partition %d has no replica on this node", id)
+}
