@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -212,22 +211,4 @@ func TestItemsWithDeadlines(t *testing.T) {
 	a.left("forever")
 	a.nodes[0].want(201, nil, create(`{"id":"default","k":"a","u":1,"there":true}`))
 	a.left("default forever")
-}
-
-// TestRestoreOfLifetimes checks that items with lifetimes can be restored only if every node supports lifetimes.
-func TestRestoreOfLifetimes(t *testing.T) {
-	var b row.Builder
-	b.Reset(1)
-	b.LiveFor(row.DefaultLifetime, 5)
-	if err := writable(feature.Lifetimes, b.Bytes()); err != nil {
-		t.Error(err)
-	}
-	if err := writable(feature.Lifetimes-1, b.Bytes()); err == nil || !strings.Contains(err.Error(), "ilion upgrade") {
-		t.Errorf("below their level: %v", err)
-	}
-	b.Reset(1)
-	b.Live(0, 0)
-	if err := writable(feature.Oldest, b.Bytes()); err != nil {
-		t.Error(err)
-	}
 }

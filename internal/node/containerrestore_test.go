@@ -25,6 +25,12 @@ type copied struct {
 	out   []command.Mutation
 }
 
+// completion is a command.Completion that can be awaited.
+type completion chan error
+
+// Done implements command.Completion.
+func (t completion) Done(err error) { t <- err }
+
 func (c *copied) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
 	c.tok, c.key = tok, append([]byte{}, key...)
 	return command.More, nil
@@ -56,7 +62,7 @@ func TestRestoredContainer(t *testing.T) {
 	from := n.metadata.State()
 	o := archive.Restore{Backup: "b", Tables: []archive.RestoredTable{{Keyspace: s.c.Database.Keyspace(), Name: "c",
 		NewKeyspace: s.c.Database.Keyspace(), NewName: "copy"}}}
-	if _, err := n.restoreTables(t.Context(), from, &o); err != nil {
+	if _, err := n.newRestorer().CreateTables(t.Context(), from, &o); err != nil {
 		t.Fatal(err)
 	}
 	restored := func() *items {
@@ -119,7 +125,7 @@ func TestRestoredContainer(t *testing.T) {
 		}
 	}
 	unusable(restored().c)
-	if err := n.endRestore(t.Context(), from, &o); err != nil {
+	if err := n.newRestorer().Finish(t.Context(), from, &o); err != nil {
 		t.Fatal(err)
 	}
 	copied := restored()
@@ -130,7 +136,7 @@ func TestRestoredContainer(t *testing.T) {
 
 	again := archive.Restore{Backup: "b2", Tables: []archive.RestoredTable{{Keyspace: s.c.Database.Keyspace(),
 		Name: "c", NewKeyspace: s.c.Database.Keyspace(), NewName: "mine"}}}
-	if _, err := n.restoreTables(t.Context(), from, &again); err != nil {
+	if _, err := n.newRestorer().CreateTables(t.Context(), from, &again); err != nil {
 		t.Fatal(err)
 	}
 	half, err := n.containers.ContainerByName(s.c.Database.Keyspace(), "mine")
@@ -149,7 +155,7 @@ func TestRestoredContainer(t *testing.T) {
 	}
 	mine := newContainer(t, n, `{"id":"mine","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
 	mine.want(201, nil, create(`{"id":"1","k":"a"}`))
-	if _, err := n.restoreTables(t.Context(), from, &again); err == nil {
+	if _, err := n.newRestorer().CreateTables(t.Context(), from, &again); err == nil {
 		t.Error("a restore used the container of a client")
 	}
 }

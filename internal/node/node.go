@@ -47,7 +47,6 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/diskfs"
 	"github.com/ilion-db/ilion/internal/replica/partition"
-	"github.com/ilion-db/ilion/internal/replica/snapshotset"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/internal/server/audit"
@@ -77,12 +76,8 @@ type Node struct {
 
 	store *storage.Store
 	host  *partition.Host
-	// moments serves backups, and journal serves archives. run identifies this process on a standalone node, because a
-	// later process may reuse the log positions of lost entries. metadataDump caches the metadata for backups.
-	moments      snapshotset.Manager
-	journal      *changebuffer.Buffer
-	run          string
-	metadataDump atomic.Pointer[metadataDump]
+	// changes buffers changes for archives of backups.
+	changes *changebuffer.Buffer
 
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
@@ -111,7 +106,6 @@ type Node struct {
 	// containers serves containers and their items; definitions caches parsed definitions.
 	containers  *container.Engine
 	scripts     *script.Service // of containers
-	restores    atomic.Pointer[restoringTables]
 	definitions container.Definitions
 	views       *view.Keeper
 	cql         *cql.Server

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/lending"
@@ -85,7 +84,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.closers = append(n.closers, n.store.Close, n.moments.Close)
+	n.closers = append(n.closers, n.store.Close)
 	return nil
 }
 
@@ -122,10 +121,10 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // openPartitions opens the replicas, after the parts of the cluster that they need.
 func (n *Node) openPartitions(ctx context.Context) error {
-	n.journal, n.run = changebuffer.New(int64(n.opts.Memory.ChangeBuffer)), uuid.NewString()
-	n.closers = append(n.closers, n.journal.Close)
+	n.changes = changebuffer.New(int64(n.opts.Memory.ChangeBuffer))
+	n.closers = append(n.closers, n.changes.Close)
 	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Now: n.opts.Testing.Now,
-		ChangeBuffer: n.journal, Log: n.log,
+		ChangeBuffer: n.changes, Log: n.log,
 		Hot: func(r *partition.Replica, hot bool) { n.usage.PartitionHot(r, hot) }}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
@@ -163,7 +162,6 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		h := &n.queryHandlers
 		h.Handle(followerLoadSubject, c.handleFollowerLoad)
 		h.Handle(lending.Subject, c.handleLoan)
-		h.Handle(backupSubject, n.serveBackup)
 		h.Handle(leavingSubject, c.handleLeaving)
 		clusterquery.HandleJSON(h, sessionsSubject, n.localSessions)
 		clusterquery.HandleJSON(h, cancelSubject, n.cancelLocalSession)

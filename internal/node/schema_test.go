@@ -186,7 +186,7 @@ func TestRestoredRowsHaveEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := n.restoreRows(t.Context(), table.ID, file.Plain()); err != nil {
+	if err := n.newRestorer().WriteRows(t.Context(), table.ID, file.Plain()); err != nil {
 		t.Fatal(err)
 	}
 	if rows := c.query("SELECT k FROM k.t WHERE v = 1").RowCount; rows != 50 {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
@@ -20,6 +22,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/backup"
+	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -90,10 +94,11 @@ func (n *Node) serve() error {
 	if r := n.routing(); r != nil {
 		options.Routing, options.ServesLocally = r, n.coordinator.ServesLocally
 	}
+	restorer := n.newRestorer()
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
 		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
-		Sizes: n.usage.ContainerSizes, Restoring: n.restoring,
+		Sizes: n.usage.ContainerSizes, Restoring: restorer.Restoring,
 		Indexes: func() bool { return n.levelOf(n.metadata.State()) >= container.IndexLevel },
 		Level:   func() feature.Level { return n.levelOf(n.metadata.State()) },
 		Newest:  options.ReadBarrier, Memory: memory, Slots: slots})
@@ -134,6 +139,7 @@ func (n *Node) serve() error {
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.makeREST() // before clients can ask for sessions
 	n.startStatistics()
+	archives := backup.NewService(n.newBackupServer(), restorer)
 	n.publishedCQL.Store(n.cql)
 	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails early
 	n.inBackground(n.views.Run)
@@ -165,7 +171,7 @@ func (n *Node) serve() error {
 	if err := n.serveREST(); err != nil {
 		return err
 	}
-	if err := n.serveHTTP(); err != nil {
+	if err := n.serveHTTP(archives); err != nil {
 		return err
 	}
 	n.inBackground(n.watchCertificates)
@@ -327,6 +333,27 @@ func (n *Node) setNodeInfo() {
 		Generation:  int32(n.began.Unix()),
 		Settings:    n.opts.Settings(n.compat, int(addr.Port())),
 	}
+}
+
+// newBackupServer returns the server of backups.
+func (n *Node) newBackupServer() *backup.Server {
+	id := n.store.Identity()
+	s := &backup.Server{
+		Identity: backup.Identity{Cluster: id.Node, Node: id.Node, Process: uuid.NewString(), Software: process.Version()},
+		Metadata: n.metadata, Host: n.host, Changes: n.changes, Catalog: n.catalog, Queries: n.queries, Now: n.clock(),
+	}
+	if n.cluster != nil {
+		s.Identity.Cluster, s.Identity.Process = id.Cluster, ""
+	}
+	s.Register(&n.queryHandlers)
+	n.closers = append(n.closers, s.Close)
+	return s
+}
+
+// newRestorer returns the restorer of backups.
+func (n *Node) newRestorer() *backup.Restorer {
+	return &backup.Restorer{Metadata: n.metadata, Catalog: n.catalog, Coordinator: n.coordinator, Changer: n.changer,
+		Builder: n.builder, Release: n.compat, Level: func() feature.Level { return n.levelOf(n.metadata.State()) }}
 }
 
 // startStatistics starts collecting statistics for clients and operators.

@@ -20,7 +20,7 @@ func (n *Node) statusView() *admin.Node {
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,
 		Records: n.metadata, Census: n.stats.PartitionCounts(), Growth: n.splitController,
-		Statistics: n.stats, Journal: n.journal.Stats, Views: n.views,
+		Statistics: n.stats, Journal: n.changes.Stats, Views: n.views,
 		Logins: n.loginCounts, Slow: n.slow,
 	}
 	if n.rest != nil {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/node/backup"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -37,7 +38,7 @@ const AdminSocket = "admin.sock"
 const webConnections, webAddressConnections = 128, 80
 
 // serveHTTP opens the admin socket in the data directory and, if configured, the HTTP listener.
-func (n *Node) serveHTTP() error {
+func (n *Node) serveHTTP(archives *backup.Service) error {
 	shown := n.statusView()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -73,7 +74,7 @@ func (n *Node) serveHTTP() error {
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.setNodeState, Upgrade: n.upgrade,
 		Split: n.partitions.Split, Move: n.partitions.Move, Merge: n.partitions.Merge, Cancel: n.partitions.Cancel,
 		Verify:  n.verifyPage,
-		Archive: n.archiveCommand,
+		Archive: archives.Execute,
 		Profile: true,
 	}
 	gate := &admin.Gate{Open: n.opts.Auth.AnonymousEndpoints, Log: n.log}

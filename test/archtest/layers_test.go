@@ -36,6 +36,7 @@ var withinLayer = map[string]string{
 	"internal/node":                "internal/node/options internal/node/process internal/node/stats",
 	"internal/node/options":        "internal/node/process",
 	"internal/node/process":        "",
+	"internal/node/backup":         "",
 	"internal/tool/bench":          "internal/tool/rawclient",
 	"internal/tool/backup":         "internal/tool/bucket",
 	"internal/tool/bucket":         "",
