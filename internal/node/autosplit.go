@@ -3,17 +3,9 @@
 package node
 
 import (
-	"context"
-	"errors"
-	"slices"
-	"time"
-
 	"github.com/ilion-db/ilion/internal/control/autosplit"
-	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/replica/quota"
 )
@@ -31,66 +23,44 @@ func (n *Node) newQuota() *quota.Quota {
 		Limits: quota.Limits{Bytes: int64(n.opts.Limits.LogicalPartitionBytes), Large: []int64{largeBytes, hugeBytes},
 			Values: manyValues},
 		Host: n.host, Measure: n.store.MeasurePartition,
-		IsUserTable: func(table uint32) bool { return n.sizeLimitOf(table) > 0 },
+		IsUserTable: func(table uint32) bool { return n.catalog.UserTable(table) != nil },
 		Name:        stats.NewKeyNames(n.catalog, n.store).Describe,
 		Now:         func() int64 { return n.clock()().Unix() }, Log: n.log,
 	})
 }
 
+// tableLimits returns the size limits of tables.
+func (n *Node) tableLimits() autosplit.TableLimits {
+	return autosplit.TableLimits{Tables: n.catalog, StorageCap: uint64(n.opts.Splits.StorageCap)}
+}
+
 // newSplitController returns the controller of automatic splits.
 func (n *Node) newSplitController() *autosplit.SplitController {
 	o := autosplit.Options{
-		Metadata: n.metadata, Replicas: n.host.Replicas, Store: n.store.Statistics, SizeLimit: n.sizeLimitOf,
+		Metadata: n.metadata, Replicas: n.host.Replicas, Store: n.store.Statistics, Queries: n.queries,
+		SizeLimit: n.tableLimits().SizeLimit,
 		KeyName:   stats.NewKeyNames(n.catalog, n.store).Describe,
 		LoadLimit: n.opts.Splits.LoadLimit(), IdlePeriod: n.opts.Merges.MergeAfter(),
 		Level: func() feature.Level { return 0 }, Log: n.log,
 	}
 	if n.cluster == nil {
 		o.ApplyStandalone, o.Level = n.standalone.ApplySplits, n.store.Level
-	} else {
-		o.SendReport = n.cluster.sendFollowerLoad
 	}
 	return autosplit.New(o)
-}
-
-const (
-	// followerLoadSubject is the subject of follower load reports; followerLoadTimeout bounds the wait for one.
-	followerLoadSubject = "aside"
-	followerLoadTimeout = 300 * time.Millisecond
-)
-
-// sendFollowerLoad sends the load of followers to the node that leads their partitions. Older versions ignore it.
-func (c *cluster) sendFollowerLoad(ctx context.Context, to topology.NodeID, what []byte) {
-	ctx, cancel := context.WithTimeout(ctx, followerLoadTimeout)
-	defer cancel()
-	if c.peers.Alive(to) {
-		_, _ = c.peers.Query(ctx, to, followerLoadSubject, slices.Concat(c.self[:],
-			what)) // sent again in a second
-	}
-}
-
-// handleFollowerLoad handles the follower load report of another node.
-func (c *cluster) handleFollowerLoad(_ context.Context, told []byte) ([]byte, error) {
-	var from topology.NodeID
-	if len(told) < len(from) {
-		return nil, errors.New("malformed follower load report: node ID is missing")
-	}
-	copy(from[:], told)
-	return nil, c.n.splitController.HandleReport(from, told[len(from):])
 }
 
 // newMergeController returns the controller of automatic merges.
 func (n *Node) newMergeController() *autosplit.MergeController {
 	m := &autosplit.MergeController{
 		Metadata: n.metadata, Log: n.log,
-		Rules: merge.Rules{SizeLimit: n.mergeSizeLimitOf, LoadLimit: n.opts.Splits.LoadLimit(),
+		Rules: merge.Rules{SizeLimit: n.tableLimits().MergeSizeLimit, LoadLimit: n.opts.Splits.LoadLimit(),
 			IdlePeriod: n.opts.Merges.MergeAfter()},
 		IsLeader: func() bool { return true }, LocalCandidates: n.splitController.Candidates,
 		ApplyStandalone: n.standalone.ApplyMerges, Level: n.store.Level,
 	}
 	if c := n.cluster; c != nil {
 		m.IsLeader, m.OtherNodes, m.FetchCandidates, m.Rules.NodeHealthy = c.member.LeadsMeta, n.queries.LiveNodes,
-			c.peers.MergeCandidates, c.alive
+			c.peers.MergeCandidates, n.queries.Alive
 		m.ApplyStandalone, m.Level = nil, func() feature.Level { return 0 }
 	}
 	return m
@@ -115,47 +85,4 @@ func (c *cluster) localCandidates() []byte {
 	default:
 		return merge.AppendCandidates(nil, nil)
 	}
-}
-
-// alive reports whether a node is alive. This node is.
-func (c *cluster) alive(node topology.NodeID) bool { return node == c.self || c.peers.Alive(node) }
-
-// sizeLimitOf returns the maximum size of a table's partitions in bytes, or 0 for system tables.
-func (n *Node) sizeLimitOf(table uint32) uint64 {
-	t := n.catalog.Snapshot().TableByID(table)
-	if t == nil || schema.IsSystem(t.Keyspace) {
-		return 0
-	}
-	if most := t.Options.StorageCap(); most > 0 {
-		return most
-	}
-	return uint64(n.opts.Splits.StorageCap)
-}
-
-// mergeSizeLimitOf returns sizeLimitOf for tables with automatic merges, and 0 for others.
-func (n *Node) mergeSizeLimitOf(table uint32) uint64 {
-	if t := n.catalog.Snapshot().TableByID(table); t != nil && t.Options.MergesOff {
-		return 0
-	}
-	return n.sizeLimitOf(table)
-}
-
-// lender returns a Lender of unused throughput for the partitions that this node leads.
-func (n *Node) lender() *lending.Lender {
-	l := &lending.Lender{Self: n.store.Identity().Node, Metadata: n.metadata, Replicas: n.host.Replicas}
-	if c := n.cluster; c != nil {
-		l.Alive = c.peers.Alive
-		l.Query = func(ctx context.Context, node topology.NodeID, question []byte) ([]byte, error) {
-			return c.peers.Query(ctx, node, lending.Subject, question)
-		}
-	}
-	return l
-}
-
-// handleLoan lends to a partition that another node leads.
-func (c *cluster) handleLoan(_ context.Context, question []byte) ([]byte, error) {
-	if !c.n.opts.Limits.Lending {
-		return []byte{0}, nil
-	}
-	return c.n.lender().Handle(question)
 }

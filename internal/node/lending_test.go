@@ -7,6 +7,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -21,10 +22,10 @@ import (
 func TestIdlePartitionsLend(t *testing.T) {
 	t.Parallel()
 	const partitions = 12
-	lending := Options{Limits: options.Limits{Lending: true}, Splits: options.Splits{Units: -1},
+	lends := Options{Limits: options.Limits{Lending: true}, Splits: options.Splits{Units: -1},
 		InitialPartitions: partitions}
-	nodes := []*Node{clusterNode(t, nil, lending)}
-	for _, o := range []Options{lending, lending, {InitialPartitions: partitions}} {
+	nodes := []*Node{clusterNode(t, nil, lends)}
+	for _, o := range []Options{lends, lends, {InitialPartitions: partitions}} {
 		nodes = append(nodes, clusterNode(t, nodes[0], o))
 	}
 	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
@@ -96,7 +97,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 	all := leaders()
 	borrower := all[0][0]
 	poll.Until(t, "it borrows of other nodes, too", func() bool {
-		nodes[0].lender().Borrow(t.Context(), borrower, 1<<20*ru.Unit)
+		lending.New(nodes[0].metadata, nodes[0].host, nodes[0].queries).Borrow(t.Context(), borrower, 1<<20*ru.Unit)
 		other, _ := loans(all[1])
 		third, _ := loans(all[2])
 		return other > 0 && third > 0

@@ -97,10 +97,9 @@ type Node struct {
 	// operators.
 	standalone *reconcile.Standalone
 	partitions *operations.Partitions
-	// usage and stats are statistics for clients and operators; loads measures the loads of the local replicas.
+	// usage and stats are statistics for clients and operators.
 	usage           *stats.UsageReporter
 	stats           stats.Statistics
-	loads           loadTracker
 	splitController *autosplit.SplitController
 	engine          *session.Engine
 	// containers serves containers and their items; definitions caches parsed definitions.

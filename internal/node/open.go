@@ -14,7 +14,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
-	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/operations"
@@ -154,14 +153,13 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		c.member = &membership.Member{
 			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.report,
 			DiskFree:     func() int { return n.store.Metrics().FreePercent },
-			RebuildDelay: n.opts.Cluster.RebuildDelay, Log: n.log, LocalStats: n.replicaStats,
+			RebuildDelay: n.opts.Cluster.RebuildDelay, Log: n.log,
 			LocalCandidates: c.localCandidates,
+			Loads:           membership.NewLoadTracker(n.host, n.store, uint64(n.opts.Cluster.Capacity)),
 			BytesSlack:      float64(n.opts.Cluster.BalanceThreshold),
 			Queries:         &n.queryHandlers,
 		}
 		h := &n.queryHandlers
-		h.Handle(followerLoadSubject, c.handleFollowerLoad)
-		h.Handle(lending.Subject, c.handleLoan)
 		h.Handle(leavingSubject, c.handleLeaving)
 		clusterquery.HandleJSON(h, sessionsSubject, n.localSessions)
 		clusterquery.HandleJSON(h, cancelSubject, n.cancelLocalSession)

@@ -29,7 +29,7 @@ func (c *cluster) report() peers.Report {
 		DiskFree: m.FreePercent, DiskFull: m.DiskFull, DiskBytes: m.DiskBytes, Replicas: len(replicas),
 		Memory: n.host.DedupeEpoch(),
 	}
-	for _, h := range n.replicaStats().Replicas {
+	for _, h := range c.member.Stats().Replicas {
 		r.ReplicaBytes += h.Bytes
 	}
 	for _, replica := range replicas {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
@@ -44,6 +45,7 @@ func (n *Node) serve() error {
 	n.setNodeInfo()
 	n.inBackground(n.usage.FindLargest)
 	n.splitController = n.newSplitController()
+	n.splitController.Register(&n.queryHandlers)
 	large := n.newQuota()
 	n.inBackground(large.Run)
 	maskingOff := n.opts.MaskingOff()
@@ -139,6 +141,10 @@ func (n *Node) serve() error {
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
 	n.makeREST() // before clients can ask for sessions
 	n.startStatistics()
+	lender := lending.New(n.metadata, n.host, n.queries)
+	if n.opts.Limits.Lending {
+		lender.Register(&n.queryHandlers)
+	}
 	archives := backup.NewService(n.newBackupServer(), restorer)
 	n.publishedCQL.Store(n.cql)
 	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails early
@@ -180,7 +186,7 @@ func (n *Node) serve() error {
 	n.inBackground(n.newMergeController().Run)
 	n.inBackground(n.newThroughputSplitter().Run)
 	if n.opts.Limits.Lending {
-		n.inBackground(n.lender().Run)
+		n.inBackground(lender.Run)
 	}
 	n.inBackground(n.watch)
 	n.logStart()
@@ -339,7 +345,8 @@ func (n *Node) setNodeInfo() {
 func (n *Node) newBackupServer() *backup.Server {
 	id := n.store.Identity()
 	s := &backup.Server{
-		Identity: backup.Identity{Cluster: id.Node, Node: id.Node, Process: uuid.NewString(), Software: process.Version()},
+		Identity: backup.Identity{Cluster: id.Node, Node: id.Node, Process: uuid.NewString(),
+			Software: process.Version()},
 		Metadata: n.metadata, Host: n.host, Changes: n.changes, Catalog: n.catalog, Queries: n.queries, Now: n.clock(),
 	}
 	if n.cluster != nil {

@@ -32,8 +32,9 @@ var layers = [][]string{
 // withinLayer lists, for packages of layers with sublayers, the packages of the same layer that each may import. A
 // package of these layers that is not listed may import none.
 var withinLayer = map[string]string{
-	"internal/server/cql":          "internal/server/cqlwire internal/server/admission",
-	"internal/node":                "internal/node/options internal/node/process internal/node/stats",
+	"internal/server/cql": "internal/server/cqlwire internal/server/admission",
+	"internal/node": "internal/node/backup internal/node/options internal/node/process " +
+		"internal/node/stats",
 	"internal/node/options":        "internal/node/process",
 	"internal/node/process":        "",
 	"internal/node/backup":         "",
@@ -85,7 +86,7 @@ var withinLayer = map[string]string{
 	"internal/control/advise":      "",
 	"internal/control/placement":   "internal/control/meta",
 	"internal/control/split":       "internal/control/meta",
-	"internal/control/autosplit": "internal/control/meta internal/control/merge internal/control/split " +
+	"internal/control/autosplit": "internal/control/clusterquery internal/control/meta internal/control/merge internal/control/split " +
 		"internal/control/throughput",
 	"internal/control/throughput": "internal/control/meta internal/control/split",
 	"internal/control/merge": "internal/control/meta internal/control/placement internal/control/split " +
@@ -93,12 +94,12 @@ var withinLayer = map[string]string{
 	"internal/control/meta":         "",
 	"internal/control/backfill":     "internal/control/meta",
 	"internal/control/schemachange": "internal/control/meta",
-	"internal/control/lending":      "internal/control/meta internal/control/throughput",
+	"internal/control/lending":      "internal/control/clusterquery internal/control/meta internal/control/throughput",
 	"internal/control/lograte":      "",
 	"internal/node/stats":           "",
 	"internal/control/clusterquery": "internal/control/meta internal/control/peers",
-	"internal/control/membership": "internal/control/clusterquery internal/control/lograte internal/control/meta internal/control/peers " +
-		"internal/control/placement",
+	"internal/control/membership": "internal/control/clusterquery internal/control/lograte internal/control/meta " +
+		"internal/control/peers internal/control/placement",
 	"internal/control/recovery": "internal/control/meta internal/control/membership internal/control/placement",
 	"internal/control/operations": "internal/control/membership internal/control/meta internal/control/merge " +
 		"internal/control/placement internal/control/reconcile internal/control/split",

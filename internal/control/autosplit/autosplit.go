@@ -30,6 +30,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/split"
@@ -79,9 +80,8 @@ type Options struct {
 	IdlePeriod time.Duration
 	// KeyName returns the readable name of a logical partition.
 	KeyName func(table uint32, key []byte) string
-	// SendReport sends an encoded follower load report to a leader, which passes it to HandleReport. It must not block
-	// for long. It may be nil.
-	SendReport func(ctx context.Context, to topology.NodeID, what []byte)
+	// Queries sends the load of followers to the nodes that lead their partitions. It is nil on a standalone node.
+	Queries *clusterquery.Client
 	// ApplyStandalone applies recorded splits on a standalone node; it is nil in a cluster. Level returns the feature
 	// level of a standalone node.
 	ApplyStandalone func(ctx context.Context) error

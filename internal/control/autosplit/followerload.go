@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/ru"
@@ -28,6 +29,9 @@ const (
 	reportPartitionsMax = 256
 	reportTokensMax     = 128
 	reportNodesMax      = 64
+	// reportSubject is the subject of reports between nodes; reportTimeout bounds the wait for the receiver.
+	reportSubject = "aside"
+	reportTimeout = 300 * time.Millisecond
 	// reportVersion is the first byte of an encoded report.
 	reportVersion = 1
 )
@@ -61,7 +65,7 @@ type followerReport struct {
 // previous call.
 func (w *SplitController) reportFollowerLoad(ctx context.Context, replicas []*partition.Replica,
 	elapsed time.Duration) {
-	if w.SendReport == nil {
+	if w.Queries == nil {
 		return
 	}
 	keep := map[topology.PartitionID]*followerState{}
@@ -93,13 +97,35 @@ func (w *SplitController) reportFollowerLoad(ctx context.Context, replicas []*pa
 	}
 	w.followed = keep
 	for _, leader := range slices.SortedFunc(maps.Keys(lists), byNode) {
-		w.SendReport(ctx, leader, appendReport(nil, lists[leader]))
+		w.sendReport(ctx, leader, lists[leader])
 	}
 }
 
-// HandleReport stores the follower load that node from sent. It ignores partitions whose leader is not on this node. It
+// sendReport sends the load of followers to the node that leads their partitions. Older versions ignore it.
+func (w *SplitController) sendReport(ctx context.Context, leader topology.NodeID, loads []followerLoad) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	if w.Queries.Alive(leader) {
+		self := w.Queries.Self()
+		_, _ = w.Queries.Query(ctx, leader, reportSubject, appendReport(self[:], loads)) // sent again in a second
+	}
+}
+
+// Register registers the handler for the reports of other nodes.
+func (w *SplitController) Register(h *clusterquery.Handlers) {
+	h.Handle(reportSubject, func(_ context.Context, report []byte) ([]byte, error) {
+		var from topology.NodeID
+		if len(report) < len(from) {
+			return nil, errors.New("malformed follower load report: node ID is missing")
+		}
+		copy(from[:], report)
+		return nil, w.handleReport(from, report[len(from):])
+	})
+}
+
+// handleReport stores the follower load that node from sent. It ignores partitions whose leader is not on this node. It
 // returns an error if b is malformed.
-func (w *SplitController) HandleReport(from topology.NodeID, b []byte) error {
+func (w *SplitController) handleReport(from topology.NodeID, b []byte) error {
 	list, err := decodeReport(b)
 	if err != nil {
 		return err

@@ -48,6 +48,12 @@ func (c *Client) LiveNodes() (out []topology.NodeID) {
 	return out
 }
 
+// Self returns the ID of this node.
+func (c *Client) Self() topology.NodeID { return c.self }
+
+// Alive reports whether a node is alive. This node is.
+func (c *Client) Alive(node topology.NodeID) bool { return node == c.self || c.peers.Alive(node) }
+
 // Query queries one other node (see peers.Peers.Query).
 func (c *Client) Query(ctx context.Context, node topology.NodeID, subject string, question []byte) ([]byte, error) {
 	if c == nil {

@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/throughput"
 	"github.com/ilion-db/ilion/internal/model/codec"
@@ -23,10 +24,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Subject is the subject of the queries that Lender.Handle answers.
-const Subject = "lend"
-
 const (
+	// subject is the subject of loan requests between nodes.
+	subject = "lend"
 	// interval is how often partitions that reject requests borrow.
 	interval = 100 * time.Millisecond
 	// borrowTimeout bounds the queries of all nodes for one partition, and lendersMax their number.
@@ -36,17 +36,20 @@ const (
 
 var errMalformed = errors.New("malformed loan request")
 
-// Lender borrows for the partitions that this node leads, and lends to others. Set its fields before use.
+// Lender borrows for the partitions that this node leads, and lends to others.
 type Lender struct {
-	Self     topology.NodeID
-	Metadata *meta.Keeper
-	// Replicas returns the replicas on this node.
-	Replicas func() []*partition.Replica
-	// Alive reports whether another node is alive. Query sends a query about Subject to a node. Both are nil on a
-	// standalone node.
-	Alive func(node topology.NodeID) bool
-	Query func(ctx context.Context, node topology.NodeID, question []byte) ([]byte, error)
+	metadata *meta.Keeper
+	host     *partition.Host
+	queries  *clusterquery.Client
 }
+
+// New returns a Lender. queries is nil on a standalone node.
+func New(metadata *meta.Keeper, host *partition.Host, queries *clusterquery.Client) *Lender {
+	return &Lender{metadata, host, queries}
+}
+
+// Register registers the handler for the loan requests of other nodes.
+func (l *Lender) Register(h *clusterquery.Handlers) { h.Handle(subject, l.handle) }
 
 // Run borrows for the partitions that this node leads and that reject requests, until ctx ends.
 func (l *Lender) Run(ctx context.Context) {
@@ -58,7 +61,7 @@ func (l *Lender) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		for _, r := range l.Replicas() {
+		for _, r := range l.host.Replicas() {
 			if wanted := r.Shortfall(); wanted > 0 {
 				l.Borrow(ctx, r, wanted)
 			}
@@ -71,7 +74,7 @@ func (l *Lender) Run(ctx context.Context) {
 func (l *Lender) Borrow(ctx context.Context, r *partition.Replica, wanted ru.Units) {
 	lent := l.lend(r.ID(), r.Table(), wanted)
 	r.TakeLoan(lent)
-	if l.Query == nil {
+	if l.queries == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, borrowTimeout)
@@ -88,7 +91,7 @@ func (l *Lender) Borrow(ctx context.Context, r *partition.Replica, wanted ru.Uni
 // lend takes idle request units from the partitions that share the throughput of a table and that this node leads. The
 // units are for the partition to.
 func (l *Lender) lend(to topology.PartitionID, table uint32, wanted ru.Units) (lent ru.Units) {
-	state, replicas := l.Metadata.State(), l.Replicas()
+	state, replicas := l.metadata.State(), l.host.Replicas()
 	tables := map[uint32]bool{}
 	for _, t := range throughput.SharedTables(state, table) {
 		tables[t] = true
@@ -111,13 +114,13 @@ func (l *Lender) lend(to topology.PartitionID, table uint32, wanted ru.Units) (l
 
 // lenders returns, in random order, other nodes that may lead partitions sharing the throughput of a table.
 func (l *Lender) lenders(table uint32) (out []topology.NodeID) {
-	state := l.Metadata.State()
-	known := map[topology.NodeID]bool{l.Self: true}
+	state := l.metadata.State()
+	known := map[topology.NodeID]bool{l.queries.Self(): true}
 	for _, t := range throughput.SharedTables(state, table) {
 		for _, p := range state.Topology.Partitions(t) {
 			for i := range p.Sets {
 				for _, m := range p.Sets[i].Replicas {
-					if !known[m.Node] && l.Alive(m.Node) {
+					if !known[m.Node] && l.queries.Alive(m.Node) {
 						known[m.Node] = true
 						out = append(out, m.Node)
 					}
@@ -134,7 +137,7 @@ func (l *Lender) request(ctx context.Context, node topology.NodeID, r *partition
 	q := binary.AppendUvarint(nil, uint64(r.ID()))
 	q = binary.AppendUvarint(q, uint64(r.Table()))
 	q = binary.AppendUvarint(q, uint64(wanted))
-	response, err := l.Query(ctx, node, q)
+	response, err := l.queries.Query(ctx, node, subject, q)
 	if err != nil {
 		return 0
 	}
@@ -145,8 +148,8 @@ func (l *Lender) request(ctx context.Context, node topology.NodeID, r *partition
 	return min(ru.Units(lent), wanted)
 }
 
-// Handle lends to a partition that another node leads.
-func (l *Lender) Handle(question []byte) ([]byte, error) {
+// handle lends to a partition that another node leads.
+func (l *Lender) handle(_ context.Context, question []byte) ([]byte, error) {
 	d := codec.NewReader(question, errMalformed)
 	to, table, wanted := topology.PartitionID(d.Uint()), d.Uint32(), ru.Units(d.UpTo(math.MaxInt64))
 	if err := d.End(); err != nil {

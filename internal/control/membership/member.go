@@ -37,8 +37,8 @@ type Member struct {
 	Report func() peers.Report
 	// DiskFree returns the free share of this node's disk in percent, negative if unknown. It may be nil.
 	DiskFree func() int
-	// LocalStats returns the stats of the replicas on this node. It is nil if they are not measured.
-	LocalStats func() peers.NodeStats
+	// Loads measures the replicas on this node. It is nil if they are not measured.
+	Loads *LoadTracker
 	// LocalCandidates returns the encoded merge candidates. It is nil if automatic merges are off.
 	LocalCandidates func() []byte
 	// Queries responds to the queries of other nodes (peers.Query).

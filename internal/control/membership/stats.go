@@ -135,10 +135,10 @@ func (m *Member) fetchStats(ctx context.Context, node topology.NodeID) (peers.No
 
 // Stats implements peers.Host.
 func (m *Member) Stats() peers.NodeStats {
-	if m.LocalStats == nil {
+	if m.Loads == nil {
 		return peers.NodeStats{}
 	}
-	return m.LocalStats()
+	return m.Loads.Stats(m.Metadata.State().Topology)
 }
 
 // MergeCandidates implements peers.Host.

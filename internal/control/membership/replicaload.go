@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package membership
 
 import (
 	"math"
@@ -10,6 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
 const (
@@ -19,12 +21,23 @@ const (
 	loadHalfLife = time.Minute
 )
 
-// loadTracker measures the loads of the local replicas.
-type loadTracker struct {
+// LoadTracker measures the sizes and loads of the replicas on this node.
+type LoadTracker struct {
+	host  *partition.Host
+	store *storage.Store
+	// capacity is the configured capacity of the node in bytes, or 0.
+	capacity uint64
+
 	mu         sync.Mutex
 	measuredAt time.Time
-	report     peers.NodeStats
+	stats      peers.NodeStats
 	rates      map[topology.PartitionID]loadRate
+}
+
+// NewLoadTracker returns a LoadTracker. capacity is the number of bytes that the node has room for, or 0 for the size of
+// its disk.
+func NewLoadTracker(host *partition.Host, store *storage.Store, capacity uint64) *LoadTracker {
+	return &LoadTracker{host: host, store: store, capacity: capacity}
 }
 
 // loadRate is the total and the rate of the request units of a replica.
@@ -45,42 +58,40 @@ func (p loadRate) next(replica topology.ReplicaID, units ru.Units, elapsed time.
 	return next
 }
 
-// replicaStats returns the stats of this node, which are cached for some seconds.
-func (n *Node) replicaStats() peers.NodeStats {
-	w := &n.loads
+// Stats returns the stats of the replicas in a topology, which are cached for some seconds.
+func (w *LoadTracker) Stats(m *topology.Snapshot) peers.NodeStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
 	elapsed := now.Sub(w.measuredAt)
 	if elapsed < statsTTL {
-		return w.report
+		return w.stats
 	}
 	rates := map[topology.PartitionID]loadRate{}
-	h := peers.NodeStats{Capacity: n.capacity()}
-	state := n.metadata.State()
-	for _, r := range n.host.Replicas() {
-		p := state.Topology.Partition(r.ID())
+	h := peers.NodeStats{Capacity: w.room()}
+	for _, r := range w.host.Replicas() {
+		p := m.Partition(r.ID())
 		if p == nil || p.ID == topology.MetaPartition || r.Table() == 0 {
 			continue
 		}
 		is := w.rates[p.ID].next(r.Member(), r.Counts().Units, elapsed)
 		rates[p.ID] = is
-		bytes, err := n.store.DiskBytes(p.Span.Keys(p.Table))
+		bytes, err := w.store.DiskBytes(p.Span.Keys(p.Table))
 		if err != nil {
 			continue // reported with the next measurement
 		}
 		h.Replicas = append(h.Replicas, peers.ReplicaStats{Partition: p.ID, Bytes: bytes, Load: uint64(is.rate)})
 	}
-	w.measuredAt, w.report, w.rates = now, h, rates
+	w.measuredAt, w.stats, w.rates = now, h, rates
 	return h
 }
 
-// capacity returns the number of bytes that this node has room for, or 0 if unknown.
-func (n *Node) capacity() uint64 {
-	if c := n.opts.Cluster.Capacity; c > 0 {
-		return uint64(c)
+// room returns the number of bytes that this node has room for, or 0 if unknown.
+func (w *LoadTracker) room() uint64 {
+	if w.capacity > 0 {
+		return w.capacity
 	}
-	m := n.store.Metrics()
+	m := w.store.Metrics()
 	if m.DiskAvailable == 0 {
 		return 0
 	}
