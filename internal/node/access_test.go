@@ -3,7 +3,6 @@
 package node
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -13,13 +12,11 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -347,31 +344,6 @@ func TestAddressOfTheNode(t *testing.T) {
 		}
 		if err != nil || rpc.String() != host {
 			t.Errorf("the client dialed %s and received the address %v (%v)", host, rpc, err)
-		}
-	}
-}
-
-// TestOpenSecretsAreLogged checks that a node logs the path of a secret file that other users of the machine can read.
-// It must not log files that other users cannot read.
-func TestOpenSecretsAreLogged(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("files have no modes")
-	}
-	secret := filepath.Join(t.TempDir(), joinSecretFile)
-	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: true, 0o604: true} {
-		if err := os.WriteFile(secret, []byte(strings.Repeat("x", 40)), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(secret, mode); err != nil {
-			t.Fatal(err)
-		}
-		var log bytes.Buffer
-		n := &Node{log: slog.New(slog.NewTextHandler(&log, nil))}
-		n.opts.Cluster.JoinSecretFile = secret
-		n.warnOfOpenKeys()
-		if got := strings.Contains(log.String(), "can be read by other users") && strings.Contains(log.String(),
-			secret); got != warned {
-			t.Errorf("mode %o: %q", mode, log.String())
 		}
 	}
 }

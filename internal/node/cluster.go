@@ -85,10 +85,10 @@ func (n *Node) newCluster() (*cluster, error) {
 	var err error
 	starts := c.directoryGuard.Directory.History.Append(nil)
 	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), History: string(starts)}
+	nodeTLS, _ := n.certificates.Nodes()
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
-		TLS: n.nodeTLS, Secret: n.secret, Admit: c.directoryGuard.Admit, Former: c.directoryGuard.FormerCluster,
-		Levels:      n.levels,
-		KeepAlive:   keepAlive,
+		TLS: nodeTLS, Secret: n.joinSecret.Value(), Levels: n.levels,
+		Admit: c.directoryGuard.Admit, Former: c.directoryGuard.FormerCluster, KeepAlive: keepAlive,
 		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.overloaded,
 		Events: transport.Events{
 			Refused:          func(p transport.Peer) { c.connectionRefused(p.Node) },
@@ -108,6 +108,7 @@ func (n *Node) newCluster() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.certificates.SetTransport(c.transport)
 	n.closers = append(n.closers, c.transport.Close, c.transport.Depart) // the replicas' host is closed before
 	c.client = remote.New(remote.NewTransport(c.transport), nil)
 	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.removed, Skewed: c.skewed})

@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/joinsecret"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 )
@@ -29,7 +30,7 @@ func clusterNode(t *testing.T, first *Node, o Options) *Node {
 	o.Cluster.Internal = "127.0.0.1:0"
 	if first == nil {
 		o.Cluster.Bootstrap = true
-		o.Cluster.JoinSecretFile = filepath.Join(t.TempDir(), joinSecretFile)
+		o.Cluster.JoinSecretFile = filepath.Join(t.TempDir(), joinsecret.FileName)
 	} else {
 		o.Cluster.Join = []string{first.internalAddr()}
 		o.Cluster.JoinSecretFile = first.opts.Cluster.JoinSecretFile

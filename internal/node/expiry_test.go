@@ -60,7 +60,7 @@ func TestExpiringCertificates(t *testing.T) {
 	}
 	expiry := func() float64 {
 		metrics := make(chan prometheus.Metric, 8)
-		newExpiryMetrics(n).Collect(metrics)
+		n.certificates.Collect(metrics)
 		if len(metrics) != 1 {
 			t.Fatalf("%d metrics, want 1", len(metrics))
 		}
@@ -147,7 +147,7 @@ func TestNodeCertificateIsRenewed(t *testing.T) {
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true,
 		TLS: options.NodeTLS{CA: write("ca.crt", ca), Cert: filepath.Join(dir, "node.crt"),
 			Key: filepath.Join(dir, "node.key")}}})
-	problems := fmt.Sprint(n.expiryProblems())
+	problems := fmt.Sprint(n.certificates.Problems())
 	for _, want := range []string{"(cluster.tls.cert) expires on", "(cluster.tls.ca) expires on", "ilion cert renew"} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("the problems are %s", problems)
@@ -161,7 +161,7 @@ func TestNodeCertificateIsRenewed(t *testing.T) {
 	if err := n.Reload(); err != nil {
 		t.Error(err)
 	}
-	if problems := fmt.Sprint(n.expiryProblems()); strings.Contains(problems, "cluster.tls.cert") {
+	if problems := fmt.Sprint(n.certificates.Problems()); strings.Contains(problems, "cluster.tls.cert") {
 		t.Errorf("after the renewal: %s", problems)
 	}
 }

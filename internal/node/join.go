@@ -27,10 +27,11 @@ func (n *Node) joinAddresses() (out []string) {
 }
 
 func (n *Node) seeker() membership.ClusterFinder {
+	nodeTLS, _ := n.certificates.Nodes()
 	return membership.ClusterFinder{
 		Addresses: n.joinAddresses(), Log: n.log,
 		QueryCluster: func(ctx context.Context, address string) (transport.ClusterID, error) {
-			id, _, err := transport.Identify(ctx, transport.DialTCP, n.nodeTLS, n.secret, address)
+			id, _, err := transport.Identify(ctx, transport.DialTCP, nodeTLS, n.joinSecret.Value(), address)
 			return id, err
 		},
 	}
@@ -38,8 +39,8 @@ func (n *Node) seeker() membership.ClusterFinder {
 
 // identity returns the identity of a new store.
 func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
-	if n.nodeID != nil {
-		id.Node = *n.nodeID
+	if _, named := n.certificates.Nodes(); named != nil {
+		id.Node = *named
 	}
 	if n.opts.Data != "" {
 		if was, err := storage.ReadIdentity(vfs.Default, n.opts.Data); err != nil || was != nil {
@@ -52,7 +53,7 @@ func (n *Node) identity(ctx context.Context) (id storage.Identity, err error) {
 	case len(c.Join) == 0:
 		return id, nil
 	}
-	if err := n.checkJoinSecret(); err != nil {
+	if err := n.joinSecret.Check(); err != nil {
 		return id, err
 	}
 	if founds, err := n.decideBootstrap(ctx); err != nil || founds {
@@ -85,9 +86,9 @@ func (n *Node) decideBootstrap(ctx context.Context) (founds bool, err error) {
 
 // checkMembership creates a cluster if required, and rejects invalid starts.
 func (n *Node) checkMembership(ctx context.Context) error {
-	if id := n.store.Identity().Node; n.nodeID != nil && *n.nodeID != id {
-		return fmt.Errorf("the certificate in cluster.tls is for node %x, but the data belongs to node %x", *n.nodeID,
-			id)
+	if _, named := n.certificates.Nodes(); named != nil && *named != n.store.Identity().Node {
+		return fmt.Errorf("the certificate in cluster.tls is for node %x, but the data belongs to node %x", *named,
+			n.store.Identity().Node)
 	}
 	if known, err := membership.IsMember(n.store.Records); err != nil {
 		return err

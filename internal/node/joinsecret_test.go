@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/joinsecret"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 	"github.com/ilion-db/ilion/test/poll"
@@ -29,7 +30,7 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 		Auth: options.Auth{Users: map[string]string{"app": hash(t, "s3cret")}},
 	})
 	at := first.internalAddr()
-	made := filepath.Join(data, joinSecretFile)
+	made := filepath.Join(data, joinsecret.FileName)
 	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
 	}
@@ -87,7 +88,7 @@ func TestJoinSecretIsKept(t *testing.T) {
 		Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true}})
 	o := Options{Data: filepath.Join(base, "second"), CQL: "127.0.0.1:0", HTTP: "off", Cluster: options.Cluster{
 		Internal: "127.0.0.1:0", Join: []string{first.internalAddr()},
-		JoinSecretFile: filepath.Join(base, "first", joinSecretFile),
+		JoinSecretFile: filepath.Join(base, "first", joinsecret.FileName),
 	}}
 	second, err := Start(t.Context(), o)
 	if err != nil {
@@ -97,78 +98,21 @@ func TestJoinSecretIsKept(t *testing.T) {
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(filepath.Join(o.Data, joinSecretFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(o.Data, joinsecret.FileName)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
 	o.Cluster.Join, o.Cluster.JoinSecretFile = nil, ""
 	again := startNode(t, o)
 	poll.Until(t, "both know each other", func() bool { return len(again.metadata.State().Nodes) == 2 })
 
-	before := first.secret
+	before := first.joinSecret.Value()
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	first = startNode(t, Options{Data: filepath.Join(base, "first"), Cluster: options.Cluster{Internal: "127.0.0.1:0",
 		Bootstrap: true, JoinSecretFile: filepath.Join(base, "elsewhere")}})
-	if !bytes.Equal(first.secret, before) {
+	if !bytes.Equal(first.joinSecret.Value(), before) {
 		t.Error("a second bootstrap changed the secret")
-	}
-}
-
-// TestFlippedBitsOfJoinSecret checks that a flipped bit in a file that Ilion wrote never results in a different
-// secret. The file is rejected, or its secret is unchanged.
-func TestFlippedBitsOfJoinSecret(t *testing.T) {
-	secret := []byte(strings.Repeat("0123456789", 4))
-	text := formatSecret(secret)
-	if got, err := parseSecret(text); err != nil || !bytes.Equal(got, secret) {
-		t.Fatalf("%q: %q, %v", text, got, err)
-	}
-	refused := 0
-	for at := range len(text) {
-		for bit := range 8 {
-			b := []byte(text)
-			b[at] ^= 1 << bit
-			switch got, err := parseSecret(string(b)); {
-			case err != nil && strings.Contains(err.Error(), "is damaged"):
-				refused++
-			case err != nil || !bytes.Equal(got, secret):
-				t.Errorf("byte %d, bit %d: %q, %v", at, bit, got, err)
-			}
-		}
-	}
-	if refused < 8*(len(text)-1) {
-		t.Errorf("%d of %d flipped bits were rejected", refused, 8*len(text))
-	}
-	if got, err := parseSecret(text[:len(text)/2]); err == nil {
-		t.Errorf("half of the file: %q", got)
-	}
-}
-
-// TestSecretsByHand checks which secrets an operator may write: any single line that cannot be guessed.
-func TestSecretsByHand(t *testing.T) {
-	long := strings.Repeat("x", transport.SecretMin)
-	for _, c := range []struct{ text, secret, problem string }{
-		{long, long, ""},
-		{" " + long + "\r\n", long, ""},
-		{"correct horse battery staple, and more", "correct horse battery staple, and more", ""},
-		{long + ":1a2b3c4d", long + ":1a2b3c4d", ""},
-		{"", "", "openssl rand"},
-		{long[1:], "", "fewer than 32"},
-		{long + "\n" + long, "", "one line"},
-		{long + "\x00", "", "one line"},
-		{long + "\xfc", "", "one line"},
-		{secretHead + long, "", "is damaged"},
-		{long + secretTail, "", "is damaged"},
-		{secretHead, "", "is damaged"},
-		{secretHead[:5] + secretTail, "", "is damaged"},
-	} {
-		got, err := parseSecret(c.text)
-		if string(got) != c.secret || (err == nil) != (c.problem == "") {
-			t.Errorf("%q: %q, %v", c.text, got, err)
-		}
-		if err != nil && !strings.Contains(err.Error(), c.problem) {
-			t.Errorf("%q: %v", c.text, err)
-		}
 	}
 }
 
@@ -187,7 +131,7 @@ func TestDamagedSecretIsNotReplaced(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	kept := filepath.Join(data, joinSecretFile)
+	kept := filepath.Join(data, joinsecret.FileName)
 	whole, err := os.ReadFile(kept)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +155,7 @@ func TestDamagedSecretIsNotReplaced(t *testing.T) {
 		}
 	}
 	byHand := filepath.Join(base, "by-hand")
-	if err := os.WriteFile(byHand, append(bytes.Clone(first.secret), '\n'), 0o600); err != nil {
+	if err := os.WriteFile(byHand, append(bytes.Clone(first.joinSecret.Value()), '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o.Cluster.JoinSecretFile = byHand

@@ -15,11 +15,12 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,14 +28,14 @@ import (
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
-	"github.com/ilion-db/ilion/internal/control/lograte"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/certificates"
+	"github.com/ilion-db/ilion/internal/node/joinsecret"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/node/stats"
@@ -123,21 +124,19 @@ type Node struct {
 	nodeListener net.Listener
 	info         catalog.NodeInfo
 	began        time.Time
-	certificates certificates
-	nodeTLS      *tls.Config
-	nodeID       *topology.NodeID // in the certificate
-	secret       []byte           // of the cluster; nil on standalone nodes and with certificates
-	levels       feature.Range    // levels that this version supports
-	tables       int              // maximum number of tables that the store keeps open
+	certificates *certificates.Store
+	joinSecret   *joinsecret.Secret
+	levels       feature.Range // levels that this version supports
+	tables       int           // maximum number of tables that the store keeps open
 	// logins and authority are nil without authentication.
 	logins    *login.Checker
+	roleLogin login.RoleLogin
 	accounts  *login.Account // nil without a cosmosListener
 	authority *session.Authority
 
-	slow      *slowlog.Log // slow requests
-	audit     *audit.Log   // nil if off
-	deniedLog lograte.Limiter
-	serving   atomic.Bool // the start is complete
+	slow    *slowlog.Log // slow requests
+	audit   *audit.Log   // nil if off
+	serving atomic.Bool  // the start is complete
 
 	copying  sync.Mutex     // held while a checkpoint is made
 	lastSlow atomic.Int64   // second of the last log message about a slow client
@@ -164,7 +163,6 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.Testing.NewestLevel, feature.Newest)},
 		failed: make(chan struct{}),
 	}
-	n.deniedLog.Interval = time.Second
 	var err error
 	if n.compat, err = compat.Parse(o.Compatibility); err != nil {
 		return nil, err
@@ -264,22 +262,13 @@ func (n *Node) start(ctx context.Context) error {
 
 // loadSecrets loads the credentials for clients and the node's own identity.
 func (n *Node) loadSecrets() (err error) {
-	n.certificates.changed(n.certificateFiles()) // before they are read, to detect changes during the read
-	clients, err := n.clientTLS()
-	if err != nil {
+	if n.certificates, err = certificates.Load(&n.opts, n.log); err != nil {
 		return err
 	}
-	n.certificates.clients.Store(clients)
-	if n.nodeTLS, n.nodeID, err = nodeConfig(&n.opts.Cluster.TLS); err != nil {
+	nodeTLS, _ := n.certificates.Nodes()
+	if n.joinSecret, err = joinsecret.Read(&n.opts, nodeTLS != nil, n.log); err != nil {
 		return err
 	}
-	lifetimes := n.lifetimes(clients, n.nodeTLS)
-	n.certificates.lifetimes.Store(&lifetimes)
-	n.logExpiry(context.Background())
-	if err := n.readJoinSecret(); err != nil {
-		return err
-	}
-	n.warnOfOpenKeys()
 	if !n.opts.Auth.Required() {
 		return nil
 	}
@@ -287,6 +276,29 @@ func (n *Node) loadSecrets() (err error) {
 	n.authority = session.NewAuthority(n.opts.Region, configured, n.opts.Auth.EndChangedLogins)
 	n.logins, err = login.New(login.Options{Users: n.opts.Auth.Users, State: n.authority.State, Log: n.log,
 		OnAttempt: n.auditLogin})
+	n.roleLogin = login.RoleLogin{Checker: n.logins, Authority: n.authority, Region: n.opts.Region,
+		CertificateRequired: n.opts.Auth.Certificates == "required"}
+	return err
+}
+
+// auditLogin writes a login attempt to the audit log, which is opened later than the first use of this method.
+func (n *Node) auditLogin(from netip.Addr, name string, outcome error) {
+	n.audit.WriteLogin(n.info.RPC, from, name, outcome)
+}
+
+// auditDir is the subdirectory of the data directory that holds the audit log.
+const auditDir = "audit"
+
+// openAudit opens the audit log if it is enabled.
+func (n *Node) openAudit() (err error) {
+	o := &n.opts.Audit
+	if !o.Enabled {
+		return nil
+	}
+	n.audit, err = audit.Open(*o, filepath.Join(n.opts.Data, auditDir), n.log)
+	if err == nil {
+		n.closers = append(n.closers, n.audit.Close)
+	}
 	return err
 }
 
@@ -321,6 +333,9 @@ func (n *Node) listen(ctx context.Context) error {
 	n.closers = append(n.closers, closeQuietly(n.webListener))
 	return nil
 }
+
+// Reload reloads the certificates, as SIGHUP does. If it fails, it keeps the previous certificates and logs the error.
+func (n *Node) Reload() error { return n.certificates.Reload() }
 
 // closeQuietly closes a listener that its server may have closed already.
 func closeQuietly(l net.Listener) func() error {

@@ -131,7 +131,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	if err := n.checkMembership(ctx); err != nil {
 		return err
 	}
-	if err := n.makeJoinSecret(); err != nil {
+	if err := n.joinSecret.Save(n.opts.Cluster.Bootstrap); err != nil {
 		return err
 	}
 	var err error

@@ -51,7 +51,7 @@ func (n *Node) makeREST() {
 		return
 	}
 	o := rest.Options{
-		Keys: n.restKeys, Now: n.clock(), TLS: n.dynamicTLS(),
+		Keys: n.restKeys, Now: n.clock(), TLS: n.certificates.Clients(),
 		ConnectionsMax:        max(1, n.opts.Limits.Connections/4),
 		AddressConnectionsMax: n.opts.Limits.AddressConnections,
 		RequestBytesMax:       int64(n.opts.Limits.RequestBytes / 4),
@@ -59,7 +59,7 @@ func (n *Node) makeREST() {
 		Admit:                 func(who fairshare.Principal) (func(), bool) { return n.cql.Guest(who, 5*ru.Unit) },
 	}
 	if n.audit != nil {
-		o.Audit = n.auditREST
+		o.Audit = n.audit.WriteREST
 	}
 	n.rest = rest.New(n.containers, n.scripts, o)
 }

@@ -4,14 +4,9 @@ package node
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
-	"time"
-
-	"github.com/ilion-db/ilion/internal/control/meta"
-	"github.com/ilion-db/ilion/internal/control/schemachange"
 )
 
 // datacenters returns the data centers of the cluster, for roles that are restricted to some.
@@ -28,33 +23,14 @@ func (n *Node) configured(name string) bool { return n.logins != nil && n.logins
 // users can log in before.
 func (n *Node) ensureRoles() error {
 	users := slices.Sorted(maps.Keys(n.opts.Auth.Users))
-	if len(users) == 0 {
+	switch {
+	case len(users) == 0:
 		return nil
-	}
-	if n.cluster == nil {
+	case n.cluster == nil:
 		return n.changer.EnsureRoles(context.Background(), users)
 	}
-	n.inBackground(func(ctx context.Context) {
-		for ctx.Err() == nil {
-			err := n.ensureOnce(ctx, users)
-			if err == nil || errors.Is(err, meta.ErrClosed) {
-				return
-			}
-			n.log.LogAttrs(ctx, slog.LevelDebug, "cannot create the roles of configured users yet",
-				slog.String("error", err.Error()))
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
-	})
+	n.inBackground(func(ctx context.Context) { n.changer.RetryEnsureRoles(ctx, users, n.log) })
 	return nil
-}
-
-func (n *Node) ensureOnce(ctx context.Context, users []string) error {
-	ctx, cancel := context.WithTimeout(ctx, schemachange.Timeout)
-	defer cancel()
-	return n.changer.EnsureRoles(ctx, users)
 }
 
 // endLogins closes the connections of dropped roles and, if configured, of roles whose credentials have changed.

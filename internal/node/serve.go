@@ -37,6 +37,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/script"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/server/audit"
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
@@ -88,10 +89,10 @@ func (n *Node) serve() error {
 		options.ReadBarrier = n.awaitLatestMetadata
 	}
 	if n.audit != nil {
-		options.Audit = n.auditRequest
+		options.Audit = n.audit.WriteCQL
 	}
 	if n.authority != nil {
-		options.AuditSecurity = n.logSecurityEvent
+		options.AuditSecurity = audit.NewSecurityLogger(n.log).LogEvent
 	}
 	if r := n.routing(); r != nil {
 		options.Routing, options.ServesLocally = r, n.coordinator.ServesLocally
@@ -115,7 +116,7 @@ func (n *Node) serve() error {
 	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
 	n.host.SetFolds(foldDispatcher{n.containers})
 	o := cql.Options{
-		TLS:                   n.dynamicTLS(),
+		TLS:                   n.certificates.Clients(),
 		ConnectionsMax:        n.opts.Limits.Connections,
 		AddressConnectionsMax: n.opts.Limits.AddressConnections,
 		IdleTimeout:           n.opts.Limits.IdleTimeout,
@@ -132,7 +133,7 @@ func (n *Node) serve() error {
 	if n.logins != nil {
 		o.Authenticator = n.logins
 		if n.opts.Auth.Certificates != "" {
-			o.CertificateRole = n.certificateRole
+			o.CertificateRole = n.roleLogin.CertificateRole
 		}
 	}
 	if n.cluster != nil {
@@ -180,7 +181,7 @@ func (n *Node) serve() error {
 	if err := n.serveHTTP(archives); err != nil {
 		return err
 	}
-	n.inBackground(n.watchCertificates)
+	n.inBackground(n.certificates.Watch)
 	n.inBackground(n.sweep)
 	n.inBackground(n.splitController.Run)
 	n.inBackground(n.newMergeController().Run)

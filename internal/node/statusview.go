@@ -15,7 +15,7 @@ import (
 func (n *Node) statusView() *admin.Node {
 	out := &admin.Node{
 		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(),
-		Software: process.Version(), Expiring: n.expiryProblems,
+		Software: process.Version(), Expiring: n.certificates.Problems,
 		Budget: int64(n.opts.Memory.Budget),
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql, TableName: n.tableName,

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/node/backup"
 	"github.com/ilion-db/ilion/internal/node/options"
@@ -88,19 +86,19 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 		return nil
 	}
 	if n.logins != nil {
-		gate.Login = n.authenticate
+		gate.Login = n.roleLogin.Login
 	}
 	pages.Profile, pages.Page = options.IsLoopback(n.opts.HTTP), n.webUI(shown)
 	s := n.webServer(admin.Handler(pages, gate))
 	httpguard.Attach(s)
 	n.serveWeb(s, httpguard.Listen(n.webListener, httpguard.Options{Max: webConnections,
-		AddressMax: webAddressConnections, TLS: n.dynamicTLS()}))
+		AddressMax: webAddressConnections, TLS: n.certificates.Clients()}))
 	return nil
 }
 
 // collectors returns the metrics of the node itself.
 func (n *Node) collectors(shown *admin.Node) []prometheus.Collector {
-	return []prometheus.Collector{admin.Collector(shown), newExpiryMetrics(n),
+	return []prometheus.Collector{admin.Collector(shown), n.certificates,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ilion_build_info", Help: "The build that runs; always 1.",
 			ConstLabels: prometheus.Labels{"version": process.Version(), "go_version": runtime.Version()}},
 			func() float64 { return 1 })}
@@ -134,19 +132,6 @@ func (n *Node) listenAdmin() net.Listener {
 		return nil
 	}
 	return l
-}
-
-// authenticate authenticates a user for the HTTP server.
-func (n *Node) authenticate(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error) {
-	login, err := n.logins.Authenticate(ctx, from, name, password)
-	if err != nil {
-		return nil, err
-	}
-	who := n.authority.Subject(login.Role)
-	if n.authority.Ended(&login) { // the credentials changed between the two calls above
-		who = access.Ended(login.Role)
-	}
-	return who, who.Admit(n.opts.Region, from)
 }
 
 func (n *Node) webServer(h http.Handler) *http.Server {

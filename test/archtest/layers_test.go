@@ -33,9 +33,13 @@ var layers = [][]string{
 // package of these layers that is not listed may import none.
 var withinLayer = map[string]string{
 	"internal/server/cql": "internal/server/cqlwire internal/server/admission",
-	"internal/node": "internal/node/backup internal/node/options internal/node/process " +
+	"internal/node": "internal/node/backup " +
+		"internal/node/certificates internal/node/joinsecret " +
+		"internal/node/options internal/node/process " +
 		"internal/node/stats",
 	"internal/node/options":        "internal/node/process",
+	"internal/node/certificates":   "internal/node/options",
+	"internal/node/joinsecret":     "internal/node/options",
 	"internal/node/process":        "",
 	"internal/node/backup":         "",
 	"internal/tool/bench":          "internal/tool/rawclient",
@@ -149,7 +153,7 @@ var withinLayer = map[string]string{
 	"internal/server/httpwire":   "",
 	"internal/server/httpguard":  "internal/server/httpwire",
 	"internal/server/rest":       "internal/server/httpwire",
-	"internal/server/audit":      "internal/server/cqlwire",
+	"internal/server/audit":      "internal/server/cqlwire internal/server/rest",
 	"internal/server/admin":      "internal/server/cql internal/server/cqlwire internal/server/rest",
 	"internal/server/webui":      "internal/server/admin",
 	"internal/query/cql/parser":  "",

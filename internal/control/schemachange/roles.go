@@ -4,7 +4,10 @@ package schemachange
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
@@ -52,6 +55,25 @@ func (c *Changer) EnsureRoles(ctx context.Context, users []string) error {
 		return s.WithRoles(roles), nil
 	})
 	return err
+}
+
+// RetryEnsureRoles calls EnsureRoles until it succeeds, the metadata is closed, or ctx ends. In a cluster, the meta
+// partition may have no leader yet.
+func (c *Changer) RetryEnsureRoles(ctx context.Context, users []string, log *slog.Logger) {
+	for ctx.Err() == nil {
+		attempt, cancel := context.WithTimeout(ctx, Timeout)
+		err := c.EnsureRoles(attempt, users)
+		cancel()
+		if err == nil || errors.Is(err, meta.ErrClosed) {
+			return
+		}
+		log.LogAttrs(ctx, slog.LevelDebug, "cannot create the roles of configured users yet",
+			slog.String("error", err.Error()))
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // world returns the other state that a change of roles depends on.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package certificates
 
 import (
 	"context"
@@ -17,7 +17,8 @@ import (
 )
 
 // clientConfig returns the TLS configuration of the client listeners, or nil if TLS is off.
-func clientConfig(o *options.TLS) (*tls.Config, error) {
+func (s *Store) clientConfig() (*tls.Config, error) {
+	o := &s.client
 	if o.Cert == "" {
 		return nil, nil
 	}
@@ -37,18 +38,20 @@ func clientConfig(o *options.TLS) (*tls.Config, error) {
 		}
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
+	if s.optional {
+		c.ClientAuth = tls.VerifyClientCertIfGiven
+	}
 	return c, nil
 }
 
-// warnOfOpenKeys logs private keys that other users of the machine can read.
-func (n *Node) warnOfOpenKeys() {
-	for _, path := range []string{n.opts.Cluster.TLS.Key, n.opts.TLS.Key,
-		n.opts.Cluster.JoinSecretFile} {
+// warnReadable logs secrets that other users of the machine can read.
+func warnReadable(log *slog.Logger, paths ...string) {
+	for _, path := range paths {
 		if path == "" || runtime.GOOS == "windows" {
 			continue
 		}
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			n.log.LogAttrs(context.Background(), slog.LevelWarn,
+			log.LogAttrs(context.Background(), slog.LevelWarn,
 				"a secret can be read by other users of the machine", slog.String("file", path),
 				slog.String("mode", info.Mode().Perm().String()))
 		}

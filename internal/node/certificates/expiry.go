@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package certificates
 
 import (
 	"context"
@@ -29,9 +29,9 @@ type lifetime struct {
 	from, until  time.Time
 }
 
-// lifetimes returns the lifetimes of the certificates in use. clients and nodes are the loaded configurations, or nil.
-func (n *Node) lifetimes(clients, nodes *tls.Config) (out []lifetime) {
-	o, c := &n.opts.TLS, &n.opts.Cluster.TLS
+// lifetimesOf returns the lifetimes of the certificates in use. clients and nodes are the loaded configurations, or
+// nil.
+func (s *Store) lifetimesOf(clients, nodes *tls.Config) (out []lifetime) {
 	leaf := func(option, file string, config *tls.Config) {
 		if config == nil || len(config.Certificates) == 0 {
 			return
@@ -40,9 +40,9 @@ func (n *Node) lifetimes(clients, nodes *tls.Config) (out []lifetime) {
 			out = append(out, lifetime{option, file, cert.NotBefore, cert.NotAfter})
 		}
 	}
-	leaf("tls.cert", o.Cert, clients)
-	leaf("cluster.tls.cert", c.Cert, nodes)
-	for option, file := range map[string]string{"tls.client_ca": o.ClientCA, "cluster.tls.ca": c.CA} {
+	leaf("tls.cert", s.client.Cert, clients)
+	leaf("cluster.tls.cert", s.node.Cert, nodes)
+	for option, file := range map[string]string{"tls.client_ca": s.client.ClientCA, "cluster.tls.ca": s.node.CA} {
 		if l, ok := authorityLifetime(file); ok {
 			l.option = option
 			out = append(out, l)
@@ -90,10 +90,10 @@ func refuseInvalid(old, next []lifetime, now time.Time) error {
 	return nil
 }
 
-// expiryProblems describes the certificates of this node that have expired or expire soon.
-func (n *Node) expiryProblems() (problems []string) {
+// Problems describes the certificates of this node that have expired or expire soon.
+func (s *Store) Problems() (problems []string) {
 	now := time.Now()
-	for _, l := range *n.certificates.lifetimes.Load() {
+	for _, l := range *s.lifetimes.Load() {
 		how := "make a new one with your authority, and put it there: it is read while the node runs"
 		if l.option == "cluster.tls.cert" {
 			how = "renew it with ilion cert renew"
@@ -111,30 +111,23 @@ func (n *Node) expiryProblems() (problems []string) {
 	return problems
 }
 
-// logExpiry logs the expiration problems.
-func (n *Node) logExpiry(ctx context.Context) {
-	for _, p := range n.expiryProblems() {
-		n.log.LogAttrs(ctx, slog.LevelWarn, p)
+// logProblems logs the expiration problems.
+func (s *Store) logProblems(ctx context.Context) {
+	for _, p := range s.Problems() {
+		s.log.LogAttrs(ctx, slog.LevelWarn, p)
 	}
 }
 
-// expiryMetrics collects the expiration times of certificates.
-type expiryMetrics struct {
-	n    *Node
-	desc *prometheus.Desc
-}
-
-func newExpiryMetrics(n *Node) *expiryMetrics {
-	return &expiryMetrics{n, prometheus.NewDesc("ilion_certificate_expiry_timestamp_seconds",
-		"When a certificate of this node expires, in seconds since 1970.", []string{"option"}, nil)}
-}
+// expiryMetric is the expiration time of a certificate.
+var expiryMetric = prometheus.NewDesc("ilion_certificate_expiry_timestamp_seconds",
+	"When a certificate of this node expires, in seconds since 1970.", []string{"option"}, nil)
 
 // Describe implements prometheus.Collector.
-func (m *expiryMetrics) Describe(out chan<- *prometheus.Desc) { out <- m.desc }
+func (s *Store) Describe(out chan<- *prometheus.Desc) { out <- expiryMetric }
 
 // Collect implements prometheus.Collector.
-func (m *expiryMetrics) Collect(out chan<- prometheus.Metric) {
-	for _, l := range *m.n.certificates.lifetimes.Load() {
-		out <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(l.until.Unix()), l.option)
+func (s *Store) Collect(out chan<- prometheus.Metric) {
+	for _, l := range *s.lifetimes.Load() {
+		out <- prometheus.MustNewConstMetric(expiryMetric, prometheus.GaugeValue, float64(l.until.Unix()), l.option)
 	}
 }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package login
+
+import (
+	"context"
+	"crypto/x509"
+	"net/netip"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/dberr"
+)
+
+// Authority holds the roles of the cluster. It is a *session.Authority.
+type Authority interface {
+	State() *access.State
+	// Subject returns a role with its permissions.
+	Subject(role string) *access.Subject
+	// Ended reports whether a login is invalid because its role was dropped or changed.
+	Ended(l *access.Login) bool
+}
+
+// RoleLogin logs in clients as roles without the CQL handshake: over HTTP with a password, or with a client
+// certificate. Set its fields before use.
+type RoleLogin struct {
+	Checker   *Checker
+	Authority Authority
+	// Region is the region of this node, for roles that are restricted to some data centers.
+	Region string
+	// CertificateRequired rejects clients whose certificate has no role.
+	CertificateRequired bool
+}
+
+// Login returns the subject for a user name and a password. It returns the errors of Checker.Authenticate, and
+// dberr.Unauthorized.
+func (l *RoleLogin) Login(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error) {
+	login, err := l.Checker.Authenticate(ctx, from, name, password)
+	if err != nil {
+		return nil, err
+	}
+	who := l.Authority.Subject(login.Role)
+	if l.Authority.Ended(&login) { // the credentials changed between the two calls above
+		who = access.Ended(login.Role)
+	}
+	return who, who.Admit(l.Region, from)
+}
+
+// CertificateRole returns the role of a verified certificate. The role is empty if the certificate has none and a
+// password is permitted.
+func (l *RoleLogin) CertificateRole(from netip.Addr, c *x509.Certificate) (access.Login, error) {
+	state := l.Authority.State()
+	for _, identity := range identities(c) {
+		role := state.Identity(identity)
+		if role == "" {
+			continue
+		}
+		login := access.Login{Role: role, Version: state.Role(role).Version()}
+		if !l.Authority.Subject(role).Login {
+			return access.Login{}, l.reject(from, role, role+" is not permitted to log in")
+		}
+		l.Checker.told(from, role, nil)
+		return login, nil
+	}
+	if !l.CertificateRequired {
+		return access.Login{}, nil
+	}
+	return access.Login{}, l.reject(from, "",
+		"The certificate stands for no role: ADD IDENTITY '"+identities(c)[0]+"' TO ROLE ...")
+}
+
+// reject counts and logs a failed login with a certificate, and returns its error.
+func (l *RoleLogin) reject(from netip.Addr, role, message string) error {
+	err := &dberr.BadCredentials{Message: message}
+	l.Checker.tell(context.Background(), from, role, err)
+	return err
+}
+
+// identities returns the identities of a certificate: its URIs, including SPIFFE IDs, and its subject in RFC 2253
+// format.
+func identities(c *x509.Certificate) (out []string) {
+	for _, u := range c.URIs {
+		out = append(out, u.String())
+	}
+	return append(out, c.Subject.String())
+}
