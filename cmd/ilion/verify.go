@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
 )
 
 type verifyCommand struct {
@@ -63,7 +63,7 @@ func (c *verifyOptions) verify(out io.Writer, kind, name string) error {
 		if err != nil {
 			return err
 		}
-		var page admin.VerifyPage
+		var page view.VerifyResponse
 		if err := json.Unmarshal(body, &page); err != nil {
 			return fmt.Errorf("cannot decode the response of the node: %w", err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
 )
 
 // TestVerify checks ilion verify with a running node: views, indexes, and the errors for other names. The scripts are
@@ -33,19 +33,19 @@ func TestVerify(t *testing.T) {
 // TestVerifyPages checks with a simulated node that ilion verify requests all pages. It checks the counted rows and
 // the exit code. At most 100 differences are printed, and all of them are counted.
 func TestVerifyPages(t *testing.T) {
-	many := make([]admin.VerifyDifference, verifyShown)
+	many := make([]view.Difference, verifyShown)
 	for i := range many {
-		many[i] = admin.VerifyDifference{Row: fmt.Sprintf("k = %d", i), What: "the view has no such row",
+		many[i] = view.Difference{Row: fmt.Sprintf("k = %d", i), What: "the view has no such row",
 			Repaired: true}
 	}
-	last := admin.VerifyDifference{Row: "k = 1000", What: "column v has another value in the view"}
-	pages := map[string]admin.VerifyPage{
+	last := view.Difference{Row: "k = 1000", What: "column v has another value in the view"}
+	pages := map[string]view.VerifyResponse{
 		"":   {Rows: 3, Busy: 1, Next: "a1"},
 		"a1": {Rows: 2, Differences: many, Next: "b2"},
-		"b2": {Rows: 4, View: true, Differences: []admin.VerifyDifference{last}},
+		"b2": {Rows: 4, View: true, Differences: []view.Difference{last}},
 	}
 	for _, c := range []struct {
-		pages  map[string]admin.VerifyPage
+		pages  map[string]view.VerifyResponse
 		args   []string
 		out    string // how what it prints ends
 		err    string
@@ -60,13 +60,13 @@ func TestVerifyPages(t *testing.T) {
 				"1 changed during the check\n",
 			"ilion: view ks.v differs from its table in 1 rows. Some rows could not be repaired. Retry later\n", 1,
 			"view ks.v 1000", "true"},
-		{map[string]admin.VerifyPage{"": {Rows: 1, Differences: []admin.VerifyDifference{last}}},
+		{map[string]view.VerifyResponse{"": {Rows: 1, Differences: []view.Difference{last}}},
 			[]string{"index", "ks.i", "--rate", "7"},
 			"k = 1000: column v has another value in the view\n" +
 				"index ks.i: checked 1 rows of its table: 1 differ, 0 repaired, 0 changed during the check\n",
 			"ilion: index ks.i differs from its table in 1 rows. Use --repair to repair it\n", 1, "index ks.i 7",
 			"false"},
-		{map[string]admin.VerifyPage{"": {Rows: 1}}, []string{"index", "ks.i"},
+		{map[string]view.VerifyResponse{"": {Rows: 1}}, []string{"index", "ks.i"},
 			"index ks.i: checked 1 rows of its table: 0 differ, 0 repaired, 0 changed during the check\n", "", 0,
 			"index ks.i 1000", "false"},
 		{nil, []string{"view", "ks.v", "--rate", "0"}, "",

@@ -25,7 +25,8 @@ import (
 // newSchema creates the parts that change the schema, apply it to this node, and build indexes.
 func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
-		Metadata: n.metadata, Table: write.BackfillTable{Coordinator: n.coordinator}, Entries: n.entries,
+		Metadata: n.metadata, Table: write.BackfillTable{Coordinator: n.coordinator},
+		Entries: backfill.Entries(view.BuildEntries(n.catalog.Snapshot, n.definitions.IndexOps)),
 		Schema: n.catalog.Snapshot, ExpiredBefore: n.earliestNow, Log: n.log,
 		Overloaded:  n.overloaded,
 		ShouldBuild: func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
@@ -71,6 +72,12 @@ func (n *Node) newSchema() {
 			_ = r.Require(context.Background(), r.Extent(), revision)
 		}
 	}
+}
+
+// pageVerifier returns the verifier of views and indexes.
+func (n *Node) pageVerifier() *view.PageVerifier {
+	return &view.PageVerifier{Rows: n.coordinator, Schema: n.catalog.Snapshot, Entries: n.definitions.IndexOps,
+		Builds: n.builder, Now: n.clock()}
 }
 
 // setLists assigns lists to a vector index.

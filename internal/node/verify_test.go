@@ -3,10 +3,11 @@
 package node
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
 )
 
 // TestVerifyOrders checks that a request to verify a view or index that does not exist is rejected with the reason.
@@ -29,18 +30,25 @@ func TestVerifyOrders(t *testing.T) {
 		{"index", "vo.m", "there is no index vo.m"},
 		{"index", "vo.view/m", "there is no index vo.view/m"},
 	} {
-		_, err := n.verifyPage(t.Context(), admin.VerifyOrder{Kind: r.kind, Name: r.name, Rows: 1})
+		_, err := n.pageVerifier().Verify(t.Context(), view.VerifyRequest{Kind: r.kind, Name: r.name, Rows: 1})
 		if err == nil || err.Error() != r.want {
 			t.Errorf("%s %s: %v, want %s", r.kind, r.name, err, r.want)
 		}
 	}
-	ks := n.catalog.Snapshot().Keyspaces["vo"]
-	for kind, name := range map[string]string{"view": "m", "index": "i"} {
-		for _, building := range []bool{false, true} {
-			table, ix, err := verifiable(ks, kind, name, func(*schema.Index) bool { return building })
-			if building != (err != nil) || !building && (table.Name != "t" || ix == nil) {
-				t.Errorf("%s, being built %v: %v", kind, building, err)
-			}
+	building := n.pageVerifier()
+	building.Builds = allBuilding{}
+	for kind, name := range map[string]string{"view": "vo.m", "index": "vo.i"} {
+		o := view.VerifyRequest{Kind: kind, Name: name, Rows: 1}
+		if _, err := n.pageVerifier().Verify(t.Context(), o); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if _, err := building.Verify(t.Context(), o); err == nil || !strings.Contains(err.Error(), "being built") {
+			t.Errorf("%s that is being built: %v", kind, err)
 		}
 	}
 }
+
+// allBuilding reports that all indexes are being built.
+type allBuilding struct{}
+
+func (allBuilding) Building(*schema.Index) bool { return true }

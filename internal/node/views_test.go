@@ -15,7 +15,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
-	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/test/poll"
 )
 
@@ -287,9 +287,9 @@ func TestViewsFollow(t *testing.T) {
 // verifyAll fails the test if a view or an index differs from its table.
 func verifyAll(t *testing.T, n *Node, kind, name string) {
 	t.Helper()
-	o := admin.VerifyOrder{Kind: kind, Name: name, Rows: 3}
+	o := view.VerifyRequest{Kind: kind, Name: name, Rows: 3}
 	for pages := 0; ; pages++ {
-		page, err := n.verifyPage(t.Context(), o)
+		page, err := n.pageVerifier().Verify(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}

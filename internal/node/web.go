@@ -71,7 +71,7 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 		Advise:  func(ctx context.Context, table string) (any, error) { return n.stats.Advise(ctx, table) },
 		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.setNodeState, Upgrade: n.upgrade,
 		Split: n.partitions.Split, Move: n.partitions.Move, Merge: n.partitions.Merge, Cancel: n.partitions.Cancel,
-		Verify:  n.verifyPage,
+		Verify:  n.pageVerifier().Verify,
 		Archive: archives.Execute,
 		Profile: true,
 	}

@@ -34,8 +34,8 @@ type LoadTracker struct {
 	rates      map[topology.PartitionID]loadRate
 }
 
-// NewLoadTracker returns a LoadTracker. capacity is the number of bytes that the node has room for, or 0 for the size of
-// its disk.
+// NewLoadTracker returns a LoadTracker. capacity is the number of bytes that the node has room for, or 0 for the size
+// of its disk.
 func NewLoadTracker(host *partition.Host, store *storage.Store, capacity uint64) *LoadTracker {
 	return &LoadTracker{host: host, store: store, capacity: capacity}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ilion-db/ilion/internal/control/operations"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
@@ -59,7 +60,7 @@ type Options struct {
 	Cancel func(ctx context.Context, o operations.Cancel) (string, error)
 	// Verify compares a page of a view or an index with its table. POST /verify calls it and returns the result as
 	// JSON.
-	Verify func(ctx context.Context, o VerifyOrder) (*VerifyPage, error)
+	Verify func(ctx context.Context, o view.VerifyRequest) (*view.VerifyResponse, error)
 	// Upgrade raises the feature level to the newest level that all nodes support, and returns a message with the
 	// level. POST /upgrade calls it.
 	Upgrade func(ctx context.Context) (string, error)

@@ -62,8 +62,9 @@ type Page struct {
 // Difference is a row of a view or index that does not match its table.
 type Difference struct {
 	// Row is the primary key of the row in the table in CQL notation. The field What describes the difference.
-	Row, What string
-	Repaired  bool
+	Row      string `json:"row"`
+	What     string `json:"what"`
+	Repaired bool   `json:"repaired"`
 }
 
 // suspect is a base row that its view or index does not seem to match.

@@ -18,6 +18,21 @@ import (
 // EntriesOf returns the operands that enter a row into an index.
 type EntriesOf func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
 
+// BuildEntries returns the function that returns the entries of a row in an index that is being built. For a view these
+// are hints, which update the view; for other indexes, entries returns them.
+func BuildEntries(current func() *schema.Schema, entries EntriesOf) EntriesOf {
+	return func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
+		if ix.Kind != schema.ViewKind {
+			return entries(t, ix, key, clustering, r)
+		}
+		ks := current().Keyspace(t.Keyspace)
+		if ks == nil {
+			return nil, nil // the keyspace was dropped, which also ends the build
+		}
+		return Entries(ks, t, ix, clustering, r)
+	}
+}
+
 // Index checks that an index finds the rows of a page of its table. It does not search for false entries, which are
 // harmless because every lookup validates the row.
 func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, from At,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package view
 
 import (
 	"context"
@@ -9,20 +9,55 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
-	"github.com/ilion-db/ilion/internal/query/cql/view"
-	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// verifyPage compares a page of a view or an index with its table.
-func (n *Node) verifyPage(ctx context.Context, o admin.VerifyOrder) (*admin.VerifyPage, error) {
+// VerifyRequest describes the comparison of a page of a view or an index with its table.
+type VerifyRequest struct {
+	// Kind is view or index, and Name the name with the keyspace.
+	Kind, Name string
+	// From is the VerifyResponse.Next of the previous page, or empty for the first page. Rows is the approximate number
+	// of rows to check.
+	From string
+	Rows int
+	// Repair repairs differences.
+	Repair bool
+}
+
+// VerifyResponse is the result of a comparison.
+type VerifyResponse struct {
+	// Rows is the number of checked rows. Busy is the number of rows that changed during every attempt to check them.
+	Rows int `json:"rows"`
+	Busy int `json:"busy"`
+	// View is set if the rows are rows of the view that were compared with its table.
+	View        bool         `json:"view"`
+	Differences []Difference `json:"differences"`
+	// Next is the start of the next page, or empty after the last one.
+	Next string `json:"next"`
+}
+
+// PageVerifier verifies views and indexes by name, one page for each request of an operator. Set its fields before use.
+type PageVerifier struct {
+	Rows Rows
+	// Schema returns the schema with which this node plans statements.
+	Schema func() *schema.Schema
+	// Entries returns the entries of a row in an index.
+	Entries EntriesOf
+	// Builds reports whether an index is being built.
+	Builds interface{ Building(ix *schema.Index) bool }
+	Now    func() time.Time
+}
+
+// Verify compares a page of a view or an index with its table.
+func (p *PageVerifier) Verify(ctx context.Context, o VerifyRequest) (*VerifyResponse, error) {
 	keyspace, name, ok := strings.Cut(o.Name, ".")
 	if !ok {
 		return nil, fmt.Errorf("%s names no %s: give its keyspace, too, as in ks.name", o.Name, o.Kind)
 	}
-	ks := n.catalog.Snapshot().Keyspaces[keyspace]
+	ks := p.Schema().Keyspaces[keyspace]
 	if ks == nil || schema.IsSystem(keyspace) {
 		return nil, fmt.Errorf("there is no keyspace %s whose views and indexes can be verified", keyspace)
 	}
@@ -30,26 +65,22 @@ func (n *Node) verifyPage(ctx context.Context, o admin.VerifyOrder) (*admin.Veri
 	if err != nil {
 		return nil, err
 	}
-	v := &view.Verifier{Rows: n.coordinator, Now: n.clock(), Repair: o.Repair}
-	var page *view.Page
-	t, ix, err := verifiable(ks, o.Kind, name, n.builder.Building)
+	v := &Verifier{Rows: p.Rows, Now: p.Now, Repair: o.Repair}
+	var page *Page
+	t, ix, err := verifiable(ks, o.Kind, name, p.Builds.Building)
 	switch {
 	case err != nil:
 		return nil, err
 	case o.Kind == "view":
 		page, err = v.View(ctx, ks, name, from, o.Rows)
 	default:
-		page, err = v.Index(ctx, t, ix, n.definitions.IndexOps, from, o.Rows)
+		page, err = v.Index(ctx, t, ix, p.Entries, from, o.Rows)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := &admin.VerifyPage{Rows: page.Rows, Busy: page.Busy, View: from.Back, Next: encodeAt(page.Next),
-		Differences: []admin.VerifyDifference{}}
-	for _, d := range page.Differences {
-		out.Differences = append(out.Differences, admin.VerifyDifference(d))
-	}
-	return out, nil
+	return &VerifyResponse{Rows: page.Rows, Busy: page.Busy, View: from.Back, Next: page.Next.encode(),
+		Differences: append([]Difference{}, page.Differences...)}, nil
 }
 
 // verifiable returns the index to verify and its table. For a view, these are the hint index and the base table. An
@@ -72,8 +103,8 @@ func verifiable(ks *schema.Keyspace, kind, name string, building func(*schema.In
 	return t, ix, nil
 }
 
-// encodeAt encodes a position between two pages as text.
-func encodeAt(at *view.At) string {
+// encode encodes a position between two pages as text. The text of nil is empty.
+func (at *At) encode() string {
 	if at == nil {
 		return ""
 	}
@@ -90,12 +121,12 @@ func encodeAt(at *view.At) string {
 	return hex.EncodeToString(append(append(b, at.Key...), at.Clustering...))
 }
 
-// decodeAt decodes a position encoded by encodeAt.
-func decodeAt(text string) (at view.At, err error) {
+// decodeAt decodes a position encoded by At.encode.
+func decodeAt(text string) (at At, err error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || text == "" {
 		if err != nil {
-			err = errPlace
+			err = errPosition
 		}
 		return at, err
 	}
@@ -105,7 +136,7 @@ func decodeAt(text string) (at view.At, err error) {
 	}
 	const head = 1 + 8 + 4
 	if len(b) < head || uint64(len(b)-head) < uint64(binary.BigEndian.Uint32(b[9:])) {
-		return at, errPlace
+		return at, errPosition
 	}
 	end := head + int(binary.BigEndian.Uint32(b[9:]))
 	at.Token = token.Token(binary.BigEndian.Uint64(b[1:]))
@@ -113,4 +144,4 @@ func decodeAt(text string) (at view.At, err error) {
 	return at, nil
 }
 
-var errPlace = errors.New("the continuation is invalid: start without one")
+var errPosition = errors.New("the continuation is invalid: start without one")
