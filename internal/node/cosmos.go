@@ -4,10 +4,13 @@ package node
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net"
 
+	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/login"
 )
 
@@ -49,7 +52,7 @@ func (n *Node) serveCosmos() {
 
 // accountKeys returns the current account keys.
 func (n *Node) accountKeys() []login.Key {
-	k := n.restKeys()
+	k := n.keys.Keys()
 	return []login.Key{{Name: access.PrimaryKey, Secret: k.Primary}, {Name: access.SecondaryKey, Secret: k.Secondary},
 		{Name: access.ReadOnlyKey, Secret: k.ReadOnly}}
 }
@@ -64,4 +67,36 @@ func (n *Node) loginCounts() (succeeded, failed, refused uint64) {
 		succeeded, failed, refused = succeeded+s, failed+f, refused+r
 	}
 	return succeeded, failed, refused
+}
+
+// generateKeys generates the missing account keys: on a standalone node before the first client, in a cluster in the
+// background.
+func (n *Node) generateKeys() error {
+	if n.restListener == nil && n.cosmosListener == nil {
+		return nil
+	}
+	if n.cluster == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), schemachange.Timeout)
+		defer cancel()
+		return n.keys.Generate(ctx)
+	}
+	n.inBackground(func(ctx context.Context) { n.keys.RetryGenerate(ctx, n.log) })
+	return nil
+}
+
+// shownRESTKeys returns the keys for the owner of the data directory.
+func (n *Node) shownRESTKeys() *admin.Keys {
+	keys, text := n.keys.Keys(), base64.StdEncoding.EncodeToString
+	shown := &admin.Keys{Primary: text(keys.Primary), Secondary: text(keys.Secondary), ReadOnly: text(keys.ReadOnly)}
+	if a := n.RESTAddr(); a != nil {
+		scheme := "http"
+		if n.opts.TLS.Cert != "" {
+			scheme = "https"
+		}
+		shown.Endpoint = scheme + "://" + a.String() + "/"
+	}
+	if a := n.CosmosAddr(); a != nil {
+		shown.CQL = a.String()
+	}
+	return shown
 }

@@ -11,6 +11,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 	"github.com/ilion-db/ilion/internal/node/options"
+	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
 // withKey configures a client with TLS and an account key, as clients of Azure Cosmos DB do.
@@ -32,9 +33,9 @@ func TestAccountKeysLogIn(t *testing.T) {
 	for _, users := range []map[string]string{nil, some} {
 		o := Options{CosmosCQL: "127.0.0.1:0", Auth: options.Auth{Users: users},
 			TLS:  options.TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key")},
-			REST: options.REST{PrimaryKey: drawKey(), ReadOnlyKey: drawKey()}}
+			REST: options.REST{PrimaryKey: rest.NewKey(), ReadOnlyKey: rest.NewKey()}}
 		n := startNode(t, o)
-		keys := n.restKeys()
+		keys := n.keys.Keys()
 		if len(keys.Secondary) == 0 {
 			t.Fatal("the missing key was not generated")
 		}
@@ -90,7 +91,7 @@ func TestAccountKeysLogIn(t *testing.T) {
 		if _, failed, _ := n.loginCounts(); failed != 0 {
 			t.Errorf("%d logins failed", failed)
 		}
-		for _, wrong := range []string{"", "b", "p", o.REST.PrimaryKey[1:], drawKey()} {
+		for _, wrong := range []string{"", "b", "p", o.REST.PrimaryKey[1:], rest.NewKey()} {
 			if _, err := logIn(door, withKey(wrong, ca)); err == nil {
 				t.Errorf("a login with key %q succeeded", wrong)
 			}

@@ -119,7 +119,7 @@ type Node struct {
 	// restListener is nil if the REST API is off.
 	restListener net.Listener
 	rest         *rest.Server
-	keyring      keyring
+	keys         *rest.Keyring // of the account
 	// nodeListener accepts connections of other nodes.
 	nodeListener net.Listener
 	info         catalog.NodeInfo

@@ -82,7 +82,7 @@ func TestRESTKeysAreDrawnOnce(t *testing.T) {
 	if again.Primary != first.Primary || again.Secondary != first.Secondary || again.ReadOnly != first.ReadOnly {
 		t.Error("the keys changed after a restart")
 	}
-	o.REST.PrimaryKey = drawKey()
+	o.REST.PrimaryKey = rest.NewKey()
 	if k := keys(o); k.Primary != o.REST.PrimaryKey || k.Secondary != first.Secondary {
 		t.Error("the configured key is not used")
 	}
@@ -137,7 +137,7 @@ func TestRESTAddress(t *testing.T) {
 // TestRESTOptions checks which options of the REST interface are rejected and that the configuration file accepts
 // them.
 func TestRESTOptions(t *testing.T) {
-	key := drawKey()
+	key := rest.NewKey()
 	for _, c := range []struct{ text, want string }{
 		{"rest:\n  address: 127.0.0.1:9\n  primary_key: " + key, ""},
 		{"rest:\n  address: \"off\"", ""},

@@ -27,7 +27,7 @@ func (n *Node) newSchema() {
 	n.builder = backfill.New(backfill.Options{
 		Metadata: n.metadata, Table: write.BackfillTable{Coordinator: n.coordinator},
 		Entries: backfill.Entries(view.BuildEntries(n.catalog.Snapshot, n.definitions.IndexOps)),
-		Schema: n.catalog.Snapshot, ExpiredBefore: n.earliestNow, Log: n.log,
+		Schema:  n.catalog.Snapshot, ExpiredBefore: n.earliestNow, Log: n.log,
 		Overloaded:  n.overloaded,
 		ShouldBuild: func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
 		Listed:      func() bool { return n.levelOf(n.metadata.State()) >= schemachange.ListsLevel },

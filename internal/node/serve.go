@@ -39,6 +39,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/server/audit"
 	"github.com/ilion-db/ilion/internal/server/cql"
+	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
 // serve starts all listeners for clients.
@@ -140,6 +141,7 @@ func (n *Node) serve() error {
 		o.Tablets, o.Workers = true, clusterWorkers
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
+	n.keys = rest.NewKeyring(n.metadata, &n.opts.REST)
 	n.makeREST() // before clients can ask for sessions
 	n.startStatistics()
 	lender := lending.New(n.metadata, n.host, n.queries)
@@ -169,10 +171,8 @@ func (n *Node) serve() error {
 			n.fail(err)
 		}
 	})
-	if n.restListener != nil || n.cosmosListener != nil {
-		if err := n.ensureRESTKeys(); err != nil {
-			return err
-		}
+	if err := n.generateKeys(); err != nil {
+		return err
 	}
 	n.serveCosmos()
 	if err := n.serveREST(); err != nil {

@@ -4,10 +4,8 @@ package schemachange
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
@@ -60,20 +58,9 @@ func (c *Changer) EnsureRoles(ctx context.Context, users []string) error {
 // RetryEnsureRoles calls EnsureRoles until it succeeds, the metadata is closed, or ctx ends. In a cluster, the meta
 // partition may have no leader yet.
 func (c *Changer) RetryEnsureRoles(ctx context.Context, users []string, log *slog.Logger) {
-	for ctx.Err() == nil {
-		attempt, cancel := context.WithTimeout(ctx, Timeout)
-		err := c.EnsureRoles(attempt, users)
-		cancel()
-		if err == nil || errors.Is(err, meta.ErrClosed) {
-			return
-		}
-		log.LogAttrs(ctx, slog.LevelDebug, "cannot create the roles of configured users yet",
-			slog.String("error", err.Error()))
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-	}
+	meta.Retry(ctx, log, "cannot create the roles of configured users yet", Timeout, func(ctx context.Context) error {
+		return c.EnsureRoles(ctx, users)
+	})
 }
 
 // world returns the other state that a change of roles depends on.

@@ -30,13 +30,10 @@ type REST struct {
 // Off reports whether the REST API is disabled.
 func (r *REST) Off() bool { return r.Address == "" || r.Address == "off" }
 
-// RESTKeySettings lists the settings of the cluster that hold the generated keys.
-var RESTKeySettings = []string{"rest_primary_key", "rest_secondary_key", "rest_read_only_key"}
-
-// restKeyOptions lists the options of the keys, in the order of RESTKeySettings.
+// restKeyOptions lists the options of the keys, in the order of rest.KeySettings.
 var restKeyOptions = []string{"rest.primary_key", "rest.secondary_key", "rest.read_only_key"}
 
-// configured returns the configured keys in base64, in the order of RESTKeySettings.
+// configured returns the configured keys in base64, in the order of rest.KeySettings.
 func (r *REST) configured() []string { return []string{r.PrimaryKey, r.SecondaryKey, r.ReadOnlyKey} }
 
 func (r *REST) validate() error {
@@ -67,7 +64,7 @@ func (r *REST) Keys(settings map[string]string) *rest.Keys {
 	into := []*[]byte{&keys.Primary, &keys.Secondary, &keys.ReadOnly}
 	for i, text := range r.configured() {
 		if text == "" {
-			text = settings[RESTKeySettings[i]]
+			text = settings[rest.KeySettings[i]]
 		}
 		if key, err := base64.StdEncoding.DecodeString(text); err == nil && len(key) == rest.KeyBytes {
 			*into[i] = key

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meta
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// retryPause is the pause between the attempts of Retry.
+const retryPause = time.Second
+
+// Retry calls change, with a timeout for each attempt, until it succeeds, the metadata is closed, or ctx ends. It is for
+// changes during the start of a cluster, whose meta partition may have no leader yet. It logs failed attempts.
+func Retry(ctx context.Context, log *slog.Logger, what string, timeout time.Duration,
+	change func(ctx context.Context) error) {
+	for ctx.Err() == nil {
+		attempt, cancel := context.WithTimeout(ctx, timeout)
+		err := change(attempt)
+		cancel()
+		if err == nil || errors.Is(err, ErrClosed) {
+			return
+		}
+		log.LogAttrs(ctx, slog.LevelDebug, what, slog.String("error", err.Error()))
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryPause):
+		}
+	}
+}
