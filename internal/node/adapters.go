@@ -6,8 +6,11 @@ import (
 	"context"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
 // programDispatcher selects the implementation of a transaction program by its first byte: cql for statements, items
@@ -32,4 +35,17 @@ func (f foldDispatcher) Fold(ctx context.Context, c *command.Read) (partition.Fo
 		return f.items.Fold(ctx, c)
 	}
 	return nil, partition.ErrNoFold
+}
+
+// newRouting returns the token metadata for drivers and the local reads for sessions of a cluster node.
+func newRouting(self topology.NodeID, c *coordinator.Coordinator, host *partition.Host) *session.TopologyRouting {
+	return &session.TopologyRouting{
+		Topology: c.Topology, Node: self,
+		Leader: func(id topology.PartitionID) (topology.NodeID, bool) {
+			if r := host.Replica(id); r != nil {
+				return r.Leader()
+			}
+			return topology.NodeID{}, false
+		},
+	}
 }

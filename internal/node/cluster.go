@@ -89,7 +89,7 @@ func (n *Node) newCluster() (*cluster, error) {
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
 		TLS: nodeTLS, Secret: n.joinSecret.Value(), Levels: n.levels,
 		Admit: c.directoryGuard.Admit, Former: c.directoryGuard.FormerCluster, KeepAlive: keepAlive,
-		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.overloaded,
+		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.clients.overloaded,
 		Events: transport.Events{
 			Refused:          func(p transport.Peer) { c.connectionRefused(p.Node) },
 			Departed:         func(p transport.Peer) { c.nodeDeparted(p.Node) },

@@ -33,7 +33,7 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 	for _, n := range nodes {
 		n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 			Definitions: &n.definitions, Now: func() time.Time { return time.UnixMilli(a.now.Load()) },
-			Level: func() feature.Level { return feature.Level(a.level.Load()) }, Newest: n.awaitLatestMetadata})
+			Level: func() feature.Level { return feature.Level(a.level.Load()) }, Newest: n.metadata.AwaitLatest})
 		n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
 		n.host.SetFolds(foldDispatcher{n.containers})
 	}

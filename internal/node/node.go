@@ -28,6 +28,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
+	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
@@ -82,14 +83,13 @@ type Node struct {
 
 	coordinator *coordinator.Coordinator
 	catalog     *catalog.Catalog
-	// metadata holds the schema, topology, and nodes. changer changes them for statements. installer and local apply
-	// changes to this node and its replicas.
-	metadata  *meta.Keeper
-	changer   *schemachange.Changer
-	installer *schemachange.Installer
-	local     *localReplicas
-	builder   *backfill.Builder
-	replayer  *coordinator.Replayer
+	// metadata holds the schema, topology, and nodes. changer changes them for statements, and local applies
+	// changes to the replicas on this node.
+	metadata *meta.Keeper
+	changer  *schemachange.Changer
+	local    *reconcile.LocalReconciler
+	builder  *backfill.Builder
+	replayer *coordinator.Replayer
 	// cluster and queries, which sends queries to other nodes, are nil on a standalone node.
 	cluster       *cluster
 	queries       *clusterquery.Client
@@ -109,11 +109,10 @@ type Node struct {
 	definitions container.Definitions
 	views       *view.Keeper
 	cql         *cql.Server
-	// publishedCQL is cql after it has been created, for goroutines that start earlier.
-	publishedCQL atomic.Pointer[cql.Server]
-	reserve      *diskfs.Reserve // of file descriptors
-	cqlListener  net.Listener
-	webListener  net.Listener
+	clients     clients         // of cql
+	reserve     *diskfs.Reserve // of file descriptors
+	cqlListener net.Listener
+	webListener net.Listener
 	// cosmosListener is nil if clients cannot authenticate with an account key.
 	cosmosListener net.Listener
 	// restListener is nil if the REST API is off.
@@ -128,11 +127,10 @@ type Node struct {
 	joinSecret   *joinsecret.Secret
 	levels       feature.Range // levels that this version supports
 	tables       int           // maximum number of tables that the store keeps open
-	// logins and authority are nil without authentication.
+	// logins is nil without authentication.
 	logins    *login.Checker
 	roleLogin login.RoleLogin
 	accounts  *login.Account // nil without a cosmosListener
-	authority *session.Authority
 
 	slow    *slowlog.Log // slow requests
 	audit   *audit.Log   // nil if off
@@ -163,6 +161,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.Testing.NewestLevel, feature.Newest)},
 		failed: make(chan struct{}),
 	}
+	n.clients.log = n.log
 	var err error
 	if n.compat, err = compat.Parse(o.Compatibility); err != nil {
 		return nil, err
@@ -273,10 +272,10 @@ func (n *Node) loadSecrets() (err error) {
 		return nil
 	}
 	configured := func(name string) bool { return n.logins.Configured(name) }
-	n.authority = session.NewAuthority(n.opts.Region, configured, n.opts.Auth.EndChangedLogins)
-	n.logins, err = login.New(login.Options{Users: n.opts.Auth.Users, State: n.authority.State, Log: n.log,
+	n.clients.authority = session.NewAuthority(n.opts.Region, configured, n.opts.Auth.EndChangedLogins)
+	n.logins, err = login.New(login.Options{Users: n.opts.Auth.Users, State: n.clients.authority.State, Log: n.log,
 		OnAttempt: n.auditLogin})
-	n.roleLogin = login.RoleLogin{Checker: n.logins, Authority: n.authority, Region: n.opts.Region,
+	n.roleLogin = login.RoleLogin{Checker: n.logins, Authority: n.clients.authority, Region: n.opts.Region,
 		CertificateRequired: n.opts.Auth.Certificates == "required"}
 	return err
 }
@@ -395,7 +394,7 @@ var ErrLeft = errors.New("the node has left the cluster: its data may be removed
 
 func (n *Node) fail(err error) {
 	n.failOnce.Do(func() {
-		err = explainFailure(n.opts.Data, err)
+		err = membership.ExplainDiskFailure(n.opts.Data, err)
 		n.failure = err
 		if errors.Is(err, ErrLeft) {
 			n.log.LogAttrs(context.Background(), slog.LevelInfo, err.Error())

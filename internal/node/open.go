@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -18,11 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/control/peers"
-	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
-	"github.com/ilion-db/ilion/internal/control/throughput"
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -169,7 +165,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		return err
 	}
 	n.checkClock(ctx)
-	n.local = &localReplicas{local: reconcile.LocalReconciler{Node: n.store.Identity().Node, Host: replicas{n.host}}}
+	n.local = reconcile.NewLocalReconciler(n.store.Identity().Node, n.host)
 	return nil
 }
 
@@ -215,45 +211,6 @@ func (n *Node) newReplayer() *coordinator.Replayer {
 	}
 }
 
-// replicas adapts the host to package reconcile.
-type replicas struct{ *partition.Host }
-
-func (r replicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
-
-// localReplicas serializes the calls of a reconcile.LocalReconciler.
-type localReplicas struct {
-	mu    sync.Mutex
-	local reconcile.LocalReconciler
-}
-
-// Create implements schemachange.Installer.Replicas.
-func (l *localReplicas) Create(old, next *topology.Snapshot) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.local.Create(old, next)
-}
-
-// Remove implements schemachange.Installer.Replicas.
-func (l *localReplicas) Remove(old, next *topology.Snapshot) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.local.Remove(old, next)
-}
-
-// Rejoin calls reconcile.LocalReconciler.Rejoin.
-func (l *localReplicas) Rejoin(replica topology.ReplicaID) (done bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.local.Rejoin(replica)
-}
-
-// CheckPending implements reconcile.Manager.Local.
-func (l *localReplicas) CheckPending() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.local.CheckPending()
-}
-
 // openMetadata loads the metadata, applies it and all later changes to this node, and joins the cluster if required.
 func (n *Node) openMetadata(ctx context.Context) error {
 	scan, change := meta.Standalone(n.store)
@@ -293,8 +250,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 		n.standalone = &reconcile.Standalone{Keeper: n.metadata, Host: n.host, Size: n.diskSize, Log: n.log}
 		n.partitions.Standalone = n.standalone
 	}
-	n.newSchema()
-	if err := n.followMetadata(); err != nil {
+	if err := n.newSchema().Run(); err != nil {
 		return err
 	}
 	if n.cluster == nil {
@@ -343,24 +299,6 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 		}
 	}
 	return o
-}
-
-// placeTable returns the partitions of a new table and their nodes.
-func (n *Node) placeTable(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
-	parts := n.opts.InitialPartitions
-	whole := parts > 1
-	if n := throughput.InitialPartitions(s, t); n > 0 {
-		parts, whole = n, true // with the ring's boundaries some partitions would get little of the throughput
-	}
-	if schema.IsSystem(t.Keyspace) {
-		parts, whole = 1, true
-	}
-	if n.cluster == nil {
-		here := []topology.Place{{Region: n.opts.Region, Nodes: []topology.NodeID{n.store.Identity().Node}}}
-		return topology.Equal(parts, here), nil
-	}
-	view := n.cluster.member.View()
-	return placement.Place(s, &view, n.opts.Region, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
 }
 
 // tableName returns the name of a table for traces.

@@ -40,8 +40,8 @@ func (c *cluster) report() peers.Report {
 	return r
 }
 
-// metadataChanged applies new metadata to the connections with other nodes.
-func (c *cluster) metadataChanged(old, next *meta.State) {
+// MetadataChanged applies new metadata to the connections with other nodes.
+func (c *cluster) MetadataChanged(old, next *meta.State) {
 	if err := c.n.store.Raise(next.Topology.Level()); err != nil {
 		c.n.fail(err)
 	}

@@ -4,7 +4,6 @@ package node
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"slices"
 )
@@ -31,16 +30,4 @@ func (n *Node) ensureRoles() error {
 	}
 	n.inBackground(func(ctx context.Context) { n.changer.RetryEnsureRoles(ctx, users, n.log) })
 	return nil
-}
-
-// endLogins closes the connections of dropped roles and, if configured, of roles whose credentials have changed.
-func (n *Node) endLogins() {
-	server := n.publishedCQL.Load()
-	if server == nil {
-		return // no client has connected yet
-	}
-	if count := server.EndLogins(n.authority.Ended); count > 0 {
-		n.log.LogAttrs(context.Background(), slog.LevelInfo, "closed connections of dropped or changed roles",
-			slog.Int("connections", count))
-	}
 }

@@ -4,31 +4,32 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/control/backfill"
+	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
-	"github.com/ilion-db/ilion/internal/control/throughput"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/node/metadata"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 )
 
-// newSchema creates the parts that change the schema, apply it to this node, and build indexes.
-func (n *Node) newSchema() {
+// newSchema creates the parts that change the schema, apply it to this node, and build indexes. It returns the follower
+// that applies the metadata.
+func (n *Node) newSchema() *metadata.Follower {
 	n.builder = backfill.New(backfill.Options{
 		Metadata: n.metadata, Table: write.BackfillTable{Coordinator: n.coordinator},
 		Entries: backfill.Entries(view.BuildEntries(n.catalog.Snapshot, n.definitions.IndexOps)),
 		Schema:  n.catalog.Snapshot, ExpiredBefore: n.earliestNow, Log: n.log,
-		Overloaded:  n.overloaded,
+		Overloaded:  n.clients.overloaded,
 		ShouldBuild: func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
 		Listed:      func() bool { return n.levelOf(n.metadata.State()) >= schemachange.ListsLevel },
 		Change:      n.setLists, ListsRows: n.opts.VectorListsRows, ListsPause: n.opts.VectorListsPause,
@@ -36,9 +37,14 @@ func (n *Node) newSchema() {
 	n.views = view.New(view.Options{Coordinator: n.coordinator, Schema: n.catalog.Snapshot, Replicas: n.host.Replicas,
 		Now: n.clock(), Log: n.log})
 	n.host.SetViews(n.views)
+	placer := membership.TablePlacer{Node: n.store.Identity().Node, Region: n.opts.Region,
+		Partitions: n.opts.InitialPartitions}
+	if n.cluster != nil {
+		placer.Member = n.cluster.member
+	}
 	n.changer = &schemachange.Changer{
 		Metadata: n.metadata, Schema: n.catalog.Snapshot, WithSystemKeyspaces: catalog.System(n.compat),
-		PlaceTable:   n.placeTable,
+		PlaceTable:   placer.Place,
 		AwaitIndexes: n.builder.Await,
 		Level:        n.levelOf,
 		Datacenters:  n.datacenters, IsConfiguredUser: n.configured,
@@ -46,32 +52,36 @@ func (n *Node) newSchema() {
 			return n.coordinator.Newest(ctx, table, schemachange.Timeout)
 		},
 	}
-	n.installer = &schemachange.Installer{
+	installer := &schemachange.Installer{
 		Store: n.store, Replicas: n.local, WithSystemKeyspaces: catalog.System(n.compat),
 		Values: n.definitions.IndexValues,
 		Items:  n.definitions.Index,
 		Route:  n.coordinator.SetTopology,
 		Publish: func(s *schema.Schema, events []schema.Event) {
 			n.catalog.Publish(s, events...)
-			n.announceSchema(events)
+			n.clients.announceSchema(events)
 		},
 		Failed: func(what string, err error) {
 			n.log.LogAttrs(context.Background(), slog.LevelError, what, slog.String("error", err.Error()))
 		},
 	}
+	follower := &metadata.Follower{Metadata: n.metadata, Host: n.host, Installer: installer, Local: n.local,
+		Builder: n.builder, Clients: &n.clients}
 	if n.cluster != nil {
+		follower.Cluster = n.cluster
 		n.changer.AwaitAgreement = n.cluster.member.AwaitAgreement
 		n.changer.Require = func(ctx context.Context, table uint32, revision uint64) error {
 			return n.coordinator.Require(ctx, table, revision, schemachange.Timeout)
 		}
-		return
+		return follower
 	}
-	n.installer.Require = func(id topology.PartitionID, revision uint64) {
+	installer.Require = func(id topology.PartitionID, revision uint64) {
 		if r := n.host.Replica(id); r != nil {
 			// This fails only if nothing more is written: the replica is being dropped, or the store has stopped.
 			_ = r.Require(context.Background(), r.Extent(), revision)
 		}
 	}
+	return follower
 }
 
 // pageVerifier returns the verifier of views and indexes.
@@ -87,57 +97,10 @@ func (n *Node) setLists(ctx context.Context, c *schema.SetLists) error {
 	return err
 }
 
-// awaitLatestMetadata returns when this node has applied every metadata change acknowledged before the call.
-func (n *Node) awaitLatestMetadata(ctx context.Context) error {
-	_, err := n.metadata.ReadBarrier(ctx)
-	return err
-}
-
 // levelOf returns the feature level with which nodes write in a state.
 func (n *Node) levelOf(s *meta.State) feature.Level {
 	if n.cluster == nil {
 		return n.store.Level()
 	}
 	return s.Topology.Level()
-}
-
-// followMetadata applies the metadata and all later changes to this node. It is the only subscriber.
-func (n *Node) followMetadata() error {
-	first := n.metadata.State()
-	if first.Version > 0 || n.cluster == nil {
-		if err := n.dropOrphans(first); err != nil {
-			return fmt.Errorf("cannot apply the schema to the store: %w", err)
-		}
-	}
-	n.installer.Begin()
-	n.applyMetadata(meta.Empty(), first)
-	if seen := n.metadata.Subscribe(n.applyMetadata); seen != first {
-		n.applyMetadata(first, seen)
-	}
-	return nil
-}
-
-func (n *Node) applyMetadata(old, next *meta.State) {
-	if n.authority != nil && old.Roles != next.Roles {
-		n.authority.Set(next.Roles)
-		n.endLogins()
-	}
-	n.installer.Install(old, next)
-	n.host.SetThroughputs(throughput.DividePerPartition(next))
-	n.builder.Wake()
-	if n.cluster != nil {
-		n.cluster.metadataChanged(old, next)
-	}
-}
-
-// dropOrphans removes replicas and index entries left by a crash that are not in the metadata.
-func (n *Node) dropOrphans(s *meta.State) error {
-	var here []topology.PartitionID
-	for _, r := range n.host.Replicas() {
-		here = append(here, r.ID())
-	}
-	if err := n.local.local.RemoveOrphans(s.Topology, here); err != nil {
-		return err
-	}
-	return n.installer.RemoveOrphans(s.Schema)
 }

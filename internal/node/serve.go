@@ -79,7 +79,7 @@ func (n *Node) serve() error {
 		Guards:                 guardrail.New(n.opts.Guardrails),
 		Building:               n.builder.Building,
 		StaleAfterReturn:       n.cluster != nil,
-		Authority:              n.authority,
+		Authority:              n.clients.authority,
 		Roles:                  n.changer,
 		Functions:              functions,
 	}
@@ -87,16 +87,17 @@ func (n *Node) serve() error {
 	options.Slow = n.slow
 	n.inBackground(n.logSlow)
 	if n.cluster != nil {
-		options.ReadBarrier = n.awaitLatestMetadata
+		options.ReadBarrier = n.metadata.AwaitLatest
 	}
 	if n.audit != nil {
 		options.Audit = n.audit.WriteCQL
 	}
-	if n.authority != nil {
+	if n.clients.authority != nil {
 		options.AuditSecurity = audit.NewSecurityLogger(n.log).LogEvent
 	}
-	if r := n.routing(); r != nil {
-		options.Routing, options.ServesLocally = r, n.coordinator.ServesLocally
+	if n.cluster != nil { // a standalone node holds all data
+		options.Routing = newRouting(n.cluster.self, n.coordinator, n.host)
+		options.ServesLocally = n.coordinator.ServesLocally
 	}
 	restorer := n.newRestorer()
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
@@ -149,7 +150,7 @@ func (n *Node) serve() error {
 		lender.Register(&n.queryHandlers)
 	}
 	archives := backup.NewService(n.newBackupServer(), restorer)
-	n.publishedCQL.Store(n.cql)
+	n.clients.server.Store(n.cql)
 	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails early
 	n.inBackground(n.views.Run)
 	n.inBackground(n.builder.Run)
@@ -252,12 +253,6 @@ func (n *Node) earliestNow() int64 {
 	return time.Now().Unix()
 }
 
-// overloaded reports whether this machine is overloaded, so that background work yields.
-func (n *Node) overloaded() bool {
-	s := n.publishedCQL.Load()
-	return s != nil && s.Gate().Closed
-}
-
 // sweep removes data that no read can see, until ctx ends.
 func (n *Node) sweep(ctx context.Context) {
 	n.store.RunSweeper(ctx, storage.SweeperOptions{
@@ -269,7 +264,7 @@ func (n *Node) sweep(ctx context.Context) {
 			all, err := n.coordinator.RecordedBatches(ctx)
 			return func(batch [16]byte) bool { return all[batch] }, err
 		},
-		Overloaded: n.overloaded,
+		Overloaded: n.clients.overloaded,
 		Propose: func(ctx context.Context, sw command.Sweep) error {
 			t := n.catalog.Snapshot().TableByID(sw.Table)
 			return n.host.Sweep(ctx, &sw, t != nil && t.Logged())
@@ -313,17 +308,6 @@ func (n *Node) sweepable() []keys.Span {
 		}
 	}
 	return out
-}
-
-// announceSchema sends the clients of this node events about schema changes by any node.
-func (n *Node) announceSchema(events []schema.Event) {
-	if n.cql == nil {
-		return
-	}
-	for _, e := range events {
-		n.cql.SchemaChanged(session.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace,
-			Name: e.Name, Args: e.ArgList()})
-	}
 }
 
 // setNodeInfo sets the information about this node that does not change while it runs.

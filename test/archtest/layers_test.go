@@ -33,10 +33,9 @@ var layers = [][]string{
 // package of these layers that is not listed may import none.
 var withinLayer = map[string]string{
 	"internal/server/cql": "internal/server/cqlwire internal/server/admission",
-	"internal/node": "internal/node/backup " +
-		"internal/node/certificates internal/node/joinsecret " +
-		"internal/node/options internal/node/process " +
-		"internal/node/stats",
+	"internal/node": "internal/node/backup internal/node/certificates internal/node/joinsecret " +
+		"internal/node/metadata internal/node/options internal/node/process internal/node/stats",
+	"internal/node/metadata":       "",
 	"internal/node/options":        "internal/node/process",
 	"internal/node/certificates":   "internal/node/options",
 	"internal/node/joinsecret":     "internal/node/options",
@@ -103,7 +102,7 @@ var withinLayer = map[string]string{
 	"internal/node/stats":           "",
 	"internal/control/clusterquery": "internal/control/meta internal/control/peers",
 	"internal/control/membership": "internal/control/clusterquery internal/control/lograte internal/control/meta " +
-		"internal/control/peers internal/control/placement",
+		"internal/control/peers internal/control/placement internal/control/throughput",
 	"internal/control/recovery": "internal/control/meta internal/control/membership internal/control/placement",
 	"internal/control/operations": "internal/control/membership internal/control/meta internal/control/merge " +
 		"internal/control/placement internal/control/reconcile internal/control/split",

@@ -56,3 +56,9 @@ func (k *Keeper) latestVersion(ctx context.Context) (uint64, error) {
 		}
 	}
 }
+
+// AwaitLatest returns when this node has applied every change acknowledged before the call: see ReadBarrier.
+func (k *Keeper) AwaitLatest(ctx context.Context) error {
+	_, err := k.ReadBarrier(ctx)
+	return err
+}

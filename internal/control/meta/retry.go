@@ -12,8 +12,8 @@ import (
 // retryPause is the pause between the attempts of Retry.
 const retryPause = time.Second
 
-// Retry calls change, with a timeout for each attempt, until it succeeds, the metadata is closed, or ctx ends. It is for
-// changes during the start of a cluster, whose meta partition may have no leader yet. It logs failed attempts.
+// Retry calls change, with a timeout for each attempt, until it succeeds, the metadata is closed, or ctx ends. It is
+// for changes during the start of a cluster, whose meta partition may have no leader yet. It logs failed attempts.
 func Retry(ctx context.Context, log *slog.Logger, what string, timeout time.Duration,
 	change func(ctx context.Context) error) {
 	for ctx.Err() == nil {

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// LocalReconciler makes the replicas on this node match the topology. Its methods must not be called concurrently.
+// LocalReconciler makes the replicas on this node match the topology. It is safe for concurrent use.
 type LocalReconciler struct {
 	Node topology.NodeID
 	Host interface {
@@ -34,15 +36,29 @@ type LocalReconciler struct {
 		Holds(table uint32, span topology.Span) bool
 	}
 
+	mu sync.Mutex // serializes the exported methods
 	// current is the latest topology passed to Create. waiting are partitions in it that wait for a split.
 	current *topology.Snapshot
 	waiting map[topology.PartitionID]bool
 }
 
+// NewLocalReconciler returns a LocalReconciler for the replicas of a host.
+func NewLocalReconciler(node topology.NodeID, host *partition.Host) *LocalReconciler {
+	return &LocalReconciler{Node: node, Host: hostReplicas{host}}
+}
+
+// hostReplicas implements LocalReconciler.Host.
+type hostReplicas struct{ *partition.Host }
+
+// Has implements LocalReconciler.Host.
+func (r hostReplicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
+
 // Create creates the replicas that the topology assigns to this node and that do not exist yet. Existing replicas are
 // unchanged (RC1). An existing replica with another ID is replaced: it left the set in a topology version that this
 // node skipped.
 func (l *LocalReconciler) Create(old, next *topology.Snapshot) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.current = next
 	return l.create(changed(old, next))
 }
@@ -92,6 +108,8 @@ func (l *LocalReconciler) create(ps func(yield func(*topology.Partition) bool)) 
 // split of an ancestor, and removes replicas that a split created after this node had left the replica set. It is
 // called periodically.
 func (l *LocalReconciler) CheckPending() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.current == nil {
 		return nil
 	}
@@ -133,6 +151,8 @@ func (l *LocalReconciler) hasOtherMember(id topology.PartitionID, m topology.Rep
 // own removal, and only this replica lets it learn that it has been given a new one (Rejoin). It also keeps the node
 // from recreating a replica with an earlier ID, whose votes it has forgotten.
 func (l *LocalReconciler) Remove(old, next *topology.Snapshot) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var gone []topology.PartitionID
 	for was, is := range next.Changes(old) {
 		switch {
@@ -174,6 +194,8 @@ func (l *LocalReconciler) dropTables(old, next *topology.Snapshot) error {
 // has been given a new one. The known metadata stays in force until the snapshot of the new replica arrives. Rejoin is
 // idempotent; done reports whether it changed anything.
 func (l *LocalReconciler) Rejoin(replica topology.ReplicaID) (done bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.Host.Has(topology.MetaPartition) && l.Host.Member(topology.MetaPartition) >= replica {
 		return false, nil
 	}
@@ -190,6 +212,8 @@ func (l *LocalReconciler) Rejoin(replica topology.ReplicaID) (done bool, err err
 // of the meta partition stays. So do children of pending or still unknown splits, because the parent's log may be ahead
 // of the metadata, and replicas needed for a merge.
 func (l *LocalReconciler) RemoveOrphans(m *topology.Snapshot, here []topology.PartitionID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var orphans []topology.PartitionID
 	for _, id := range here {
 		if id == topology.MetaPartition || m.Partition(id) != nil {

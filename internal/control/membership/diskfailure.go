@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package membership
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// explainFailure explains the effect of a disk failure on the data directory.
-func explainFailure(data string, err error) error {
+// ExplainDiskFailure explains the effect of a disk failure on the data directory.
+func ExplainDiskFailure(data string, err error) error {
 	switch {
 	case data == "":
 		return err

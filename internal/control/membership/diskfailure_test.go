@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package membership
 
 import (
 	"fmt"
@@ -18,12 +18,13 @@ func TestFullDisk(t *testing.T) {
 	full := &fs.PathError{Op: "write", Path: "/data/raft/000007.log", Err: syscall.ENOSPC}
 	for _, err := range []error{full, fmt.Errorf("%w: %w", raftlog.ErrStopped, full),
 		fmt.Errorf("%w: %w", partition.ErrStopped, full)} {
-		got := explainFailure("/data", err).Error()
+		got := ExplainDiskFailure("/data", err).Error()
 		if !strings.HasPrefix(got, "the disk of /data is full: nothing that was acknowledged is lost") {
 			t.Errorf("%v: %s", err, got)
 		}
 	}
-	if got := explainFailure("/data", partition.ErrStopped).Error(); !strings.HasPrefix(got, "data directory /data: ") {
+	got := ExplainDiskFailure("/data", partition.ErrStopped).Error()
+	if !strings.HasPrefix(got, "data directory /data: ") {
 		t.Errorf("another failure: %s", got)
 	}
 }

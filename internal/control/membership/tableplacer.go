@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/control/throughput"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// TablePlacer chooses the partitions of new tables and their nodes.
+type TablePlacer struct {
+	Node   topology.NodeID
+	Region string
+	// Partitions is the number of partitions of a table whose throughput requires no other number.
+	Partitions int
+	// Member is nil on a standalone node.
+	Member *Member
+}
+
+// Place returns the partitions of a new table and their nodes.
+func (p *TablePlacer) Place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
+	parts := p.Partitions
+	whole := parts > 1
+	if n := throughput.InitialPartitions(s, t); n > 0 {
+		parts, whole = n, true // with the ring's boundaries some partitions would get little of the throughput
+	}
+	if schema.IsSystem(t.Keyspace) {
+		parts, whole = 1, true
+	}
+	if p.Member == nil {
+		here := []topology.Place{{Region: p.Region, Nodes: []topology.NodeID{p.Node}}}
+		return topology.Equal(parts, here), nil
+	}
+	view := p.Member.View()
+	return placement.Place(s, &view, p.Region, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
+}

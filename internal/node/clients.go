@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
+	"github.com/ilion-db/ilion/internal/server/cql"
+)
+
+// clients applies changes of roles and of the schema to the CQL clients of this node.
+type clients struct {
+	// server is set when it has been created, which is later than the first change.
+	server atomic.Pointer[cql.Server]
+	// authority is nil without authentication.
+	authority *session.Authority
+	log       *slog.Logger
+}
+
+// overloaded reports whether this machine is overloaded, so that background work yields.
+func (c *clients) overloaded() bool {
+	s := c.server.Load()
+	return s != nil && s.Gate().Closed
+}
+
+// RolesChanged puts roles into force. It closes the connections of dropped roles and, if configured, of roles whose
+// credentials have changed.
+func (c *clients) RolesChanged(roles *access.State) {
+	if c.authority == nil {
+		return
+	}
+	c.authority.Set(roles)
+	server := c.server.Load()
+	if server == nil {
+		return // no client has connected yet
+	}
+	if count := server.EndLogins(c.authority.Ended); count > 0 {
+		c.log.LogAttrs(context.Background(), slog.LevelInfo, "closed connections of dropped or changed roles",
+			slog.Int("connections", count))
+	}
+}
+
+// announceSchema sends events about schema changes by any node.
+func (c *clients) announceSchema(events []schema.Event) {
+	server := c.server.Load()
+	if server == nil {
+		return
+	}
+	for _, e := range events {
+		server.SchemaChanged(session.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace,
+			Name: e.Name, Args: e.ArgList()})
+	}
+}
