@@ -114,12 +114,12 @@ func (s *study) expected(m *member) Size {
 func (s *study) basis() string {
 	kept := float64(s.keptRows())
 	if s.complete && kept >= s.rows {
-		return fmt.Sprintf("simulated on all %s rows", group(s.rows))
+		return fmt.Sprintf("simulated with all %s rows", group(s.rows))
 	}
 	if s.complete {
-		return fmt.Sprintf("simulated on %s of %s rows", group(kept), group(s.rows))
+		return fmt.Sprintf("simulated with %s of %s rows", group(kept), group(s.rows))
 	}
-	return fmt.Sprintf("simulated on %s rows of %s logical partitions, sampled from about %s rows of %s",
+	return fmt.Sprintf("simulated with %s rows of %s logical partitions, sampled from about %s rows of %s",
 		group(kept), group(float64(len(s.members))), roughly(s.rows), roughly(s.count))
 }
 
@@ -134,7 +134,8 @@ func (s *study) divided() (p Proposal, effect []Change, ok bool) {
 	for i := range others {
 		o := &others[i]
 		all, _ := o.costs(now, s.rowBytes(), s.Physical)
-		p.Instead = append(p.Instead, fmt.Sprintf("%s: PRIMARY KEY (%s), largest %s, and %s RU to read all of %s",
+		p.Instead = append(p.Instead, fmt.Sprintf("%s: PRIMARY KEY (%s); largest logical partition %s; %s RU to "+
+			"read all rows of %s",
 			o.short(), o.declaration().key(), bytesText(o.largest.Bytes), number(all.units), s.figures.LargestKey))
 	}
 	return p, s.effect(&best, now), true
@@ -150,16 +151,17 @@ func (s *study) effect(o *outcome, now Size) []Change {
 		which = "first"
 	}
 	return []Change{
-		{What: "bytes of the largest logical partition", Before: now.Bytes, After: o.largest.Bytes, Unit: Bytes,
+		{What: "size of the largest logical partition", Before: now.Bytes, After: o.largest.Bytes, Unit: Bytes,
 			OffBy: off},
-		{What: "values of it", Before: now.Values, After: o.largest.Values, Unit: Count, OffBy: off},
+		{What: "values in the largest logical partition", Before: now.Values, After: o.largest.Values, Unit: Count,
+			OffBy: off},
 		{What: "logical partitions of the table", Before: s.count, After: o.parts, Unit: Count},
-		{What: fmt.Sprintf("price of the %s %d rows of the largest key", which, someRows), Before: some.units,
+		{What: fmt.Sprintf("price of reading the %s %d rows of the largest key", which, someRows), Before: some.units,
 			After: someNew.units, Unit: RU},
-		{What: "  logical partitions read for them", Before: some.logical, After: someNew.logical, Unit: Count},
-		{What: "price of all rows of the largest key", Before: all.units, After: allNew.units, Unit: RU},
-		{What: "  logical partitions read for them", Before: all.logical, After: allNew.logical, Unit: Count},
-		{What: "  physical partitions asked for them", Before: all.physical, After: allNew.physical, Unit: Count},
+		{What: "  logical partitions read", Before: some.logical, After: someNew.logical, Unit: Count},
+		{What: "price of reading all rows of the largest key", Before: all.units, After: allNew.units, Unit: RU},
+		{What: "  logical partitions read", Before: all.logical, After: allNew.logical, Unit: Count},
+		{What: "  physical partitions read", Before: all.physical, After: allNew.physical, Unit: Count},
 	}
 }
 
@@ -168,15 +170,17 @@ func (d *design) text() string {
 	name := cqltype.QuoteName(d.name())
 	switch {
 	case d.unit != nil:
-		return fmt.Sprintf("Put the %s of %s into the partition key, as a column %s that the client computes: a "+
-			"logical partition stops growing after a %s, and can be deleted as a whole.", d.unit.name,
+		return fmt.Sprintf("Add the %s of %s to the partition key, as a column %s that the client computes. A "+
+			"logical partition then stops growing after one %s, and can be deleted in one statement.", d.unit.name,
 			cqltype.QuoteName(d.table.Clustering[d.column].Name), name, d.unit.name)
 	case d.buckets > 0:
-		return fmt.Sprintf("Put a column %s into the partition key, which the client computes from the clustering key "+
-			"(a hash of it modulo %d): one row is found as before, a read of all has %d keys to ask.", name, d.buckets,
+		return fmt.Sprintf("Add a column %s to the partition key, which the client computes from the clustering key "+
+			"(its hash modulo %d). A query for one row still reads one partition; a query for all rows reads %d.", name,
+			d.buckets,
 			d.buckets)
 	}
-	return fmt.Sprintf("Make %s a part of the partition key: good where queries give it anyway.", name)
+	return fmt.Sprintf("Make %s a part of the partition key. Choose this if your queries already specify the column.",
+		name)
 }
 
 // short returns the short name of a design.

@@ -304,7 +304,8 @@ func TestLimits(t *testing.T) {
 	}{
 		{900, 5000, ""}, {1050, 5000, Note}, {9_900, 1, ""}, {10_100, 1, Warning}, {1_900, 30_000, Warning},
 	} {
-		w := newWorld(t, "notes(owner text | title text) a text; b text; c text; d text; e text; f text; g text; h text;"+
+		w := newWorld(t, "notes(owner text | title text) a text; b text; c text; d text; e text; f text; g text; h "+
+			"text;"+
 			"i text; j text")
 		for i := range tc.rows {
 			body := strings.Repeat("x", tc.bytes)

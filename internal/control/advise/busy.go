@@ -34,31 +34,33 @@ func (s *study) busy() *Finding {
 	if units := float64(s.Throughput.Units); units > 0 {
 		most = min(most, units/s.needed())
 	}
-	f := &Finding{Kind: Busy, Level: Note, Basis: "computed from the request units of " + plural(t.Minutes, "minute") +
-		", for rows of the mean size, " + bytesText(s.rowBytes())}
+	f := &Finding{Kind: Busy, Level: Note, Basis: "calculated from the request units of " + plural(t.Minutes,
+		"minute") +
+		", for rows of mean size, " + bytesText(s.rowBytes())}
 	if mean > most/2 {
 		f.Level = Warning
 	}
-	f.Headline = fmt.Sprintf("traffic is uneven: %s takes %s %% of the request units of the table", t.Key,
+	f.Headline = fmt.Sprintf("load is uneven: %s uses %s %% of the table's request units", t.Key,
 		number(100*share))
 	f.Evidence = []Fact{
-		{"its share of the request units of the table", 100 * share, Percent},
-		{"an even share", 100 / s.count, Percent},
-		{"RU/s of it", mean, RUPerSec},
+		{"share of the table's request units", 100 * share, Percent},
+		{"share in an even distribution", 100 / s.count, Percent},
+		{"RU/s of the logical partition", mean, RUPerSec},
 		{"RU/s of the table", t.Units / max(60*t.Minutes, 1), RUPerSec},
-		{"RU/s that one logical partition can use at most", most, RUPerSec},
+		{"maximum RU/s of a logical partition", most, RUPerSec},
 	}
 	copies := min(max(math.Ceil(2*mean/most), 2), copiesMax)
 	d := declarationOf(s.Table)
 	d.partition = append(d.partition, declared{name: free(s.Table, "copy"), typ: "int"})
-	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("If it is mostly read, keep %s copies of each row: a column "+
-		"copy in the partition key, of which readers choose one by chance, and writers write all. If it is mostly "+
-		"written, write one of them by chance, and read all.", number(copies))}
+	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("If the partition is mostly read, store %s copies of "+
+		"each row, with an additional "+
+		"column copy in the partition key. Readers choose a random copy, and writers write all copies. If it is "+
+		"mostly written, write to a random copy, and read all copies.", number(copies))}
 	write := writeRow(s.rowBytes(), false)
 	f.Effect = []Change{
-		{What: "RU/s of its busiest logical partition", Before: mean, After: mean / copies, Unit: RUPerSec},
-		{What: "RU/s that it can use at most", Before: most, After: copies * most, Unit: RUPerSec},
-		{What: "price of a write of all copies of a row", Before: write, After: copies * write, Unit: RU},
+		{What: "RU/s of the busiest logical partition", Before: mean, After: mean / copies, Unit: RUPerSec},
+		{What: "maximum RU/s of the rows", Before: most, After: copies * most, Unit: RUPerSec},
+		{What: "price of writing all copies of a row", Before: write, After: copies * write, Unit: RU},
 	}
 	return f
 }

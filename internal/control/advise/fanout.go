@@ -77,23 +77,23 @@ func (s *study) level() Level {
 func (s *study) fanOut(sh *Shape) *Finding {
 	f := &Finding{Kind: FanOut, Level: s.level()}
 	each, rows := sh.Units/float64(sh.Count), float64(sh.Rows)/float64(sh.Count)
-	f.Headline = fmt.Sprintf("reads of all physical partitions: %s, %s RU each", sh.words(), number(each))
+	f.Headline = fmt.Sprintf("a query reads all physical partitions: %s, %s RU per query", sh.words(), number(each))
 	var units float64
 	for i := range s.Samples {
 		units += s.Samples[i].Units
 	}
 	f.Evidence = []Fact{
-		{"times that it was read, on the nodes that answered", float64(sh.Count), Count},
-		{"price of one", each, RU},
-		{"rows of one", rows, Count},
-		{"physical partitions asked, if it is read to its end", float64(s.Physical), Count},
+		{"number of queries on the nodes that responded", float64(sh.Count), Count},
+		{"price of a query", each, RU},
+		{"rows per query", rows, Count},
+		{"physical partitions read for the complete result", float64(s.Physical), Count},
 	}
 	if units > sh.Units {
-		f.Evidence = append(f.Evidence, Fact{"share of all request units that the table has cost",
+		f.Evidence = append(f.Evidence, Fact{"share of the table's request units",
 			100 * sh.Units / units, Percent})
 	}
 	f.Evidence = append(f.Evidence, s.thresholds()...)
-	f.Basis = fmt.Sprintf("computed for %s rows of the mean size, %s", roughly(rows), bytesText(s.rowBytes()))
+	f.Basis = fmt.Sprintf("calculated for %s rows of mean size, %s", roughly(rows), bytesText(s.rowBytes()))
 	column := s.lookup(sh)
 	if column == nil {
 		s.wholeTable(f, each)
@@ -118,11 +118,11 @@ func (sh *Shape) words() string {
 // thresholds returns the limits above which a table has more than a few physical partitions.
 func (s *study) thresholds() (facts []Fact) {
 	if s.Throughput.Units > manyUnits {
-		facts = append(facts, Fact{"RU/s that the table may take (30,000 and less are few partitions)",
+		facts = append(facts, Fact{"throughput of the table (up to 30,000 RU/s need few partitions)",
 			float64(s.Throughput.Units), RUPerSec})
 	}
 	if float64(s.figures.DiskBytes) > manyBytes {
-		facts = append(facts, Fact{"bytes on disk (100 GB and less are few partitions)", float64(s.figures.DiskBytes),
+		facts = append(facts, Fact{"size on disk (up to 100 GB need few partitions)", float64(s.figures.DiskBytes),
 			Bytes})
 	}
 	return facts
@@ -141,12 +141,13 @@ func (s *study) lookup(sh *Shape) *schema.Column {
 // byColumn proposes a table for reads by a column.
 func (s *study) byColumn(f *Finding, c *schema.Column, each, rows float64) {
 	d := s.tableBy(c)
-	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("Keep a second table by %s, and write each row to both: a read "+
-		"asks one logical partition.", cqltype.QuoteName(c.Name))}
+	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("Create a second table with the partition key %s, and "+
+		"write each row to both tables. A "+
+		"query then reads one logical partition.", cqltype.QuoteName(c.Name))}
 	f.Effect = []Change{
-		{What: "price of one", Before: each, After: readPart(rows, rows*s.rowBytes()), Unit: RU},
-		{What: "physical partitions asked for one", Before: float64(s.Physical), After: 1, Unit: Count},
-		{What: "price of a write, to both tables", Before: writeRow(s.rowBytes(), false),
+		{What: "price of a query", Before: each, After: readPart(rows, rows*s.rowBytes()), Unit: RU},
+		{What: "physical partitions read per query", Before: float64(s.Physical), After: 1, Unit: Count},
+		{What: "price of a write (to both tables in the proposal)", Before: writeRow(s.rowBytes(), false),
 			After: 2 * writeRow(s.rowBytes(), false), Unit: RU},
 	}
 }
@@ -168,10 +169,12 @@ func (s *study) tableBy(c *schema.Column) *declaration {
 // wholeTable adds proposals for reads of the whole table.
 func (s *study) wholeTable(f *Finding, each float64) {
 	if s.bytes > inOne || s.count <= 1 {
-		f.Proposal.Text = "A read of the whole table reads every physical partition, regardless of the key: run it rarely, " +
-			"by token ranges, or keep the requested data in a separate table with a key that the query gives."
-		f.Effect = []Change{{What: "price of one, if it gave the key of a mean logical partition", Before: each,
-			After: readPart(s.rows/max(s.count, 1), s.mean()), Unit: RU}}
+		f.Proposal.Text = "A query for the whole table reads every physical partition, regardless of the key. Run " +
+			"it rarely, " +
+			"query token ranges, or store the requested data in another table whose key the query specifies."
+		f.Effect = []Change{{What: "price of a query that specifies the key of a logical partition of mean size",
+			Before: each,
+			After:  readPart(s.rows/max(s.count, 1), s.mean()), Unit: RU}}
 		return
 	}
 	buckets := 1
@@ -182,12 +185,13 @@ func (s *study) wholeTable(f *Finding, each float64) {
 	for i := range d.rest {
 		d.rest[i].static = false
 	}
-	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("All of it is %s: small enough for one logical partition. Keep "+
-		"a second table with bucket = 0 in each row, and more buckets when it comes near 10 MB.", bytesText(s.bytes))}
+	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("The whole table has %s, which fits in one logical "+
+		"partition. Create "+
+		"a second table with bucket = 0 in each row. Add buckets before the table reaches 10 MB.", bytesText(s.bytes))}
 	f.Effect = []Change{
-		{What: "price of one", Before: each, After: readPart(s.rows, s.bytes), Unit: RU},
-		{What: "physical partitions asked for one", Before: float64(s.Physical), After: float64(buckets), Unit: Count},
-		{What: "bytes of the largest logical partition", Before: s.figures.Largest.Bytes, After: s.bytes, Unit: Bytes},
+		{What: "price of a query", Before: each, After: readPart(s.rows, s.bytes), Unit: RU},
+		{What: "physical partitions read per query", Before: float64(s.Physical), After: float64(buckets), Unit: Count},
+		{What: "size of the largest logical partition", Before: s.figures.Largest.Bytes, After: s.bytes, Unit: Bytes},
 	}
 }
 
@@ -195,17 +199,18 @@ func (s *study) wholeTable(f *Finding, each float64) {
 func (s *study) indexed(ix *schema.Index) *Finding {
 	f := &Finding{Kind: FanOut, Level: s.level()}
 	least := scanTable(s.Physical, 1, s.rowBytes())
-	f.Headline = fmt.Sprintf("a read by index %s, without a partition key, asks all %d physical partitions: %s RU for one row",
+	f.Headline = fmt.Sprintf("a query by index %s without a partition key reads all %d physical partitions: %s RU "+
+		"for one row",
 		ix.Name, s.Physical, number(least))
 	f.Evidence = append([]Fact{
 		{"physical partitions", float64(s.Physical), Count},
-		{"price of a read that finds one row", least, RU},
+		{"price of a query that finds one row", least, RU},
 	}, s.thresholds()...)
-	f.Basis = "computed for a read that finds one row of the mean size, " + bytesText(s.rowBytes())
+	f.Basis = "calculated for a query that finds one row of mean size, " + bytesText(s.rowBytes())
 	c := s.Table.ByName[ix.Column]
 	if c == nil || c.Type.MultiCell() {
-		f.Proposal.Text = "Give the partition key, too, in reads by the index."
-		f.Effect = []Change{{What: "price of one with the partition key", Before: least,
+		f.Proposal.Text = "Also specify the partition key in queries that use the index."
+		f.Effect = []Change{{What: "price of a query with the partition key", Before: least,
 			After: readPart(1, s.rowBytes()), Unit: RU}}
 		return f
 	}

@@ -52,26 +52,27 @@ func (s *study) filtering(sh *Shape, first []*schema.Column, each, rows, alone f
 	if each >= 10*alone {
 		f.Level = Warning
 	}
-	f.Headline = fmt.Sprintf("reads that look at more rows than they return: %s, %s RU each for %s", sh.words(),
+	f.Headline = fmt.Sprintf("a query examines more rows than it returns: %s, %s RU per query for %s", sh.words(),
 		number(each), plural(rows, "row"))
 	f.Evidence = []Fact{
-		{"times that it was read, on the nodes that answered", float64(sh.Count), Count},
-		{"price of one", each, RU},
-		{"rows of one", rows, Count},
-		{"price of so many adjacent rows", alone, RU},
+		{"number of queries on the nodes that responded", float64(sh.Count), Count},
+		{"price of a query", each, RU},
+		{"rows per query", rows, Count},
+		{"price of the same number of adjacent rows", alone, RU},
 	}
-	f.Basis = fmt.Sprintf("computed for %s rows of the mean size, %s", roughly(rows), bytesText(s.rowBytes()))
+	f.Basis = fmt.Sprintf("calculated for %s rows of mean size, %s", roughly(rows), bytesText(s.rowBytes()))
 	names := make([]string, len(first))
 	for i, c := range first {
 		names[i] = cqltype.QuoteName(c.Name)
 	}
 	d := s.tableOrderedBy(first)
 	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("Order the rows of a logical partition by %s first: the "+
-		"requested rows are then adjacent. If rows are also read in the current order, write each row to both tables.%s",
+		"requested rows are then adjacent. If rows are also read in the current order, write each row to both "+
+		"tables.%s",
 		joined(names), s.whenItChanges(first))}
 	f.Effect = []Change{
-		{What: "price of one", Before: each, After: alone, Unit: RU},
-		{What: "price of a write, if it goes to both tables", Before: writeRow(s.rowBytes(), false),
+		{What: "price of a query", Before: each, After: alone, Unit: RU},
+		{What: "price of a write (to both tables in the proposal)", Before: writeRow(s.rowBytes(), false),
 			After: 2 * writeRow(s.rowBytes(), false), Unit: RU},
 	}
 	return f
@@ -83,7 +84,8 @@ func (s *study) whenItChanges(first []*schema.Column) string {
 	if i < 0 {
 		return ""
 	}
-	return fmt.Sprintf(" An update of %s deletes the row and writes another there, as it is part of the key.",
+	return fmt.Sprintf(" An update of %s must delete the row and insert a new row, because the column is part of "+
+		"the key.",
 		cqltype.QuoteName(first[i].Name))
 }
 

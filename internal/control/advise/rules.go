@@ -29,16 +29,16 @@ func (s *study) large() *Finding {
 	if top.Bytes > largeBytes || top.Values > largeValues {
 		f.Level = Warning
 	}
-	f.Headline = fmt.Sprintf("the logical partition %s has %s", s.figures.LargestKey, joined(what))
+	f.Headline = fmt.Sprintf("logical partition %s is large: %s", s.figures.LargestKey, joined(what))
 	f.Evidence = []Fact{
-		{"bytes of " + s.figures.LargestKey, top.Bytes, Bytes},
-		{"values of it (100,000 are recommended at most)", top.Values, Count},
-		{"rows of it", top.Rows, Count},
-		{"logical partitions of more than 10 MB (ideal)", s.above(idealBytes, 0), Count},
-		{"logical partitions of more than 100 MB (recommended)", s.above(largeBytes, 0), Count},
-		{"logical partitions of more than 100,000 values", s.above(0, largeValues), Count},
-		{"values by the formulas, for so many rows", s.figures.Expected.Values, Count},
-		{"bytes by the formulas, for so many rows", s.figures.Expected.Bytes, Bytes},
+		{"size of " + s.figures.LargestKey, top.Bytes, Bytes},
+		{"values (recommended maximum: 100,000)", top.Values, Count},
+		{"rows", top.Rows, Count},
+		{"logical partitions above 10 MB (ideal maximum)", s.above(idealBytes, 0), Count},
+		{"logical partitions above 100 MB (recommended maximum)", s.above(largeBytes, 0), Count},
+		{"logical partitions above 100,000 values", s.above(0, largeValues), Count},
+		{"values calculated for this number of rows", s.figures.Expected.Values, Count},
+		{"size calculated for this number of rows", s.figures.Expected.Bytes, Bytes},
 	}
 	var ok bool
 	if f.Proposal, f.Effect, ok = s.divided(); !ok {
@@ -56,13 +56,14 @@ func (s *study) chunked() (Proposal, []Change) {
 	piece := min(row, chunkBytes)
 	d := declarationOf(s.Table)
 	d.clustered = append(d.clustered, declared{name: free(s.Table, "chunk"), typ: "int"})
-	return Proposal{DDL: d.String(), Text: fmt.Sprintf("No key divides it: it has %s of %s. Keep large values in pieces of "+
-			"%s, each a row, or outside of the database.", plural(s.figures.Largest.Rows, "row"), bytesText(row),
+	return Proposal{DDL: d.String(), Text: fmt.Sprintf("No key column divides this partition: it has %s of %s each. "+
+			"Split large values into "+
+			"rows of %s, or store them outside the database.", plural(s.figures.Largest.Rows, "row"), bytesText(row),
 			bytesText(piece))},
 		[]Change{
-			{What: "bytes of its rows", Before: row, After: piece, Unit: Bytes},
-			{What: "price of one", Before: readPart(1, row), After: readPart(1, piece), Unit: RU},
-			{What: "price of a write of one", Before: writeRow(row, false), After: writeRow(piece, false), Unit: RU},
+			{What: "size of a row", Before: row, After: piece, Unit: Bytes},
+			{What: "price of reading a row", Before: readPart(1, row), After: readPart(1, piece), Unit: RU},
+			{What: "price of writing a row", Before: writeRow(row, false), After: writeRow(piece, false), Unit: RU},
 		}
 }
 
@@ -103,22 +104,23 @@ func (s *study) unbounded() *Finding {
 	if days < soon {
 		f.Level = Warning
 	}
-	f.Headline = fmt.Sprintf("logical partitions grow without limit: %s by %s a day", key, bytesText(top.perDay))
+	f.Headline = fmt.Sprintf("logical partitions grow without limit: %s grows by %s per day", key,
+		bytesText(top.perDay))
 	f.Evidence = []Fact{
-		{fmt.Sprintf("days that rows of %s are from, by %s (%s to %s)", key, s.source, top.first.Format(time.DateOnly),
+		{fmt.Sprintf("time range of the rows of %s, from %s (%s to %s)", key, s.source, top.first.Format(time.DateOnly),
 			top.last.Format(time.DateOnly)), top.last.Sub(top.first).Hours() / 24, Days},
-		{"bytes of it", top.member.Bytes, Bytes},
-		{"growth of it a day", top.perDay, Bytes},
-		{"days until it has 100 MB", days, Days},
-		{"logical partitions of the sample that grow like this", float64(len(s.open)), Count},
+		{"current size", top.member.Bytes, Bytes},
+		{"growth per day", top.perDay, Bytes},
+		{"time until it reaches 100 MB", days, Days},
+		{"sampled logical partitions that also grow", float64(len(s.open)), Count},
 	}
 	if ttl := s.Table.Options.DefaultTTL; ttl > 0 {
 		bound := top.perDay * float64(ttl) / 86400
 		if bound <= idealBytes {
 			return nil
 		}
-		f.Headline = fmt.Sprintf("logical partitions grow until rows expire: %s to %s", key, bytesText(bound))
-		f.Evidence = append(f.Evidence, Fact{"bytes of it when the oldest rows expire, after default_time_to_live", bound, Bytes})
+		f.Headline = fmt.Sprintf("logical partitions grow until rows expire: %s grows to %s", key, bytesText(bound))
+		f.Evidence = append(f.Evidence, Fact{"size when the oldest rows expire (default_time_to_live)", bound, Bytes})
 	}
 	f.Proposal, f.Effect = s.bounded(top)
 	return f
@@ -226,20 +228,23 @@ func (s *study) bounded(top *growth) (Proposal, []Change) {
 		now := s.members[0].size()
 		effect := s.effect(o, now)
 		return Proposal{Text: o.text(), DDL: o.declaration().String()}, append(effect, Change{
-			What: "bytes of the largest key after a year", Before: top.member.Bytes + 365*top.perDay,
+			What: "size of the largest logical partition after a year", Before: top.member.Bytes + 365*top.perDay,
 			After: max(o.largest.Bytes, o.full), Unit: Bytes, OffBy: o.offBy()})
 	}
 	d := declarationOf(s.Table)
 	d.partition = append(d.partition, declared{name: free(s.Table, "month"), typ: "date"})
 	month := top.perDay * 30
-	return Proposal{Text: "Put the month in which a row is written, or another period of time, into the partition key: the " +
-			"logical partitions of earlier periods stop growing.", DDL: d.String()},
+	return Proposal{Text: "Add the month in which a row is written, or another period of time, to the partition " +
+			"key. The " +
+			"logical partitions of earlier periods then stop growing.", DDL: d.String()},
 		[]Change{
-			{What: "bytes of the largest key after a year", Before: top.member.Bytes + 365*top.perDay, After: month,
-				Unit: Bytes, OffBy: 100 / math.Sqrt(max(float64(len(top.member.Kept)), 1))},
-			{What: "price of all rows of it then", Before: readPart((top.member.Bytes+365*top.perDay)/s.rowBytes(),
-				top.member.Bytes+365*top.perDay), After: readPart(month/s.rowBytes(), month), Unit: RU},
-			{What: "  logical partitions read for them", Before: 1, After: 12 +
+			{What: "size of the largest logical partition after a year", Before: top.member.Bytes + 365*top.perDay,
+				After: month,
+				Unit:  Bytes, OffBy: 100 / math.Sqrt(max(float64(len(top.member.Kept)), 1))},
+			{What: "price of reading all its rows after a year",
+				Before: readPart((top.member.Bytes+365*top.perDay)/s.rowBytes(),
+					top.member.Bytes+365*top.perDay), After: readPart(month/s.rowBytes(), month), Unit: RU},
+			{What: "  logical partitions read", Before: 1, After: 12 +
 				math.Ceil(top.last.Sub(top.first).Hours()/24/30), Unit: Count},
 		}
 }
@@ -261,14 +266,14 @@ func (s *study) skewed() *Finding {
 	if top.Bytes > idealBytes {
 		f.Level = Warning
 	}
-	f.Headline = fmt.Sprintf("logical partitions are uneven: %s has %s times the mean", s.figures.LargestKey,
+	f.Headline = fmt.Sprintf("logical partitions differ in size: %s is %s times the mean", s.figures.LargestKey,
 		number(times))
 	f.Evidence = []Fact{
-		{"bytes of " + s.figures.LargestKey, top.Bytes, Bytes},
-		{"mean of a logical partition", s.mean(), Bytes},
-		{"median of a logical partition", s.figures.MedianBytes, Bytes},
-		{"largest to mean", times, Times},
-		{"its share of the table", 100 * top.Bytes / max(s.bytes, 1), Percent},
+		{"size of " + s.figures.LargestKey, top.Bytes, Bytes},
+		{"mean size of a logical partition", s.mean(), Bytes},
+		{"median size of a logical partition", s.figures.MedianBytes, Bytes},
+		{"ratio of the largest to the mean", times, Times},
+		{"share of the table", 100 * top.Bytes / max(s.bytes, 1), Percent},
 	}
 	var ok bool
 	if f.Proposal, f.Effect, ok = s.divided(); !ok {
@@ -298,29 +303,30 @@ func (s *study) fewKeys() *Finding {
 		return nil
 	}
 	f := &Finding{Kind: FewKeys, Level: Warning, Basis: s.basis()}
-	f.Headline = fmt.Sprintf("%s logical partitions are too few for %s physical ones", roughly(s.count), number(need))
+	f.Headline = fmt.Sprintf("%s logical partitions are too few for %s physical partitions", roughly(s.count),
+		number(need))
 	share := s.figures.Largest.Bytes / max(s.bytes, 1)
 	f.Evidence = []Fact{
 		{"logical partitions", s.count, Count},
-		{"physical partitions that the table has or needs", need, Count},
-		{"the most physical partitions that so many keys can use", s.count, Count},
+		{"physical partitions that the table needs", need, Count},
+		{"maximum number of physical partitions that these keys can use", s.count, Count},
 		{"share of the table in " + s.figures.LargestKey, 100 * share, Percent},
-		{"share of the table in an even physical partition", 100 / need, Percent},
+		{"share of a physical partition in an even distribution", 100 / need, Percent},
 	}
 	var ok bool
 	if f.Proposal, f.Effect, ok = s.divided(); !ok {
 		f.Proposal.Text = fmt.Sprintf("Choose a partition key with more values than %s has.",
 			keyColumns(s.Table.PartitionKey))
-		f.Effect = []Change{{What: "logical partitions for each physical one", Before: s.count / need, After: keysEach,
+		f.Effect = []Change{{What: "logical partitions per physical partition", Before: s.count / need, After: keysEach,
 			Unit: Times}}
 		return f
 	}
 	if units > 0 {
 		each := units / need
 		after := f.Effect[2].After
-		f.Effect = append(f.Effect, Change{What: "RU/s that the largest key can use at most", Before: each,
+		f.Effect = append(f.Effect, Change{What: "maximum RU/s of the largest key", Before: each,
 			After: min(each*max(1, f.Effect[7].After), units), Unit: RUPerSec})
-		f.Effect = append(f.Effect, Change{What: "logical partitions for each physical one", Before: s.count / need,
+		f.Effect = append(f.Effect, Change{What: "logical partitions per physical partition", Before: s.count / need,
 			After: after / need, Unit: Times})
 	}
 	return f
@@ -346,31 +352,32 @@ func (s *study) conditions() *Finding {
 	with, without := writeRow(s.rowBytes(), true), writeRow(s.rowBytes(), false)
 	part := conditions / all
 	f := &Finding{Kind: Condition, Level: Note,
-		Basis: "computed for a row of the mean size, " + bytesText(s.rowBytes())}
+		Basis: "calculated for a row of mean size, " + bytesText(s.rowBytes())}
 	if part > 0.5 {
 		f.Level = Warning
 	}
 	f.Headline = fmt.Sprintf("%s %% of all writes have a condition: each costs %s RU instead of %s", number(100*part),
 		number(with), number(without))
 	f.Evidence = []Fact{
-		{"writes with a condition since the leaders began", conditions, Count},
-		{"writes in all", all, Count},
-		{"price of a write with a condition that is met", with, RU},
-		{"price of one whose condition is not met", with - without, RU},
-		{"price of a write without", without, RU},
+		{"conditional writes since the leaders started", conditions, Count},
+		{"all writes", all, Count},
+		{"price of a write whose condition is met", with, RU},
+		{"price of a write whose condition is not met", with - without, RU},
+		{"price of a write without a condition", without, RU},
 	}
-	f.Proposal.Text = "Write without a condition where the key alone tells rows apart: a uuid or timeuuid that the client " +
-		"makes needs no IF NOT EXISTS, and an INSERT that is sent twice writes the same row. Conditions on one logical " +
-		"partition wait for each other."
+	f.Proposal.Text = "Write without a condition if the key alone identifies a row: a uuid or timeuuid generated by " +
+		"the client " +
+		"does not need IF NOT EXISTS, and a retried INSERT writes the same row. Conditional writes to one logical " +
+		"partition run one after another."
 	if t := s.Table; len(t.Clustering) == 0 && t.PartitionKey[0].Type.Kind != cqltype.UUID {
 		d := declarationOf(t)
 		d.clustered = append(d.clustered, declared{name: free(t, "version"), typ: "timeuuid", desc: true})
 		f.Proposal.DDL = d.String()
-		f.Proposal.Text += " Or keep versions of a row as rows, and read the newest (LIMIT 1)."
+		f.Proposal.Text += " Or store each version as a row, and read the newest version (LIMIT 1)."
 	}
 	f.Effect = []Change{
 		{What: "price of a write", Before: with, After: without, Unit: RU},
-		{What: "price of all writes so far", Before: conditions*with + (all-conditions)*without, After: all * without,
+		{What: "price of all previous writes", Before: conditions*with + (all-conditions)*without, After: all * without,
 			Unit: RU},
 	}
 	return f

@@ -31,11 +31,12 @@ func (s *study) singleRow() *Finding {
 	}
 	name := cqltype.QuoteName(column.Name)
 	f := &Finding{Kind: SingleRow, Level: Warning}
-	f.Headline = fmt.Sprintf("a logical partition can hold one row: a write to the same %s of %s replaces it", period,
+	f.Headline = fmt.Sprintf("a logical partition holds only one row: each write to the same %s of %s replaces the "+
+		"previous row", period,
 		name)
 	f.Evidence = []Fact{
-		{fmt.Sprintf("sampled keys whose %s is a whole %s", name, period), float64(round), Count},
-		{"sampled keys in all", float64(keys), Count},
+		{fmt.Sprintf("sampled keys whose %s is rounded to the %s", name, period), float64(round), Count},
+		{"sampled keys", float64(keys), Count},
 		{"rows in the largest logical partition", s.figures.Largest.Rows, Count},
 	}
 	var writes float64
@@ -45,31 +46,32 @@ func (s *study) singleRow() *Finding {
 	each, known := float64(perPeriod), writes >= 2*s.rows
 	if known {
 		each = writes / max(s.rows, 1)
-		f.Headline += fmt.Sprintf(", %s of %s writes so far", roughly(writes-s.rows), roughly(writes))
-		f.Evidence = append(f.Evidence, Fact{"writes since the leaders began", writes, Count},
-			Fact{"rows that are there", s.rows, Count}, Fact{"writes for each row", each, Times})
-		f.Basis = "computed from the writes that were counted, for rows of the mean size, " + bytesText(s.rowBytes())
+		f.Headline += fmt.Sprintf(" (%s of %s writes)", roughly(writes-s.rows), roughly(writes))
+		f.Evidence = append(f.Evidence, Fact{"writes since the leaders started", writes, Count},
+			Fact{"stored rows", s.rows, Count}, Fact{"writes per row", each, Times})
+		f.Basis = "calculated from the number of writes, for rows of mean size, " + bytesText(s.rowBytes())
 	} else {
-		f.Basis = fmt.Sprintf("computed for %d writes to each %s, of rows of the mean size, %s", perPeriod, period,
+		f.Basis = fmt.Sprintf("calculated for %d writes per %s and rows of mean size, %s", perPeriod, period,
 			bytesText(s.rowBytes()))
 	}
 	d := declarationOf(t)
 	id := free(t, "id")
 	d.clustered = append(d.clustered, declared{name: id, typ: "timeuuid"})
-	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("Add a clustering column that tells rows of the same %s apart, "+
-		"such as a timeuuid (now()): all of them are kept, in the order in which they were written.", period)}
+	f.Proposal = Proposal{DDL: d.String(), Text: fmt.Sprintf("Add a clustering column that distinguishes rows of "+
+		"the same %s, "+
+		"such as a timeuuid (now()). The table then keeps all rows, in the order of their writes.", period)}
 	for _, c := range t.Regulars {
 		if c.Type.Kind == cqltype.Text {
-			f.Proposal.Instead = append(f.Proposal.Instead, fmt.Sprintf("by a column that is there, if its values "+
-				"tell rows apart: PRIMARY KEY ((%s), %s)", keyColumns(t.PartitionKey), cqltype.QuoteName(c.Name)))
+			f.Proposal.Instead = append(f.Proposal.Instead, fmt.Sprintf("use an existing column, if its values "+
+				"are distinct: PRIMARY KEY ((%s), %s)", keyColumns(t.PartitionKey), cqltype.QuoteName(c.Name)))
 			break
 		}
 	}
 	bytes := s.rowBytes() + 16
 	f.Effect = []Change{
-		{What: "rows kept of each " + period, Before: 1, After: each, Unit: Count},
-		{What: "bytes of the logical partition", Before: s.rowBytes(), After: each * bytes, Unit: Bytes},
-		{What: "price of all rows of it", Before: readPart(1, s.rowBytes()), After: readPart(each, each*bytes),
+		{What: "rows kept per " + period, Before: 1, After: each, Unit: Count},
+		{What: "size of the logical partition", Before: s.rowBytes(), After: each * bytes, Unit: Bytes},
+		{What: "price of reading all its rows", Before: readPart(1, s.rowBytes()), After: readPart(each, each*bytes),
 			Unit: RU},
 		{What: "price of a write", Before: writeRow(s.rowBytes(), false), After: writeRow(bytes, false), Unit: RU},
 	}

@@ -104,7 +104,7 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	switch n := len(r.Findings); n {
 	case 0:
-		fmt.Fprintf(&b, "%s: nothing was found\n", r.Table)
+		fmt.Fprintf(&b, "%s: no findings\n", r.Table)
 	case 1:
 		fmt.Fprintf(&b, "%s: 1 finding\n", r.Table)
 	default:
@@ -123,24 +123,25 @@ func (f *Figures) write(b *bytes.Buffer) {
 	if f.Complete {
 		about = ""
 	}
-	fmt.Fprintf(b, "  %s on disk in %s; %s%s, %s rows", bytesText(float64(f.DiskBytes)),
+	fmt.Fprintf(b, "  %s on disk in %s; %s%s, %s", bytesText(float64(f.DiskBytes)),
 		plural(float64(f.PhysicalPartitions), "physical partition"), about,
-		plural(f.LogicalPartitions, "logical partition"), roughly(f.Rows))
+		plural(f.LogicalPartitions, "logical partition"), plural(f.Rows, "row"))
 	if !f.Complete {
-		fmt.Fprintf(b, " (%s of them looked at)", group(float64(f.Sampled)))
+		fmt.Fprintf(b, " (%s of them sampled)", group(float64(f.Sampled)))
 	}
 	if f.Surveyed < f.PhysicalPartitions {
-		fmt.Fprintf(b, ", without %s that did not report", plural(float64(f.PhysicalPartitions-f.Surveyed),
+		fmt.Fprintf(b, "; no data from %s", plural(float64(f.PhysicalPartitions-f.Surveyed),
 			"physical partition"))
 	}
 	b.WriteByte('\n')
 	if f.LogicalPartitions == 0 {
 		return
 	}
-	fmt.Fprintf(b, "  a logical partition: median %s, 99 of 100 up to %s, the largest %s (%s)\n", bytesText(f.MedianBytes),
+	fmt.Fprintf(b, "  logical partition size: median %s, 99th percentile %s, maximum %s (%s)\n",
+		bytesText(f.MedianBytes),
 		bytesText(f.P99Bytes), bytesText(f.Largest.Bytes), f.LargestKey)
-	fmt.Fprintf(b, "  the largest: %s rows, %s values; by the formulas %s values and %s\n", roughly(f.Largest.Rows),
-		roughly(f.Largest.Values), roughly(f.Expected.Values), bytesText(f.Expected.Bytes))
+	fmt.Fprintf(b, "  largest logical partition: %s, %s; calculated: %s, %s\n", plural(f.Largest.Rows, "row"),
+		plural(f.Largest.Values, "value"), plural(f.Expected.Values, "value"), bytesText(f.Expected.Bytes))
 }
 
 func plural(n float64, what string) string {
@@ -163,7 +164,7 @@ func (f *Finding) write(b *bytes.Buffer, n int, shown map[string]int) {
 		fmt.Fprintf(b, "     %s\n", line)
 	}
 	if before := shown[f.Proposal.DDL]; before > 0 {
-		fmt.Fprintf(b, "     Table and effect are those of finding %d.\n", before)
+		fmt.Fprintf(b, "     The table and the effect are the same as in finding %d.\n", before)
 		return
 	}
 	if f.Proposal.DDL != "" {
@@ -171,13 +172,13 @@ func (f *Finding) write(b *bytes.Buffer, n int, shown map[string]int) {
 		fmt.Fprintf(b, "\n       %s\n\n", strings.ReplaceAll(f.Proposal.DDL, "\n", "\n       "))
 	}
 	for _, other := range f.Proposal.Instead {
-		fmt.Fprintf(b, "     or %s\n", other)
+		fmt.Fprintf(b, "     Alternative: %s\n", other)
 	}
 	if len(f.Effect) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "   Effect, %s\n", f.Basis)
-	fmt.Fprint(w, "     \tNOW\tTHEN\n")
+	fmt.Fprintf(b, "   Effect (%s)\n", f.Basis)
+	fmt.Fprint(w, "     \tNOW\tPROPOSED\n")
 	for i := range f.Effect {
 		c := &f.Effect[i]
 		fmt.Fprintf(w, "     %s\t%s\t%s%s\n", c.What, c.Unit.text(c.Before), c.Unit.text(c.After), c.offBy())

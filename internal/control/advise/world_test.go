@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the reports that are expected anew")
+var rewrite = flag.Bool("rewrite", false, "write the present reports as the expected ones")
 
 // world is a table with rows in a separate store.
 type world struct {
