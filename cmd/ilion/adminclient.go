@@ -60,7 +60,8 @@ func (d adminClient) address(encrypted bool) (string, error) {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" ||
 		u.RawQuery != "":
-		return "", &usageError{fmt.Sprintf("invalid --http %s: expected HOST:PORT, http://HOST:PORT, or https://HOST:PORT",
+		return "", &usageError{fmt.Sprintf("invalid --http %s: expected HOST:PORT, http://HOST:PORT, or "+
+			"https://HOST:PORT",
 			d.HTTP)}
 	case u.Scheme == "http" && encrypted:
 		return "", &usageError{fmt.Sprintf("invalid --http %s: TLS options require an https URL", d.HTTP)}
@@ -157,7 +158,8 @@ func (d adminClient) requestSocket(socket, method, path string) ([]byte, error) 
 	resp, err := d.send(&http.Transport{DialContext: dial}, method, "http://localhost"+path)
 	d.HTTP = socket
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, &unreachableError{fmt.Errorf("cannot connect to %s: no node is running on the data directory %s. Start it with "+
+		return nil, &unreachableError{fmt.Errorf("cannot connect to %s: no node is running on the data directory "+
+			"%s. Start it with "+
 			"ilion start", socket, filepath.Dir(socket))}
 	}
 	if err != nil {
@@ -206,14 +208,17 @@ func (d adminClient) read(resp *http.Response) ([]byte, error) {
 			return nil, fmt.Errorf("the node at %s requires TLS. Use --http https://%s, and --tls-ca FILE if its "+
 				"certificate was issued by a private authority", d.HTTP, d.HTTP)
 		case resp.StatusCode == http.StatusNotFound && text == "404 page not found":
-			return nil, fmt.Errorf("the node at %s runs an older version that does not support this request. Use another node", d.HTTP)
+			return nil, fmt.Errorf("the node at %s runs an older version that does not support this request. Use "+
+				"another node", d.HTTP)
 		case resp.Header.Get("x-ms-activity-id") != "":
-			return nil, fmt.Errorf("%s is the REST address of a node. Use its HTTP address, which its --http option "+
+			return nil, fmt.Errorf("%s is the REST address of a node. Use the HTTP address, which the --http option "+
+				"of the node "+
 				"specifies (default %s)", d.HTTP, defaultHTTP)
 		case resp.StatusCode == http.StatusServiceUnavailable && (text == "" || strings.ContainsAny(text, "\n<")):
 			return nil, fmt.Errorf("the node at %s is starting, stopping, or overloaded. Retry later", d.HTTP)
 		case text == "" || strings.ContainsAny(text, "\n<"):
-			return nil, fmt.Errorf("%s is not the HTTP address of a node: it returned %s. Check --http", d.HTTP, resp.Status)
+			return nil, fmt.Errorf("%s is not the HTTP address of a node: it returned %s. Check --http", d.HTTP,
+				resp.Status)
 		}
 		return nil, errors.New(text)
 	}

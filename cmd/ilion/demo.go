@@ -170,7 +170,7 @@ func (d *demo) keep(ctx context.Context, i int, p *exec.Cmd) {
 			<-ended
 			return
 		case err := <-ended:
-			d.say("node %d (process %d) ended: %v; it is started again in %s\n", i+1, p.Process.Pid, err, d.Restart)
+			d.say("node %d (process %d) ended: %v. It restarts in %s\n", i+1, p.Process.Pid, err, d.Restart)
 		}
 		for {
 			select {
@@ -181,7 +181,7 @@ func (d *demo) keep(ctx context.Context, i int, p *exec.Cmd) {
 			next, err := d.start(ctx, i)
 			if err == nil {
 				p = next
-				d.say("node %d is back as process %d\n", i+1, p.Process.Pid)
+				d.say("node %d restarted as process %d\n", i+1, p.Process.Pid)
 				break
 			}
 			if errors.Is(err, context.Canceled) {
@@ -213,7 +213,8 @@ func (d *demo) fill(ctx context.Context) error {
 	defer c.Close()
 	for _, text := range []string{
 		"CREATE KEYSPACE IF NOT EXISTS demo WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
-		"CREATE TABLE IF NOT EXISTS demo.foods (food_group text, name text, calories int, PRIMARY KEY (food_group, name))",
+		"CREATE TABLE IF NOT EXISTS demo.foods (food_group text, name text, calories int, PRIMARY KEY (food_group, " +
+			"name))",
 	} {
 		if _, err := c.Query(text); err != nil {
 			return err

@@ -98,7 +98,8 @@ func checkEnvironment(ctx *kong.Context) error {
 		}
 		short := "ILION_" + variable(f.Name)
 		if _, ok := os.LookupEnv(short); ok && f.Envs[0] != short && !slices.Contains(sharedVariables, short) {
-			return &usageError{fmt.Sprintf("%s has no effect: the variable of --%s is %s", short, f.Name, f.Envs[0])}
+			return &usageError{fmt.Sprintf("invalid environment variable %s: use %[3]s to set --%[2]s", short, f.Name,
+				f.Envs[0])}
 		}
 	}
 	return nil

@@ -41,7 +41,8 @@ func (c *bulkClient) client() (bulk.Client, error) {
 	}
 	if c.Connections < 1 || c.Connections > 1024 || c.Inflight < 1 || c.Inflight > 32000 || c.Retries < 0 ||
 		c.Rate < 0 {
-		return none, &usageError{"option out of range: use --connections 1 to 1024, --inflight 1 to 32000, --retries and --rate 0 or more"}
+		return none, &usageError{"option out of range: use --connections 1 to 1024, --inflight 1 to 32000, " +
+			"--retries and --rate 0 or more"}
 	}
 	config, err := c.config()
 	if err == nil {
@@ -64,7 +65,7 @@ func (c *bulkClient) progress() *bulk.Progress {
 
 // rowFormat holds the options for the file format.
 type rowFormat struct {
-	Format    string   `enum:"csv,json,cqlsh" default:"csv" help:"File format: ${enum}; cqlsh is that of COPY TO (default ${default})"`
+	Format    string   `enum:"csv,json,cqlsh" default:"csv" help:"File format: ${enum}; cqlsh means COPY TO (default ${default})"`
 	Delimiter string   `default:"," help:"Field delimiter of CSV; the word tab means a tab character (default ${default})"`
 	Quote     string   `default:"\"" help:"Quote character of CSV (default ${default})"`
 	Escape    string   `default:"\"" help:"Escape character; a backslash for cqlsh files (default ${default})"`
@@ -116,7 +117,8 @@ func (c *loadCommand) Run(out io.Writer) error {
 		return err
 	}
 	if c.TTL < 0 || c.Timestamp < 0 || c.MaxErrors < -1 {
-		return &usageError{"option out of range: expected --ttl and --timestamp of at least 0, and --max-errors of at least -1"}
+		return &usageError{"option out of range: expected --ttl and --timestamp of at least 0, and --max-errors of " +
+			"at least -1"}
 	}
 	for file, ending := range map[*string]string{&c.Errors: ".errors", &c.Checkpoint: ".checkpoint"} {
 		if *file == "" {
@@ -184,7 +186,8 @@ func (c *unloadCommand) Run(out io.Writer) error {
 		return &usageError{"missing source: specify KEYSPACE.TABLE, or - with --query"}
 	}
 	if c.Format == "cqlsh" {
-		return &usageError{"format cqlsh is supported for load only. To export for COPY FROM, use csv with --escape '\\'"}
+		return &usageError{"format cqlsh is supported for load only. To export for COPY FROM, use csv with --escape " +
+			"'\\'"}
 	}
 	name, client, format, err := bulkTarget(strings.TrimPrefix(c.Table, "-"), &c.bulkClient, &c.rowFormat)
 	if err != nil {

@@ -45,7 +45,7 @@ func (g *planOptions) make(out io.Writer, surveys []*recovery.NodeState) (*recov
 	p.Print(out)
 	digest, err := recovery.WritePlan(g.Plan, p)
 	if err == nil {
-		fmt.Fprintf(out, "\nPlan %s is in %s.\n", digest, g.Plan)
+		fmt.Fprintf(out, "\nPlan %s was written to %s.\n", digest, g.Plan)
 	}
 	return p, digest, err
 }
@@ -82,7 +82,7 @@ func (c *recoverLocalCommand) Run(out io.Writer) error {
 		if err := recovery.Apply(p, digest, dir, time.Now()); err != nil {
 			return fmt.Errorf("%w. To resume, run ilion recover apply --plan %s for each directory", err, c.Plan)
 		}
-		fmt.Fprintf(out, "%s is recovered.\n", dir)
+		fmt.Fprintf(out, "%s was recovered.\n", dir)
 	}
 	fmt.Fprintln(out, "Start the nodes as usual, and then add new nodes with --join.")
 	return nil
@@ -152,7 +152,8 @@ func (c *recoverApplyCommand) Run(out io.Writer) error {
 	case err != nil:
 		return err
 	default:
-		fmt.Fprintf(out, "Plan %s was applied to %s. Start the node after the plan has been applied to all directories.\n", digest, c.Data)
+		fmt.Fprintf(out, "Plan %s was applied to %s. Start the node after the plan has been applied to all "+
+			"directories.\n", digest, c.Data)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 		fmt.Fprintln(out, "Note: "+note)
 	}
 	if len(s.Problems) == 0 {
-		fmt.Fprintln(out, "All is well.")
+		fmt.Fprintln(out, "No problems were found.")
 		return
 	}
 	fmt.Fprintln(out, "\nProblems:")

@@ -43,7 +43,7 @@ func printTable(out io.Writer, r *admin.TableReport) {
 		dead = "more than " + dead
 	}
 	if r.SweepLag > 0 {
-		dead += fmt.Sprintf(", the oldest is %d s overdue for removal", r.SweepLag)
+		dead += fmt.Sprintf("; the oldest has been due for removal for %d s", r.SweepLag)
 	}
 	throughput := "none"
 	if r.Throughput > 0 {

@@ -38,7 +38,7 @@ func TestVerifyPages(t *testing.T) {
 		many[i] = view.Difference{Row: fmt.Sprintf("k = %d", i), What: "the view has no such row",
 			Repaired: true}
 	}
-	last := view.Difference{Row: "k = 1000", What: "column v has another value in the view"}
+	last := view.Difference{Row: "k = 1000", What: "column v has a different value in the view"}
 	pages := map[string]view.VerifyResponse{
 		"":   {Rows: 3, Busy: 1, Next: "a1"},
 		"a1": {Rows: 2, Differences: many, Next: "b2"},
@@ -62,7 +62,7 @@ func TestVerifyPages(t *testing.T) {
 			"view ks.v 1000", "true"},
 		{map[string]view.VerifyResponse{"": {Rows: 1, Differences: []view.Difference{last}}},
 			[]string{"index", "ks.i", "--rate", "7"},
-			"k = 1000: column v has another value in the view\n" +
+			"k = 1000: column v has a different value in the view\n" +
 				"index ks.i: checked 1 rows of its table: 1 differ, 0 repaired, 0 changed during the check\n",
 			"ilion: index ks.i differs from its table in 1 rows. Use --repair to repair it\n", 1, "index ks.i 7",
 			"false"},

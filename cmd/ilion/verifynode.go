@@ -170,17 +170,19 @@ func (s *verifyNode) report(found *backup.Compared, took time.Duration) error {
 		for _, example := range found.Examples {
 			fmt.Fprintln(s.out, example)
 		}
-		return fmt.Errorf("backup %s is damaged: %d restored rows differ from it", s.manifest.ID, found.Different)
+		return fmt.Errorf("backup %s is damaged: %d restored rows are different", s.manifest.ID, found.Different)
 	}
 	fmt.Fprintf(s.out, "restored into a temporary node: %d tables with %d rows match the backup; %d views and %d "+
 		"indexes match their tables (%s)\n", found.Tables, found.Rows, len(found.Views), len(found.Indexes),
 		took.Round(time.Millisecond))
 	if found.Finished > 0 {
-		fmt.Fprintf(s.out, "%d more rows differ because the restore completed batches that were in progress during the "+
+		fmt.Fprintf(s.out, "%d more rows differ because the restore completed batches that were in progress during "+
+			"the "+
 			"backup\n", found.Finished)
 	}
 	if len(found.Others) > 0 {
-		fmt.Fprintf(s.out, "not checked because they belong to vector indexes or containers: %s\n", strings.Join(found.Others, ", "))
+		fmt.Fprintf(s.out, "not checked because they belong to vector indexes or containers: %s\n",
+			strings.Join(found.Others, ", "))
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func TestPasswords(t *testing.T) {
 func TestBadHash(t *testing.T) {
 	_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off",
 		Auth: options.Auth{Users: map[string]string{"app": "s3cret"}}})
-	want := `auth.users: the hash of user "app" is not a bcrypt hash: make one with ilion hash-password`
+	want := `auth.users: the hash of user "app" is not a bcrypt hash. Create a hash with ilion hash-password`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
 	}

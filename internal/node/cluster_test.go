@@ -273,12 +273,12 @@ func TestFeatureLevel(t *testing.T) {
 		return err
 	}
 	if err := older(Options{Data: dir}); !errors.Is(err, feature.ErrNewer) ||
-		!strings.Contains(err.Error(), fmt.Sprintf("(feature level %d); this build understands %s", feature.Newest+1,
+		!strings.Contains(err.Error(), fmt.Sprintf("(feature level %d); this version supports %s", feature.Newest+1,
 			feature.Known)) {
 		t.Errorf("the older build on the directory: %v", err)
 	}
 	if err := older(Options{Data: t.TempDir()}); err == nil ||
-		!strings.Contains(err.Error(), fmt.Sprintf("the cluster works at feature level %d, the build of",
+		!strings.Contains(err.Error(), fmt.Sprintf("the cluster uses feature level %d, but",
 			feature.Newest+1)) {
 		t.Errorf("the older build on an empty directory: %v", err)
 	}

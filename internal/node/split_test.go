@@ -72,7 +72,7 @@ func TestSplitAlone(t *testing.T) {
 		"AND table_name = 't'").RowCount; found != 8 {
 		t.Errorf("ilion.physical_partitions has %d rows for the table", found)
 	}
-	const splits = "SELECT number FROM ilion.partition_history WHERE kind = 'split' AND cause = 'by hand' AND " +
+	const splits = "SELECT number FROM ilion.partition_history WHERE kind = 'split' AND cause = 'operator' AND " +
 		"table_name = 't' ALLOW FILTERING"
 	if found := shown.query(splits).RowCount; found != 7 {
 		t.Errorf("ilion.partition_history has %d splits of the table", found)

@@ -136,7 +136,7 @@ func TestBucket(t *testing.T) {
 		}
 		s.Change(flip)
 		out, err := c.tool(t.Context(), "backup", "verify", place, "--key-file", key)
-		if err == nil || !strings.Contains(out, "not what was encrypted") {
+		if err == nil || !strings.Contains(out, "its contents have changed") {
 			t.Errorf("flipped a bit in each of %s: %v\n%s", below, err, out)
 		}
 		s.Change(flip)

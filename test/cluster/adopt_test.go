@@ -82,7 +82,7 @@ func TestAdopt(t *testing.T) {
 		t.Logf("%s: all rows exist (%s)", m.name(), time.Since(began).Round(time.Millisecond))
 	}
 	a.stop()
-	if err := <-a.launch(); err == nil || !strings.Contains(a.lastLogLine(), "belong to a node of a cluster") {
+	if err := <-a.launch(); err == nil || !strings.Contains(a.lastLogLine(), "belongs to a cluster node") {
 		t.Errorf("a node of a cluster started as a standalone node: %v, %s", err, a.lastLogLine())
 	}
 }

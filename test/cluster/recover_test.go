@@ -123,14 +123,14 @@ func TestRecoverTwoOfFour(t *testing.T) {
 
 	plan := filepath.Join(f.dir, "plan")
 	first, second := a.survey(), b.survey()
-	f.refuses("no survey of node "+f.short(b), "recover", "plan", "--plan", plan, "--lost", lost[0], "--lost",
+	f.refuses("the survey of node "+f.short(b), "recover", "plan", "--plan", plan, "--lost", lost[0], "--lost",
 		lost[1], first)
 	f.refuses(lost[1][:8], "recover", "plan", "--plan", plan, "--lost", lost[0], first, second)
 	f.refuses("two surveys", "recover", "plan", "--plan", plan, "--lost", lost[0], "--lost", lost[1], first, second,
 		second)
 	said := f.must("recover", "plan", "--plan", plan, "--lost", lost[0], "--lost", lost[1], first, second)
 	t.Log(said)
-	if !strings.Contains(said, "Nothing that was acknowledged is lost.") {
+	if !strings.Contains(said, "No acknowledged write is lost.") {
 		t.Error("the plan does not state that no data is lost")
 	}
 	f.refuses("is not in the plan", "recover", "apply", "--yes", "--plan", plan, "--data", old)
@@ -231,7 +231,7 @@ func TestRecoverOneOfFour(t *testing.T) {
 	}
 	said := f.recoverHere(lost, last)
 	t.Log(said)
-	for _, text := range []string{"BEHIND", "DATA MAY BE LOST", "1 of 4", "the records of the cluster"} {
+	for _, text := range []string{"BEHIND", "DATA LOSS IS POSSIBLE", "1 of 4", "the cluster metadata"} {
 		if !strings.Contains(said, text) {
 			t.Errorf("%q is not in the output", text)
 		}
@@ -402,7 +402,7 @@ func TestRecoverHalfway(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := f.recoverHere(lost, alive[:2]...)
-		if !strings.Contains(said, "Nothing that was acknowledged is lost.") {
+		if !strings.Contains(said, "No acknowledged write is lost.") {
 			t.Fatalf("round %d: %s", round, said)
 		}
 		alive[0].start()

@@ -100,12 +100,12 @@ func TestUpgrade(t *testing.T) {
 	old.stop()
 	old.bin = ""
 	if err := old.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
-		"(feature level %d); this build understands %v", feature.Newest+1, feature.Known)) {
+		"(feature level %d); this version supports %v", feature.Newest+1, feature.Known)) {
 		t.Errorf("previous build on its directory: %v", err)
 	}
 	stranger := f.add()
 	if err := stranger.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
-		"the cluster works at feature level %d, the build of", feature.Newest+1)) {
+		"the cluster uses feature level %d, but", feature.Newest+1)) {
 		t.Errorf("previous build on an empty directory: %v", err)
 	}
 	f.nodes = f.nodes[:4]

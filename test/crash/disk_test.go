@@ -96,7 +96,7 @@ func TestFullDisk(t *testing.T) {
 					value[rows[w]%5000:]))
 				if err != nil {
 					if !strings.HasSuffix(err.Error(),
-						"0x1500: disk almost full: writes are refused, reads and deletes work") {
+						"0x1500: disk almost full: writes are rejected; reads and deletes are allowed") {
 						t.Errorf("rejected with %.200s", err.Error()[max(0, len(err.Error())-200):])
 					}
 					return
@@ -160,7 +160,7 @@ func TestBrokenDisk(t *testing.T) {
 		!strings.HasSuffix(last, "no space left on device") || strings.Contains(s.Stderr(), "goroutine") {
 		t.Errorf("the process ended with code %d and output %s", code, s.Stderr())
 	}
-	refused(t, filepath.Join(disk, "data"), "are needed to start")
+	refused(t, filepath.Join(disk, "data"), "are required to start")
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	if out, err := exec.Command("mount", "-o", "remount,ro", disk).CombinedOutput(); err != nil {
 		t.Skipf("%v %s", err, out)
 	}
-	refused(t, filepath.Join(disk, "data"), "no permission to write there")
+	refused(t, filepath.Join(disk, "data"), "permission to write denied")
 }
 
 // refused checks that the process refuses to start on a directory, with code 1 and one line that contains a text.

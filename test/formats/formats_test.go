@@ -251,20 +251,20 @@ func TestNewerDirectories(t *testing.T) {
 		want   string
 	}{
 		{"format", false, edit("\nformat 2\n", "\nformat 3\n"),
-			"this directory was written by a newer Ilion (format 3); this build understands 2"},
+			"this directory was written by a newer version of Ilion (format 3); this version supports 2"},
 		{"level", false, edit("\nlevel 2\n", "\nlevel 9\n"),
-			"this directory was written by a newer Ilion (feature level 9); this build understands 1 to 8"},
+			"this directory was written by a newer version of Ilion (feature level 9); this version supports 1 to 8"},
 		{"meta", false, stored(keys.PartitionID, newer),
-			"the meta of a partition was written by a newer Ilion (format 99); this build understands 2"},
+			"partition metadata was written by a newer version of Ilion (format 99); this version supports 2"},
 		{"meta of a member", true, stored(keys.PartitionID, newer),
-			"the meta of a partition was written by a newer Ilion (format 99); this build understands 2"},
+			"partition metadata was written by a newer version of Ilion (format 99); this version supports 2"},
 		{"progress", false, stored(keys.ProgressID, newer),
-			"the progress of partitions was written by a newer Ilion (format 99); this build understands 1"},
+			"the progress of partitions was written by a newer version of Ilion (format 99); this version supports 1"},
 		{"replica", true, stored(keys.RegistryID, newer),
-			"the record of a replica was written by a newer Ilion (format 99); this build understands 2"},
+			"a replica record was written by a newer version of Ilion (format 99); this version supports 2"},
 		{"field of a meta", false, stored(keys.PartitionID, func(v []byte) []byte {
 			return append(v[:len(v)-1], 0xc7, 1, 0, 0) // 99, which must be understood, without bytes
-		}), "the meta of a partition was written by a newer Ilion (field 99); this build understands 7"},
+		}), "partition metadata was written by a newer version of Ilion (field 99); this version supports 7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")

@@ -162,11 +162,11 @@ func TestLostLogFolder(t *testing.T) {
 	if err := os.Rename(log, aside); err != nil {
 		t.Fatal(err)
 	}
-	c.refused(c.dir(2), "log of the replica sets is missing", "empty directory", "volume")
+	c.refused(c.dir(2), "the Raft log, which contains the node's votes, is missing", "empty directory", "volume")
 	if err := os.MkdirAll(log, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c.refused(c.dir(2), "log of the replica sets is missing", "empty directory")
+	c.refused(c.dir(2), "the Raft log, which contains the node's votes, is missing", "empty directory")
 	if err := os.RemoveAll(log); err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func TestMistakes(t *testing.T) {
 	t.Run("to join nobody", func(t *testing.T) {
 		at := freeAddress(t)
 		s := begin(t, dir("nobody"), freeAddress(t), "--join", at)
-		s.Says(t, "waiting for a node of the cluster to answer")
+		s.Says(t, "waiting for a cluster node to respond")
 		s.Says(t, at)
 		if _, code := s.Stop(t); code != 0 {
 			t.Errorf("SIGTERM: code %d", code)

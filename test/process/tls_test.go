@@ -131,7 +131,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 	t.Run("no certificate", func(t *testing.T) {
 		s := begin(t, c.path("plain"), freeAddress(t), "--join", addresses[0])
-		s.Says(t, "perhaps it uses TLS and this node does not")
+		s.Says(t, "Check whether it uses TLS and this node does not")
 		nodes[0].Says(t, "does not look like a TLS handshake")
 		s.Stop(t)
 	})

@@ -162,7 +162,7 @@ func (n *node) notStarted(err error) {
 		return
 	}
 	if local := n.harm.damage == noLog || n.harm.damage == noRows || n.harm.damage == oldLog; local &&
-		!strings.Contains(err.Error(), "the log of the replica sets") {
+		!strings.Contains(err.Error(), "the Raft log") {
 		w.Fail("node %d, %v: rejected for an unexpected reason: %v", n.ID, n.harm.damage, err)
 		return
 	}

@@ -34,9 +34,8 @@ func (s *study) busy() *Finding {
 	if units := float64(s.Throughput.Units); units > 0 {
 		most = min(most, units/s.needed())
 	}
-	f := &Finding{Kind: Busy, Level: Note, Basis: "calculated from the request units of " + plural(t.Minutes,
-		"minute") +
-		", for rows of mean size, " + bytesText(s.rowBytes())}
+	f := &Finding{Kind: Busy, Level: Note, Basis: "calculated from the request units of " +
+		plural(t.Minutes, "minute") + ", for rows of mean size, " + bytesText(s.rowBytes())}
 	if mean > most/2 {
 		f.Level = Warning
 	}

@@ -353,7 +353,8 @@ func (w *SplitController) splitBySize(ctx context.Context, p *topology.Partition
 	h, err := w.Store.FindSplitPoint(p.Span.Keys(p.Table))
 	switch {
 	case errors.Is(err, storage.ErrOneToken) || err == nil && !split.LargeEnough(h.Left, h.Right, sizeLimit):
-		return fmt.Sprintf("it has %d of %d bytes and cannot be split, because one logical partition has %d of them: %s",
+		return fmt.Sprintf("its size is %d of %d bytes, and it cannot be split, because one logical partition has "+
+			"%d bytes: %s",
 			s.report.Bytes, sizeLimit, h.LargestTokenBytes, w.keyName(p.Table, h.LargestToken))
 	case err == nil:
 		w.requestSplit(ctx, p, h.At, topology.BySize)
@@ -384,7 +385,7 @@ func (w *SplitController) requestSplit(ctx context.Context, p *topology.Partitio
 		return o.Apply(s, w.Sched.Wall())
 	})
 	if err == nil {
-		w.Log.LogAttrs(ctx, slog.LevelInfo, "split ordered", slog.Uint64("partition", uint64(p.ID)),
+		w.Log.LogAttrs(ctx, slog.LevelInfo, "split requested", slog.Uint64("partition", uint64(p.ID)),
 			slog.String("at", at.String()), slog.String("cause", cause.String()))
 		if w.ApplyStandalone != nil {
 			err = w.ApplyStandalone(ctx)

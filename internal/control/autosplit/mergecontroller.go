@@ -170,9 +170,9 @@ type recordedMerge struct {
 }
 
 func (o *recordedMerge) log(ctx context.Context, log *slog.Logger) {
-	text := "merge ordered"
+	text := "merge requested"
 	if o.colocating {
-		text = "partitions are brought together to be merged"
+		text = "moving replicas to the same nodes for a merge"
 	}
 	log.LogAttrs(ctx, slog.LevelInfo, text, slog.Uint64("partition", uint64(o.First)),
 		slog.Uint64("right", uint64(o.Second)), slog.String("cause", o.Cause.String()))

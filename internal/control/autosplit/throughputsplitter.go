@@ -59,7 +59,7 @@ func (p *ThroughputSplitter) round(ctx context.Context) {
 			o.Level = p.Level()
 			next, err := o.Apply(s, p.Sched.Wall())
 			if err != nil {
-				p.Log.LogAttrs(ctx, slog.LevelDebug, "partition not split for its throughput yet",
+				p.Log.LogAttrs(ctx, slog.LevelDebug, "split for throughput postponed",
 					slog.Uint64("partition", uint64(o.Partition)), slog.String("error", err.Error()))
 				break // usually because the limit of concurrent splits is reached
 			}
@@ -70,7 +70,7 @@ func (p *ThroughputSplitter) round(ctx context.Context) {
 	})
 	if err == nil && len(recorded) > 0 {
 		for _, o := range recorded {
-			p.Log.LogAttrs(ctx, slog.LevelInfo, "split ordered", slog.Uint64("partition", uint64(o.Partition)),
+			p.Log.LogAttrs(ctx, slog.LevelInfo, "split requested", slog.Uint64("partition", uint64(o.Partition)),
 				slog.String("at", o.At.String()), slog.String("cause", o.Cause.String()))
 		}
 		if p.ApplyStandalone != nil {
@@ -78,7 +78,7 @@ func (p *ThroughputSplitter) round(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		p.Log.LogAttrs(ctx, slog.LevelDebug, "partitions not split for their throughput",
+		p.Log.LogAttrs(ctx, slog.LevelDebug, "splits for throughput failed",
 			slog.String("error", err.Error()))
 	}
 }

@@ -246,7 +246,7 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		b.Log.LogAttrs(ctx, slog.LevelWarn, "index build failed and is tried again",
+		b.Log.LogAttrs(ctx, slog.LevelWarn, "index build failed; retrying",
 			slog.Uint64("index", uint64(id)), slog.String("error", err.Error()))
 	case !gone:
 		b.Log.LogAttrs(ctx, slog.LevelInfo, "index built", slog.String("table", t.String()),

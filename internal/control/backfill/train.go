@@ -78,7 +78,8 @@ func (b *Builder) trainLogged(ctx context.Context, t *schema.Table, ix *schema.I
 		b.Log.LogAttrs(ctx, slog.LevelWarn, "cannot compute the lists of a vector index; retrying",
 			slog.String("table", t.String()), slog.String("index", ix.Name), slog.String("error", err.Error()))
 	case lists != nil:
-		b.Log.LogAttrs(ctx, slog.LevelInfo, "vector index gets new lists", slog.String("table", t.String()),
+		b.Log.LogAttrs(ctx, slog.LevelInfo, "vector index is being rebuilt with new lists", slog.String("table",
+			t.String()),
 			slog.String("index", ix.Name), slog.Int("lists", lists.Len()), slog.Int64("rows", lists.Rows),
 			slog.Duration("took", b.Sched.Since(began)))
 	}

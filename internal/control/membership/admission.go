@@ -35,7 +35,7 @@ type Admission struct {
 func CheckCompatible(s *meta.State, node topology.NodeID, levels feature.Range) error {
 	if level := s.Topology.Level(); level != 0 && !levels.Has(level) {
 		return fmt.Errorf(
-			"the cluster works at feature level %d, the build of node %s supports %s: %w",
+			"the cluster uses feature level %d, but node %s supports only %s: %w",
 			level,
 			node.Short(),
 			levels,
@@ -59,18 +59,20 @@ func (a *Admission) Admit(ctx context.Context, who peers.JoinRequest) (peers.Joi
 		case known != nil && known.State == meta.Left:
 			return nil, rejectf("node %s has left the cluster: start it on an empty directory", who.Node.Short())
 		case known != nil && known.Birth != who.Birth:
-			return nil, rejectf("node %s is a member already, with another data directory that holds its Raft votes. Give the "+
+			return nil, rejectf("node %s is already a member, with another data directory that contains its Raft "+
+				"votes. Give the "+
 				"new directory its own identity (ilion cert node), and decommission %s if its disk is lost",
 				who.Node.Short(), who.Node.Short())
 		case !levelsOf(&who).Has(s.Topology.Level()):
-			return nil, rejectf("the cluster works at feature level %d, the build of the node supports %s",
+			return nil, rejectf("the cluster uses feature level %d, but the node supports only %s",
 				s.Topology.Level(), levelsOf(&who))
 		case s.Topology.Meta() == nil:
 			return nil, errors.New("this node does not belong to a cluster")
 		case s.Topology.Meta().Sets[0].Region != who.Region:
 			// The node would hold no replica, and EACH_QUORUM would ignore it.
 			region := s.Topology.Meta().Sets[0].Region
-			return nil, rejectf("the node is in region %q, the cluster in region %q, and a cluster has one region in this version: "+
+			return nil, rejectf("the node is in region %q, but the cluster is in region %q, and this version "+
+				"supports one region per cluster: "+
 				"start the node with --region %s, or create another cluster", who.Region, region, region)
 		}
 		node := nodeOf(&who)

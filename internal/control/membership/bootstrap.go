@@ -89,7 +89,7 @@ func checkReplicas(m *topology.Snapshot, region string, node topology.NodeID) (*
 			return nil, fmt.Errorf("partition %d has replicas on other nodes", p.ID)
 		}
 		if r := p.Sets[0].Region; r != region {
-			return nil, fmt.Errorf("the data are in region %q: start the node with --region %s", r, r)
+			return nil, fmt.Errorf("the data belongs to region %q: start the node with --region %s", r, r)
 		}
 	}
 	return m, nil
@@ -114,7 +114,7 @@ func CheckStart(store *storage.Store, w StartOptions) (found bool, err error) {
 	case err != nil:
 		return false, err
 	case known && !w.Internal:
-		return false, errors.New("the data belong to a node of a cluster: specify --internal HOST:PORT")
+		return false, errors.New("the data belongs to a cluster node: specify --internal HOST:PORT")
 	case known || !w.Internal:
 		return false, nil
 	}
@@ -125,7 +125,8 @@ func CheckStart(store *storage.Store, w StartOptions) (found bool, err error) {
 	case err != nil:
 		return false, err
 	case len(left) > 0 && !w.Join:
-		return false, errors.New("the node is a member of a cluster but has no metadata: specify --join HOST:PORT to fetch it")
+		return false, errors.New("the node is a member of a cluster but has no metadata: specify --join HOST:PORT " +
+			"to fetch it")
 	case len(left) > 0:
 		return false, nil
 	case w.Bootstrap:
@@ -139,8 +140,8 @@ func CheckStart(store *storage.Store, w StartOptions) (found bool, err error) {
 		return false, err
 	}
 	if s.Version > 0 || s.Topology.Len() > 0 {
-		return false, errors.New("the directory has data of a standalone node: use --bootstrap to keep it in a new cluster; " +
-			"to join an existing cluster, start on an empty directory")
+		return false, errors.New("the directory contains data of a standalone node: use --bootstrap to keep it in a " +
+			"new cluster; to join an existing cluster, start on an empty directory")
 	}
 	return false, nil
 }

@@ -21,7 +21,8 @@ import (
 )
 
 // replaceNodeHint describes the replacement of a node whose directory has lost Raft votes.
-const replaceNodeHint = "take the node out of the cluster (ilion node decommission) and start it on an empty directory with --join"
+const replaceNodeHint = "remove the node from the cluster (ilion node decommission) and start it on an empty " +
+	"directory with --join"
 
 // LogDir is the subdirectory of a data directory that holds the Raft logs.
 const LogDir = "raft"
@@ -36,7 +37,7 @@ func LogOwner(id storage.Identity) []byte {
 func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Store, *incarnation.Directory, error) {
 	directory, err := incarnation.Open(store)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read the lineage of the data directory: %w", err)
+		return nil, nil, fmt.Errorf("cannot read the start history of the data directory: %w", err)
 	}
 	if why := directory.RejectReason; why != "" {
 		return nil, nil, fmt.Errorf("%s: %s", filepath.Dir(dir), why)
@@ -45,14 +46,14 @@ func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Stor
 	log, err := raftlog.Open(dir, o)
 	switch {
 	case errors.Is(err, raftlog.ErrMissing):
-		return nil, nil, fmt.Errorf("the log of the replica sets is missing in %s, and with it the node's Raft votes. "+
-			"Restore it (is a volume not mounted?); if it is lost, %s", dir, replaceNodeHint)
+		return nil, nil, fmt.Errorf("the Raft log, which contains the node's votes, is missing in %s. "+
+			"Check that all volumes are mounted, or restore it. If it is lost, %s", dir, replaceNodeHint)
 	case err != nil:
-		return nil, nil, fmt.Errorf("cannot open the log of the replica sets: %w", err)
+		return nil, nil, fmt.Errorf("cannot open the Raft log: %w", err)
 	}
 	if err := directory.Begin(LogOwner(store.Identity()), log); err != nil {
-		err = fmt.Errorf("the log of the replica sets in %s does not match the data: %w. Restore the right log; "+
-			"if it is lost, %s", dir, err, replaceNodeHint)
+		err = fmt.Errorf("the Raft log in %s does not match the data: %w. Restore the matching log. "+
+			"If it is lost, %s", dir, err, replaceNodeHint)
 		return nil, nil, errors.Join(err, log.Close())
 	}
 	return log, directory, nil
@@ -95,12 +96,15 @@ func (o *DirectoryGuard) Admit(p transport.Peer) error {
 	case accepted:
 		return nil
 	case l.Number <= 1: // a new directory with the identity of an older one
-		return copyErrorf("another process has this identity: node %s is a member already, with another data directory that holds "+
-			"its Raft votes. Give the new directory its own identity (ilion cert node), and decommission %s if its disk is lost",
+		return copyErrorf("another process has this identity: node %s is already a member, with another data "+
+			"directory that contains "+
+			"its Raft votes. Give the new directory its own identity (ilion cert node), and decommission %s if its "+
+			"disk is lost",
 			p.Node.Short(), p.Node.Short())
 	}
-	return copyErrorf("the data directory of node %s is a copy, or was restored to an earlier state: the cluster has seen it "+
-		"started %d times, with a different history. Raft votes that the node has cast since are missing. Keep the other "+
+	return copyErrorf("the data directory of node %s is a copy, or was restored to an earlier state: the cluster "+
+		"has recorded "+
+		"%d starts, with a different history. Raft votes that the node has cast since are missing. Keep the other "+
 		"directory if it exists; otherwise, %s", p.Node.Short(), max(recorded.Number, l.Number), replaceNodeHint)
 }
 
@@ -122,10 +126,12 @@ func (o *DirectoryGuard) FormerCluster(cluster transport.ClusterID, node topolog
 	case at == "":
 		return ""
 	case n != nil && n.State != meta.Left:
-		return fmt.Sprintf("the cluster was recovered (plan of %s), and the plan was not applied to the data directory of node %s: "+
+		return fmt.Sprintf("the cluster was recovered (plan of %s), and the plan was not applied to the data "+
+			"directory of node %s: "+
 			"apply it there (ilion recover apply)", at, node.Short())
 	}
-	return fmt.Sprintf("node %s was abandoned when the cluster was recovered (plan of %s): its data directory no longer belongs to "+
+	return fmt.Sprintf("node %s was abandoned when the cluster was recovered (plan of %s): its data directory no "+
+		"longer belongs to "+
 		"a cluster. Start it on an empty directory with --join", node.Short(), at)
 }
 
@@ -151,7 +157,7 @@ func (o *DirectoryGuard) HandleUnreachable(err error) {
 // ExplainOpenError adds the name of the log to the error if replica sets cannot be opened because the log lost entries.
 func (o *DirectoryGuard) ExplainOpenError(err error) error {
 	if errors.Is(err, raftgroup.ErrLostLog) {
-		return fmt.Errorf("%s: %w. Put the right one back; if it is lost, %s", o.Dir, err, replaceNodeHint)
+		return fmt.Errorf("%s: %w. Restore the matching directory. If it is lost, %s", o.Dir, err, replaceNodeHint)
 	}
 	return err
 }

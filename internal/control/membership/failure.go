@@ -51,12 +51,14 @@ func explain(err error) error {
 	case errors.Is(err, transport.ErrHandshake) && !errors.As(err, &refused):
 		return fmt.Errorf("%w: this is not the internal address of a node, or it uses TLS and this node does not", err)
 	case errors.Is(err, transport.ErrSecret):
-		return fmt.Errorf("%w: specify the join secret of the cluster with --join-secret-file; it is in the file join-secret "+
+		return fmt.Errorf("%w: specify the join secret of the cluster with --join-secret-file; it is in the file "+
+			"join-secret "+
 			"in the data directory of every node", err)
 	case isTLSAlert(err):
 		return fmt.Errorf("%w: the other node does not accept the certificate in cluster.tls", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return fmt.Errorf("%w: it closed the connection; perhaps it uses TLS and this node does not (cluster.tls), or see its log", err)
+		return fmt.Errorf("%w: it closed the connection. Check whether it uses TLS and this node does not "+
+			"(cluster.tls), or see its log", err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: no node responds there", err)
 	}

@@ -74,10 +74,10 @@ func (k *ClusterFinder) FindCluster(ctx context.Context) (transport.ClusterID, e
 		}
 		err := errors.Join(errs...)
 		if isPermanent(err) {
-			return transport.ClusterID{}, fmt.Errorf("no node of the cluster responds: %s", oneLine(err))
+			return transport.ClusterID{}, fmt.Errorf("no cluster node responds: %s", oneLine(err))
 		}
 		if warnings.Allow("") {
-			k.Log.LogAttrs(ctx, slog.LevelWarn, "waiting for a node of the cluster to answer",
+			k.Log.LogAttrs(ctx, slog.LevelWarn, "waiting for a cluster node to respond",
 				slog.Any("join", k.Addresses), slog.String("error", oneLine(err)))
 		}
 		if err := k.Sched.Sleep(ctx, joinPause); err != nil {
@@ -134,7 +134,7 @@ func (j *Joiner) requestJoin(ctx context.Context) error {
 			return fmt.Errorf("cannot join cluster: %s", oneLine(err))
 		}
 		if warnings.Allow("") {
-			j.Log.LogAttrs(ctx, slog.LevelWarn, "waiting to be taken in by the cluster",
+			j.Log.LogAttrs(ctx, slog.LevelWarn, "waiting for admission to the cluster",
 				slog.String("error", oneLine(err)))
 		}
 		if err := j.Sched.Sleep(ctx, joinPause); err != nil {
@@ -225,7 +225,8 @@ func (j *Joiner) checkOtherClusters(ctx context.Context) error {
 		id, err := j.QueryCluster(ask, address)
 		cancel()
 		if err == nil && id != j.Cluster {
-			return fmt.Errorf("the data directory belongs to a one-node cluster created with --bootstrap, and %s to another cluster: "+
+			return fmt.Errorf("the data directory belongs to a one-node cluster created with --bootstrap, and %s to "+
+				"another cluster: "+
 				"start on an empty directory to join that cluster, or without --join to keep this one", address)
 		}
 	}

@@ -37,7 +37,7 @@ func RaiseStandaloneLevel(ctx context.Context, store *storage.Directory, host *p
 			continue
 		}
 		if err := r.RaiseLevel(ctx, level); err != nil {
-			return 0, fmt.Errorf("raise partition %d to feature level %d: %w", r.ID(), level, err)
+			return 0, fmt.Errorf("cannot raise partition %d to feature level %d: %w", r.ID(), level, err)
 		}
 	}
 	return level, nil

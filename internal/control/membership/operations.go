@@ -57,12 +57,15 @@ func (o *NodeOperations) SetState(ctx context.Context, name string, to meta.Node
 	}
 	switch to {
 	case meta.Up:
-		return fmt.Sprintf("node %s stays and can lead and hold replicas again", found.ID.Short()), nil
+		return fmt.Sprintf("node %s remains in the cluster and can hold replicas and lead partitions again",
+			found.ID.Short()), nil
 	case meta.Draining:
-		return fmt.Sprintf("node %s is transferring its leaderships; stop it when ilion status shows none",
+		return fmt.Sprintf("node %s is transferring its leaderships. Stop it when ilion status shows that it leads "+
+			"no partitions",
 			found.ID.Short()), nil
 	}
-	return fmt.Sprintf("node %s is moving its replicas and stops when it has none: see ilion status", found.ID.Short()),
+	return fmt.Sprintf("node %s is moving its replicas, and stops when it has none. Run ilion status to see the "+
+			"progress", found.ID.Short()),
 		nil
 }
 
@@ -92,7 +95,7 @@ func Find(s *meta.State, name string) (*meta.Node, error) {
 	case found != nil:
 		return found, nil
 	case left != nil:
-		return nil, fmt.Errorf("node %s has left already", left.ID.Short())
+		return nil, fmt.Errorf("node %s has already left the cluster", left.ID.Short())
 	}
 	return nil, fmt.Errorf("cannot find node: no node ID starts with %q. Run \"ilion status\" to list the nodes", name)
 }
@@ -112,9 +115,9 @@ func countRemaining(s *meta.State, leaver topology.NodeID) (n int) {
 func checkCancel(s *meta.State, n *meta.Node) error {
 	switch p := s.Topology.Meta(); {
 	case n.State == meta.Up:
-		return fmt.Errorf("node %s is neither draining nor leaving", n.ID.Short())
+		return fmt.Errorf("node %s is neither being drained nor decommissioned", n.ID.Short())
 	case p == nil || len(p.Sets) == 0 || p.Sets[0].On(n.ID) == nil:
-		return fmt.Errorf("node %s has moved all its replicas: it is too late to cancel the decommission", n.ID.Short())
+		return fmt.Errorf("cannot cancel the decommission: node %s has already moved all its replicas", n.ID.Short())
 	}
 	return nil
 }
@@ -127,7 +130,8 @@ func checkDecommission(s *meta.State, leaver topology.NodeID) error {
 		return errors.New("cannot decommission the last node of the cluster")
 	}
 	if p := s.Topology.Meta(); stay < 3 && p != nil && len(p.Sets) > 0 && p.Sets[0].Count(topology.Voter) >= 3 {
-		return fmt.Errorf("cannot decommission node: only %d nodes would remain, and replica sets need three. Start another node first",
+		return fmt.Errorf("cannot decommission node: only %d nodes would remain, and replica sets need three. Start "+
+			"another node first",
 			stay)
 	}
 	return nil

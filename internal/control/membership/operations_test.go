@@ -38,7 +38,7 @@ func TestFind(t *testing.T) {
 		{"8", topology.NodeID{}, "too short"},
 		{"", topology.NodeID{}, "too short"},
 		{"ffff", topology.NodeID{}, "cannot find node"},
-		{"1234", topology.NodeID{}, "has left already"},
+		{"1234", topology.NodeID{}, "has already left"},
 	} {
 		n, err := Find(s, c.name)
 		switch {

@@ -21,7 +21,7 @@ func (s *State) Diff(next *State) ([]command.Record, error) {
 	if next.Schema != s.Schema {
 		put, gone, err := schema.Objects(s.Schema, next.Schema)
 		if err != nil {
-			return nil, fmt.Errorf("encode the schema: %w", err)
+			return nil, fmt.Errorf("cannot encode the schema: %w", err)
 		}
 		for key, value := range put {
 			d.put(schemaPrefix+key, value)

@@ -117,7 +117,7 @@ func DecodeEvent(number uint64, src []byte) (*Event, error) {
 		return nil, ErrMalformed
 	}
 	if src[0] > eventFormat {
-		return nil, &feature.Newer{What: "the record of an event", Unit: "format", Has: uint64(src[0]),
+		return nil, &feature.Newer{What: "an event record", Unit: "format", Has: uint64(src[0]),
 			Newest: eventFormat}
 	}
 	r := codec.NewReader(src[1:], ErrMalformed)
@@ -130,7 +130,7 @@ func DecodeEvent(number uint64, src []byte) (*Event, error) {
 	e.Pause = time.Duration(r.UpTo(math.MaxInt64/uint64(time.Microsecond))) * time.Microsecond
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		if f.Must {
-			return nil, &feature.Newer{What: "the record of an event", Unit: "field", Has: f.Number}
+			return nil, &feature.Newer{What: "an event record", Unit: "field", Has: f.Number}
 		}
 	}
 	return e, r.End()

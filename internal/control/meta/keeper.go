@@ -23,7 +23,7 @@ type Change func(ctx context.Context, c command.Records) (version uint64, err er
 var ErrUncertain = errors.New("the outcome of the change is unknown")
 
 // ErrNotVisible means that an Update has happened but this node's records did not reach it in time.
-var ErrNotVisible = errors.New("the change has been made, but this node has not received it yet")
+var ErrNotVisible = errors.New("the change was made, but this node has not received it yet")
 
 // ErrClosed means that the Keeper is closed.
 var ErrClosed = errors.New("metadata keeper is closed")

@@ -78,7 +78,7 @@ func TestLargeMap(t *testing.T) {
 	runtime.KeepAlive(records)
 	t.Logf("%d partitions: %d bytes of memory each, %d in records", n, each, stored/int(n))
 	if each >= 1000 || s.Topology.Len() != int(n) {
-		t.Errorf("a partition of the map takes %d bytes", each)
+		t.Errorf("a partition of the topology takes %d bytes", each)
 	}
 	next, _, err := s.Topology.AddMember(topology.PartitionID(n/2), "dc1", topology.NodeID{9, 9, 9}, topology.Joining)
 	if err != nil {

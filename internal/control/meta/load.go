@@ -74,7 +74,7 @@ func (s *State) reload(scan Scan) (*State, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the records: %w", err)
+		return nil, fmt.Errorf("cannot read the metadata: %w", err)
 	}
 	for key := range s.records {
 		if _, ok := next.records[key]; !ok {
@@ -133,19 +133,19 @@ func (next *State) decode(s *State, c changed) (_ *State, err error) {
 	slices.Sort(c.keys)
 	changed := slices.Compact(c.keys)
 	if next.Schema, err = s.nextSchema(next.records, changed); err != nil {
-		return nil, fmt.Errorf("load the schema: %w", err)
+		return nil, fmt.Errorf("cannot load the schema: %w", err)
 	}
 	if next.Topology, err = s.nextTopology(next.records, changed, c.partitions); err != nil {
-		return nil, fmt.Errorf("load the map: %w", err)
+		return nil, fmt.Errorf("cannot load the topology: %w", err)
 	}
 	if next.Nodes, err = s.nextNodes(next.records, changed); err != nil {
-		return nil, fmt.Errorf("load the nodes: %w", err)
+		return nil, fmt.Errorf("cannot load the nodes: %w", err)
 	}
 	if next.Roles, err = s.nextRoles(next.records, changed); err != nil {
-		return nil, fmt.Errorf("load the roles: %w", err)
+		return nil, fmt.Errorf("cannot load the roles: %w", err)
 	}
 	if next.History, err = s.nextHistory(next.records, changed); err != nil {
-		return nil, fmt.Errorf("load the history: %w", err)
+		return nil, fmt.Errorf("cannot load the history: %w", err)
 	}
 	next.loadRest(s, changed)
 	return next, nil

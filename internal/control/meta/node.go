@@ -142,7 +142,7 @@ func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 		return nil, ErrMalformed
 	}
 	if src[0] > nodeFormat {
-		return nil, &feature.Newer{What: "the record of a node", Unit: "format", Has: uint64(src[0]),
+		return nil, &feature.Newer{What: "a node record", Unit: "format", Has: uint64(src[0]),
 			Newest: nodeFormat}
 	}
 	r := codec.NewReader(src[1:], ErrMalformed)
@@ -169,9 +169,9 @@ func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 	case r.End() != nil:
 		return nil, ErrMalformed
 	case refused != 0:
-		return nil, &feature.Newer{What: "the record of a node", Unit: "field", Has: refused}
+		return nil, &feature.Newer{What: "a node record", Unit: "field", Has: refused}
 	case state > uint64(Left):
-		return nil, &feature.Newer{What: "the record of a node", Unit: "state", Has: state, Newest: uint64(Left)}
+		return nil, &feature.Newer{What: "a node record", Unit: "state", Has: state, Newest: uint64(Left)}
 	}
 	return n, nil
 }

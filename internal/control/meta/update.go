@@ -14,7 +14,7 @@ import (
 )
 
 // errConflict means that another change was made first, so the change must be computed again.
-var errConflict = errors.New("another change was made first")
+var errConflict = errors.New("a concurrent change was made first")
 
 // Update makes the change that f computes for the whole cluster, and returns a state that contains it. f receives the
 // latest state and must be a pure function of it, because it is called again after every conflict. Errors of f are

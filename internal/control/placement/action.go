@@ -74,7 +74,7 @@ func (a Action) String() string {
 			b.WriteByte(',')
 		}
 		if s.Kind == Unpin {
-			b.WriteString(" forget the order")
+			b.WriteString(" delete the pin")
 		} else if s.Kind == SetLeader && s.Node == (topology.NodeID{}) {
 			b.WriteString(" led by the ring")
 		} else if s.Kind == SetLeader {

@@ -40,13 +40,14 @@ func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 	case p.Merge != nil:
 		return nil, fmt.Errorf("partition %d is being merged: retry when the merge has finished", p.ID)
 	case from == nil || from.State == topology.Learner:
-		return nil, fmt.Errorf("partition %d has no voting replica on node %s. Run \"ilion partition list\" to list its replicas", p.ID,
+		return nil, fmt.Errorf("partition %d has no voting replica on node %s. Run \"ilion partition list\" to list "+
+			"its replicas", p.ID,
 			o.From.Short())
 	case to != nil && to.State != topology.Learner:
 		return nil, fmt.Errorf("partition %d already has a replica on node %s", p.ID,
 			o.To.Short())
 	case !p.AtRest():
-		return nil, fmt.Errorf("the replicas of partition %d are changing: retry later", p.ID)
+		return nil, fmt.Errorf("the replica set of partition %d is changing: retry later", p.ID)
 	}
 	if err := view.checkTarget(s.Node(o.To), o.To); err != nil {
 		return nil, err
@@ -103,10 +104,10 @@ func Colocate(m *topology.Snapshot, fixed, moving topology.PartitionID, cause to
 	*topology.Snapshot, error) {
 	l, r := m.Partition(fixed), m.Partition(moving)
 	if l == nil || r == nil || l.Table != r.Table || len(l.Sets) == 0 || len(r.Sets) == 0 {
-		return nil, fmt.Errorf("partitions %d and %d do not exist in one table", fixed, moving)
+		return nil, fmt.Errorf("partitions %d and %d do not belong to the same table", fixed, moving)
 	}
 	if !l.AtRest() {
-		return nil, fmt.Errorf("the replicas of partition %d are changing: retry later", fixed)
+		return nil, fmt.Errorf("the replica set of partition %d is changing: retry later", fixed)
 	}
 	nodes := votersOf(&l.Sets[0])
 	if len(nodes) == 0 || len(votersOf(&r.Sets[0])) != len(nodes) {

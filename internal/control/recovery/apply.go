@@ -33,7 +33,7 @@ const (
 
 // unfinishedText is the refusal text of a directory while a plan is being applied. The node does not start with it.
 func unfinishedText(digest string) string {
-	return "the recovery of the cluster was begun here and has not ended: repeat ilion recover apply with the same plan (" +
+	return "the recovery of this directory is incomplete: run ilion recover apply again with the same plan (" +
 		digest + ")"
 }
 
@@ -79,7 +79,7 @@ func (p *Plan) check(d *directory, digest string) (begun bool, err error) {
 	case ID(id.Cluster) == p.Next:
 		return false, ErrDone
 	case ID(id.Cluster) != p.Cluster:
-		return false, errors.New("it belongs to another cluster than the plan")
+		return false, errors.New("it does not belong to the cluster of the plan")
 	case at < 0:
 		return false, fmt.Errorf("node %s is not in the plan", ID(id.Node).Short())
 	}
@@ -89,7 +89,8 @@ func (p *Plan) check(d *directory, digest string) (begun bool, err error) {
 	}
 	sum, err := s.fingerprint(p.forced())
 	if err == nil && sum != p.Nodes[at].Survey {
-		err = errors.New("it has changed since it was inspected, because the node has run: inspect it again and create a new plan")
+		err = errors.New("it has changed since the inspection, because the node was started: inspect it again, and " +
+			"create a new plan")
 	}
 	return false, err
 }
@@ -351,7 +352,7 @@ func (a *applier) rename() error {
 	was, is := id, id
 	was.Cluster, is.Cluster = a.Cluster, a.Next
 	if err := incarnation.ChangeOwner(a.log, membership.LogOwner(was), membership.LogOwner(is)); err != nil {
-		return fmt.Errorf("cannot change the log of the replica sets: %w", err)
+		return fmt.Errorf("cannot change the Raft log: %w", err)
 	}
 	return a.store.SetIdentity(a.Next, id.Node)
 }
@@ -359,7 +360,8 @@ func (a *applier) rename() error {
 // recordDone writes the applied changes to a file in the directory.
 func (a *applier) recordDone(digest, dir string, now time.Time) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: recovered by plan %s. The previous state is in %s.\n\n", now.UTC().Format(time.RFC3339), digest,
+	fmt.Fprintf(&text, "%s: recovered by plan %s. The previous state is in %s.\n\n", now.UTC().Format(time.RFC3339),
+		digest,
 		beforeFile)
 	a.Print(&text)
 	return writeFile(filepath.Join(dir, doneFile), []byte(text.String()))

@@ -122,10 +122,10 @@ func TestApplyInterrupted(t *testing.T) {
 		if err := d.close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := starts(t, dir, nil); err == nil || !strings.Contains(err.Error(), "has not ended") {
+		if err := starts(t, dir, nil); err == nil || !strings.Contains(err.Error(), "is incomplete") {
 			t.Fatalf("after %d steps the node starts: %v", steps, err)
 		}
-		if _, err := Inspect(dir, time.Now()); err == nil || !strings.Contains(err.Error(), "has not ended") {
+		if _, err := Inspect(dir, time.Now()); err == nil || !strings.Contains(err.Error(), "is incomplete") {
 			t.Fatalf("after %d steps it can be surveyed: %v", steps, err)
 		}
 		if err := Apply(p, "another", dir, time.Now()); err == nil {

@@ -37,7 +37,7 @@ func WritePlan(name string, p *Plan) (string, error) { return write(name, planHe
 // ReadPlan reads a file written by WritePlan.
 func ReadPlan(name string) (*Plan, string, error) {
 	p := &Plan{}
-	sum, err := read(name, planHead, "a plan", p)
+	sum, err := read(name, planHead, "a recovery plan", p)
 	return p, sum, err
 }
 
@@ -54,7 +54,7 @@ func read(name, head, what string, v any) (string, error) {
 	if info, err := os.Stat(name); err != nil {
 		return "", err
 	} else if info.Size() > fileMax {
-		return "", fmt.Errorf("%s has %d bytes, which is too large for %s", name, info.Size(), what)
+		return "", fmt.Errorf("cannot read %s: its size of %d bytes is too large for %s", name, info.Size(), what)
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -63,12 +63,12 @@ func read(name, head, what string, v any) (string, error) {
 	first, body, _ := bytes.Cut(b, []byte("\n"))
 	want, ok := bytes.CutPrefix(first, []byte(head))
 	if !ok {
-		return "", fmt.Errorf("%s is not %s of this build", name, what)
+		return "", fmt.Errorf("cannot read %s: the file is not %s, or another version created it", name, what)
 	}
 	body = bytes.TrimSuffix(body, []byte("\n"))
 	sum := sha256.Sum256(body)
 	if fmt.Sprintf("%x", sum) != string(want) {
-		return "", fmt.Errorf("%s has been modified or truncated", name)
+		return "", fmt.Errorf("cannot read %s: the file was modified or truncated", name)
 	}
 	if err := json.Unmarshal(body, v); err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)

@@ -10,7 +10,7 @@ import (
 )
 
 // metadataName is the readable name of the meta partition.
-const metadataName = "the records of the cluster"
+const metadataName = "the cluster metadata"
 
 // describeGroup describes the remains of a replica set.
 func (p *planner) describeGroup(id uint64, f *found) *Group {

@@ -168,7 +168,7 @@ func (d *directory) openLog(dir string, readOnly bool) (err error) {
 	}
 	o := raftlog.Options{MustExist: true, ReadOnly: readOnly}
 	if d.log, err = raftlog.Open(filepath.Join(dir, membership.LogDir), o); err != nil {
-		return fmt.Errorf("cannot open the log of the replica sets: %w", err)
+		return fmt.Errorf("cannot open the Raft log: %w", err)
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (d *directory) inspect() (*NodeState, error) {
 	}
 	id := d.store.Identity()
 	if err := d.line.Check(membership.LogOwner(id), d.log); err != nil {
-		return nil, fmt.Errorf("cannot read the log of the replica sets: %w", err)
+		return nil, fmt.Errorf("cannot read the Raft log: %w", err)
 	}
 	s := &NodeState{Cluster: id.Cluster, Node: id.Node, Birth: id.Birth, Level: id.Level,
 		Start: d.line.History.Newest()}

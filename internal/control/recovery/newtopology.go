@@ -329,8 +329,9 @@ func (p *planner) addWarnings() {
 		}
 	}
 	for _, t := range slices.Sorted(maps.Keys(unknown)) {
-		p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("table %d is not in the remaining records: it was dropped, or "+
-			"created after them. The nodes remove its data when they start.", t))
+		p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("table %d is not in the remaining metadata: it was "+
+			"dropped, or "+
+			"was created after this metadata. The nodes delete its data when they start.", t))
 	}
 	slices.SortFunc(p.plan.Pieces, func(a, b Piece) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Partition, b.Partition))

@@ -162,7 +162,7 @@ func Make(surveys []*NodeState, lost []string, stored map[uint32]string, now tim
 // checkStates rejects states that do not belong together.
 func (p *planner) checkStates() error {
 	if len(p.states) == 0 {
-		return errors.New("no node state given")
+		return errors.New("no survey was specified")
 	}
 	p.plan.Cluster = p.states[0].Cluster
 	for i, s := range p.states {
@@ -170,7 +170,7 @@ func (p *planner) checkStates() error {
 			return fmt.Errorf("nodes %s and %s belong to different clusters", p.states[0].Node.Short(), s.Node.Short())
 		}
 		if i > 0 && s.Node == p.states[i-1].Node {
-			return fmt.Errorf("two states of node %s were given: use only the newer one", s.Node.Short())
+			return fmt.Errorf("two surveys of node %s were specified: use only the newer survey", s.Node.Short())
 		}
 		if err := s.decode(); err != nil {
 			return err
@@ -220,7 +220,7 @@ func (p *planner) find() error {
 func (p *planner) readRecords() error {
 	f := p.found[keys.MetaPartition]
 	if f == nil {
-		return errors.New("no survivor has the records of the cluster, its schema and its map: only a backup helps (ilion restore)")
+		return errors.New("no remaining node has the cluster metadata. Restore a backup (ilion restore)")
 	}
 	s := f.holders[0].survey
 	p.plan.Version = s.Version
@@ -238,7 +238,7 @@ func (p *planner) readRecords() error {
 		return s.Version, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the records of node %s: %w", s.Node.Short(), err)
+		return fmt.Errorf("metadata of node %s: %w", s.Node.Short(), err)
 	}
 	return nil
 }
@@ -249,7 +249,8 @@ func (p *planner) checkMembers(lost []string) error {
 	for _, s := range p.states {
 		surveyed[topology.NodeID(s.Node)] = s
 		if n := p.base.Node(topology.NodeID(s.Node)); n == nil || n.State == meta.Left {
-			return fmt.Errorf("node %s is not a member in the newest remaining records: omit its survey, and start it on an "+
+			return fmt.Errorf("node %s is not a member according to the newest remaining metadata: omit its survey, "+
+				"and start it on an "+
 				"empty directory when the other nodes run", s.Node.Short())
 		}
 	}
@@ -259,7 +260,8 @@ func (p *planner) checkMembers(lost []string) error {
 			return fmt.Errorf("--lost: %w", err)
 		}
 		if s := surveyed[n.ID]; s != nil {
-			return fmt.Errorf("node %s is named as lost, and there is a survey of it (%s)", n.ID.Short(), s.Dir)
+			return fmt.Errorf("node %s is specified with --lost, but its survey exists (%s). Omit one of them",
+				n.ID.Short(), s.Dir)
 		}
 		p.lost[n.ID] = true
 	}
@@ -277,10 +279,11 @@ func (p *planner) checkMembers(lost []string) error {
 		}
 	}
 	if len(missing) == 0 && len(p.plan.Lost) == 0 {
-		return errors.New("no member is lost: start the nodes")
+		return errors.New("nothing to recover: no node is lost. Start the nodes")
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("there is no survey of %s: survey each member whose disk remains, and name each member whose disk is "+
+		return fmt.Errorf("the survey of %s is missing: inspect each node whose disk remains, and specify each node "+
+			"whose disk is "+
 			"permanently lost with --lost", list(missing))
 	}
 	return nil
@@ -291,7 +294,7 @@ func list(names []string) string {
 	if len(names) == 1 {
 		return "node " + names[0]
 	}
-	text := "the nodes "
+	text := "nodes "
 	for i, n := range names {
 		switch i {
 		case 0:
@@ -322,7 +325,8 @@ func (p *planner) assess() error {
 		bad = bad || p.found[uint64(part.ID)] == nil && !p.absorbed[uint64(part.ID)]
 	}
 	if !bad {
-		return errors.New("every replica set has a quorum among these nodes: start them, and decommission the lost nodes " +
+		return errors.New("nothing to recover: every replica set has a quorum among these nodes. Start them, and " +
+			"decommission the lost nodes " +
 			"(ilion node decommission)")
 	}
 	for id, f := range p.found {

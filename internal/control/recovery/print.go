@@ -21,7 +21,8 @@ func stampText(micros int64) string {
 
 // Print prints the state of a node.
 func (s *NodeState) Print(w io.Writer) {
-	fmt.Fprintf(w, "node %s of cluster %x, started %d times, records at version %d\n\n", s.Node.Short(), s.Cluster, s.Start.Number,
+	fmt.Fprintf(w, "node %s of cluster %x; %d starts; metadata version %d\n\n", s.Node.Short(), s.Cluster,
+		s.Start.Number,
 		s.Version)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "PARTITION\tTABLE\tREPLICA\tEPOCH\tTERM\tAPPLIED\tLAST\tVOTERS\tNEWEST WRITE")
@@ -32,7 +33,7 @@ func (s *NodeState) Print(w io.Writer) {
 			name, table = "meta", "-"
 		}
 		if len(r.Meta) == 0 {
-			fmt.Fprintf(t, "%s\t-\t%d\twaits for its first snapshot\n", name, r.Replica)
+			fmt.Fprintf(t, "%s\t-\t%d\twaiting for its first snapshot\n", name, r.Replica)
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", name, table, r.Replica, r.meta.Epoch, r.LastTerm,
@@ -53,11 +54,12 @@ func (p *Plan) Print(w io.Writer) {
 		loss Loss
 		text string
 	}{
-		{Gone, "GONE: no replica remains. All rows of these spans are lost; empty partitions replace them:"},
-		{Behind, "BEHIND: acknowledged writes after the newest remaining write may be lost, if only lost nodes had them. " +
-			"The longest log is kept:"},
-		{Complete, "COMPLETE: the quorum is lost, but every acknowledged write is on a remaining node. " +
-			"The longest log is kept:"},
+		{Gone, "GONE: no replica remains. All rows of these token ranges are lost. Empty partitions replace them:"},
+		{Behind, "BEHIND: acknowledged writes after the newest remaining write are lost if only lost nodes stored " +
+			"them. " +
+			"The replica with the longest log is used:"},
+		{Complete, "COMPLETE: the quorum is lost, but a remaining node has every acknowledged write. " +
+			"The replica with the longest log is used:"},
 	} {
 		if count[l.loss] > 0 {
 			fmt.Fprintf(w, "\n%s\n", l.text)
@@ -65,27 +67,28 @@ func (p *Plan) Print(w io.Writer) {
 		}
 	}
 	if n := count[Whole]; n > 0 {
-		fmt.Fprintf(w, "\nWHOLE: %d partitions have a quorum and lose nothing.\n", n)
+		fmt.Fprintf(w, "\nWHOLE: %d partitions have a quorum. They lose no data.\n", n)
 	}
 	for _, text := range p.Warnings {
 		fmt.Fprintf(w, "\nWARNING: %s\n", text)
 	}
 	switch {
 	case count[Gone]+count[Behind] > 0:
-		fmt.Fprint(w, "\nDATA MAY BE LOST: see above. The data of a node that returns before this plan is applied is not lost.\n")
+		fmt.Fprint(w, "\nDATA LOSS IS POSSIBLE: see above. If you can start a lost node again, do so instead of "+
+			"applying this plan.\n")
 	default:
-		fmt.Fprint(w, "\nNothing that was acknowledged is lost.\n")
+		fmt.Fprint(w, "\nNo acknowledged write is lost.\n")
 	}
 }
 
 func (p *Plan) printNodes(w io.Writer) {
-	fmt.Fprintf(w, "recovery of cluster %x, which becomes %x\n\n", p.Cluster, p.Next)
+	fmt.Fprintf(w, "Recovery of cluster %x. New cluster ID: %x\n\n", p.Cluster, p.Next)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, n := range p.Nodes {
-		fmt.Fprintf(t, "stays\t%s\t%s\t%s\n", n.Node.Node.Short(), n.Internal, n.Dir)
+		fmt.Fprintf(t, "kept\t%s\t%s\t%s\n", n.Node.Node.Short(), n.Internal, n.Dir)
 	}
 	for _, n := range p.Lost {
-		fmt.Fprintf(t, "given up\t%s\t%s\tits directory is refused from now on, if it ever comes back\n", n.Node.Short(), n.Internal)
+		fmt.Fprintf(t, "lost\t%s\t%s\tthe cluster will reject its data directory\n", n.Node.Short(), n.Internal)
 	}
 	_ = t.Flush()
 }
@@ -93,7 +96,7 @@ func (p *Plan) printNodes(w io.Writer) {
 func (p *Plan) printGroups(w io.Writer, loss Loss) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if loss == Gone {
-		fmt.Fprintln(t, "  TABLE\tPARTITION\tSPAN\tOF THE RING")
+		fmt.Fprintln(t, "  TABLE\tPARTITION\tTOKEN RANGE\tSHARE OF THE RING")
 		for i := range p.Pieces {
 			g := &p.Pieces[i]
 			fmt.Fprintf(t, "  %s\t%d\t%s\t%.1f %%\n", g.Name, g.Partition, g.Span, 100*g.Share)
@@ -101,7 +104,7 @@ func (p *Plan) printGroups(w io.Writer, loss Loss) {
 		_ = t.Flush()
 		return
 	}
-	fmt.Fprintln(t, "  TABLE\tPARTITION\tVOTERS LEFT\tLONGEST LOG\tENDS AT\tNEWEST WRITE THAT IS LEFT")
+	fmt.Fprintln(t, "  TABLE\tPARTITION\tVOTERS LEFT\tLONGEST LOG\tLAST INDEX\tNEWEST REMAINING WRITE")
 	for i := range p.Groups {
 		g := &p.Groups[i]
 		if g.Loss != loss {

@@ -250,7 +250,7 @@ func TestPlan(t *testing.T) {
 	}
 	var text strings.Builder
 	p.Print(&text)
-	for _, want := range []string{"GONE", "BEHIND", "COMPLETE", "WHOLE", "DATA MAY BE LOST"} {
+	for _, want := range []string{"GONE", "BEHIND", "COMPLETE", "WHOLE", "DATA LOSS IS POSSIBLE"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
@@ -410,15 +410,15 @@ func TestRefused(t *testing.T) {
 		lost []int
 		left []*NodeState
 	}{
-		{"no node state", nil, nil},
-		{"no survey of the nodes 03000000 (n3) and 04000000 (n4)", nil, []*NodeState{w.survey(1), w.survey(2)}},
-		{"no survey of node 04000000", []int{3}, []*NodeState{w.survey(1), w.survey(2)}},
-		{"is named as lost, and there is a survey", []int{2, 3, 4}, []*NodeState{w.survey(1), w.survey(2)}},
-		{"two states", []int{2, 3, 4}, []*NodeState{w.survey(1), w.survey(1)}},
+		{"no survey was specified", nil, nil},
+		{"the survey of nodes 03000000 (n3) and 04000000 (n4) is missing", nil, []*NodeState{w.survey(1), w.survey(2)}},
+		{"the survey of node 04000000 (n4) is missing", []int{3}, []*NodeState{w.survey(1), w.survey(2)}},
+		{"is specified with --lost, but its survey exists", []int{2, 3, 4}, []*NodeState{w.survey(1), w.survey(2)}},
+		{"two surveys", []int{2, 3, 4}, []*NodeState{w.survey(1), w.survey(1)}},
 		{"different clusters", []int{3, 4}, []*NodeState{w.survey(1), stranger}},
-		{"no member is lost", nil, []*NodeState{w.survey(1), w.survey(2), w.survey(3), w.survey(4)}},
+		{"no node is lost", nil, []*NodeState{w.survey(1), w.survey(2), w.survey(3), w.survey(4)}},
 		{"has a quorum among these nodes", []int{4}, []*NodeState{w.survey(1), w.survey(2), w.survey(3)}},
-		{"only a backup helps", []int{2, 3, 4}, []*NodeState{empty}},
+		{"Restore a backup", []int{2, 3, 4}, []*NodeState{empty}},
 	} {
 		if _, err := w.plan(c.lost, c.left...); err == nil || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%v, want %q", err, c.text)
@@ -455,7 +455,7 @@ func TestAnyLoss(t *testing.T) {
 		p, err := w.plan(lost, left...)
 		if err != nil {
 			if !strings.Contains(err.Error(), "quorum among these") && !strings.Contains(err.Error(),
-				"no member is lost") {
+				"no node is lost") {
 				r.Fatal(err)
 			}
 			return

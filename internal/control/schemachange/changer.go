@@ -133,8 +133,9 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		table.NoDropTimes = c.Level != nil && c.Level(s) < feature.DropTimes
 	case *schema.CreateView:
 		if c.Level != nil && c.Level(s) < viewsLevel {
-			return dberr.Invalidf("Materialized views need feature level %d: when all nodes run a build that has them, "+
-				"raise the level with \"ilion upgrade\"", viewsLevel)
+			return dberr.Invalidf("Materialized views require feature level %d. When all nodes run a version that "+
+				"supports them, "+
+				"run \"ilion upgrade\"", viewsLevel)
 		}
 	}
 	create, ok := change.(*schema.CreateContainer)
@@ -145,8 +146,8 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 	if c.Level(s) >= containersLevel {
 		return nil
 	}
-	return dberr.Invalidf("Containers need feature level %d: when all nodes run a build that has them, raise the level "+
-		"with \"ilion upgrade\"", containersLevel)
+	return dberr.Invalidf("Containers require feature level %d. When all nodes run a version that supports them, "+
+		"run \"ilion upgrade\"", containersLevel)
 }
 
 // understood rejects schemas that nodes of older versions cannot handle: they cannot read schemas with vectors or
@@ -170,7 +171,7 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 	if what == "" {
 		return nil
 	}
-	return dberr.Invalidf("%s need feature level %d: when all nodes run a build that has them, raise the level with "+
+	return dberr.Invalidf("%s require feature level %d. When all nodes run a version that supports them, run "+
 		"\"ilion upgrade\"", what, least)
 }
 
@@ -244,11 +245,12 @@ func (c *Changer) Ensure(ctx context.Context) error {
 func changeError(what string, err error) error {
 	switch {
 	case errors.Is(err, meta.ErrUncertain), errors.Is(err, meta.ErrNotVisible):
-		return dberr.Serverf("It is unknown whether the %s changed: %s. Check before you repeat the statement.", what,
+		return dberr.Serverf("The outcome of the change is unknown: %[2]s. Check whether the %[1]s changed before "+
+			"you repeat the statement.", what,
 			err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return dberr.Serverf("The %s not changed: the meta partition has no reachable leader. "+
-			"Data can still be read and written.", what)
+		return dberr.Serverf("The %s not changed: the leader of the meta partition is unreachable. "+
+			"You can still read and write data.", what)
 	}
 	return err
 }

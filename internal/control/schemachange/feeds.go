@@ -73,8 +73,8 @@ func (c *Changer) askNewest(ctx context.Context, t *schema.Table, above newest) 
 			err = c.Sched.Sleep(ctx, newestPause)
 		}
 	}
-	return dberr.Serverf("The change feed of %s was not turned on: not all of its physical partitions have a leader that "+
-		"answers (%v). Repeat the statement when they have", t, err)
+	return dberr.Serverf("The change feed of %s was not enabled: some of its physical partitions have no leader that "+
+		"responds (%v). Repeat the statement when all partitions have a leader", t, err)
 }
 
 // newlyLogged returns the tables whose change logs or feeds are being enabled.
@@ -102,8 +102,9 @@ func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) err
 			if t.Container != nil {
 				again = "Remove the change feed policy and set it again"
 			}
-			return dberr.Serverf("The changes of %s are logged from now on, but a write that is in progress may be missing: not "+
-				"all of its physical partitions have confirmed it (%v). %s", t, err, again)
+			return dberr.Serverf("The change feed of %s is enabled, but writes in progress may be missing from it: "+
+				"some "+
+				"of its physical partitions have not confirmed the change (%v). %s", t, err, again)
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ func (i *Installer) Install(old, next *meta.State) {
 	}
 	i.installTables(next.Schema, tables)
 	i.Store.KnowIDs(next.Schema.NextID)
-	i.check("make new replicas", i.Replicas.Create(old.Topology, next.Topology))
+	i.check("create new replicas", i.Replicas.Create(old.Topology, next.Topology))
 	i.Route(next.Topology)
 	if old.Schema != next.Schema {
 		i.require(tables, next.Topology)

@@ -160,7 +160,7 @@ func CheckHash(hash string) error {
 		return invalid
 	}
 	if cost := 10*tens + ones; cost > hashCostMax {
-		return dberr.Invalidf("Invalid hashed password value. Its cost is %d, at most %d is accepted.", cost,
+		return dberr.Invalidf("Invalid hashed password value. Its cost is %d, but the maximum is %d.", cost,
 			hashCostMax)
 	}
 	return nil

@@ -71,7 +71,7 @@ func (c *SetGroup) apply(s *State, w *Environment) (*State, []string, error) {
 	case c.Name == "" || len(c.Name) > NameBytesMax:
 		return nil, nil, dberr.Invalidf("The name of a CIDR group must have 1 to %d bytes", NameBytesMax)
 	case len(c.CIDRs) > GroupCIDRsMax:
-		return nil, nil, dberr.Invalidf("A CIDR group has at most %d ranges", GroupCIDRsMax)
+		return nil, nil, dberr.Invalidf("A CIDR group cannot have more than %d ranges", GroupCIDRsMax)
 	case len(c.CIDRs) > 0:
 		return s.WithGroup(&Group{Name: c.Name, CIDRs: c.CIDRs}), nil, nil
 	case s.Group(c.Name) == nil:

@@ -72,8 +72,8 @@ func (c *AlterRole) apply(s *State, w *Environment) (*State, []string, error) {
 	}
 	a := &c.Attributes
 	if w.Configured(c.Name) && (a.Hash != nil || a.Login != nil || a.Superuser != nil) {
-		return nil, nil, dberr.Invalidf("Role %s is a user of the configuration: its password is changed there, "+
-			"and it always has LOGIN and SUPERUSER", c.Name)
+		return nil, nil, dberr.Invalidf("Role %s is defined in the configuration: change its password there. "+
+			"It always has LOGIN and SUPERUSER", c.Name)
 	}
 	next := a.applyTo(*r)
 	if a.Hash != nil || next.Login != r.Login {
@@ -127,7 +127,7 @@ func (c *DropRole) apply(s *State, w *Environment) (*State, []string, error) {
 	case who.Name == c.Name:
 		return nil, nil, dberr.Invalidf("Cannot DROP primary role for current login")
 	case w.Configured(c.Name):
-		return nil, nil, dberr.Invalidf("%s is a user of the configuration: remove it there first", c.Name)
+		return nil, nil, dberr.Invalidf("%s is defined in the configuration: remove it there first", c.Name)
 	}
 	return s.WithoutRole(c.Name), nil, nil
 }
@@ -179,7 +179,7 @@ func (c *AddIdentity) apply(s *State, w *Environment) (*State, []string, error) 
 	case c.Identity == "":
 		return nil, nil, dberr.Invalidf("Key may not be empty")
 	case len(c.Identity) > NameBytesMax:
-		return nil, nil, dberr.Invalidf("Identity must have at most %d bytes", NameBytesMax)
+		return nil, nil, dberr.Invalidf("An identity cannot exceed %d bytes", NameBytesMax)
 	case s.Role(c.Role) == nil:
 		return nil, nil, dberr.Invalidf("Can not add identity for non-existent role '%s'", c.Role)
 	case s.Identity(c.Identity) != "" && c.IfNotExists:

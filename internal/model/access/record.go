@@ -193,7 +193,7 @@ func SortedResources(grants map[Resource]Permissions) []Resource {
 
 // DecodeRole decodes the output of Role.Append of this build, or of a later build with the same format.
 func DecodeRole(name string, src []byte) (*Role, error) {
-	r, err := begin("the record of a role", src)
+	r, err := begin("a role record", src)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func DecodeRole(name string, src []byte) (*Role, error) {
 		kept.Field(f.Number, f.Must, f.Value)
 	}
 	role.rest = kept
-	return role, end(&r, "the record of a role", refused, newer)
+	return role, end(&r, "a role record", refused, newer)
 }
 
 // Append appends the encoded group without its name: the format, the ranges, and an empty list of fields.
@@ -260,7 +260,7 @@ func (g *Group) Append(dst []byte) []byte {
 
 // DecodeGroup decodes the output of Group.Append.
 func DecodeGroup(name string, src []byte) (*Group, error) {
-	r, err := begin("the record of a CIDR group", src)
+	r, err := begin("a CIDR group record", src)
 	if err != nil {
 		return nil, err
 	}
@@ -274,11 +274,11 @@ func DecodeGroup(name string, src []byte) (*Group, error) {
 		g.CIDRs = append(g.CIDRs, p)
 	}
 	_, refused := r.KeepFields()
-	return g, end(&r, "the record of a CIDR group", refused, 0)
+	return g, end(&r, "a CIDR group record", refused, 0)
 }
 
 func decodeIdentity(_ string, src []byte) (string, error) {
-	if _, err := begin("the record of an identity", src); err != nil {
+	if _, err := begin("an identity record", src); err != nil {
 		return "", err
 	}
 	return string(src[1:]), nil

@@ -98,20 +98,20 @@ func TestFieldsOfLaterBuilds(t *testing.T) {
 func TestKindsOfLaterBuilds(t *testing.T) {
 	var e Entry
 	for text, b := range map[string][]byte{
-		"a log entry was written by a newer Ilion (kind 99)": {Version, byte(kindEntry), 99, 1, 0, 5, 5},
-		"a mutation was written by a newer Ilion (operand kind 9)": AppendEntry(nil,
+		"a log entry was written by a newer version of Ilion (kind 99)": {Version, byte(kindEntry), 99, 1, 0, 5, 5},
+		"a mutation was written by a newer version of Ilion (operand kind 9)": AppendEntry(nil,
 			&Entry{Kind: EntryWrite, Mutations: []Mutation{{Ops: []Op{{Kind: 9}, {}}}}}),
-		"a command was written by a newer Ilion (version 3)": {Version + 1, byte(kindEntry), 1, 1},
-		"a condition was written by a newer Ilion (operator 12)": AppendConditional(nil,
+		"a command was written by a newer version of Ilion (version 3)": {Version + 1, byte(kindEntry), 1, 1},
+		"a condition was written by a newer version of Ilion (operator 12)": AppendConditional(nil,
 			&Conditional{Rows: []RowRef{{}}, Conditions: []Condition{{Operator: 12, Element: []byte("1234")}}}),
-		"a read was written by a newer Ilion (flags 128); this": append([]byte{Version, byte(kindRead), 128},
+		"a read was written by a newer version of Ilion (flags 128); this": append([]byte{Version, byte(kindRead), 128},
 			AppendRead(nil, &Read{})[3:]...),
-		"an update was written by a newer Ilion (kind 88)": AppendConditional(nil,
+		"an update was written by a newer version of Ilion (kind 88)": AppendConditional(nil,
 			&Conditional{Rows: []RowRef{{}}, Updates: []Update{{Kind: 88, Args: [][]byte{[]byte("12345")}}}}),
-		"a type was written by a newer Ilion (kind 100)": AppendConditional(nil,
+		"a type was written by a newer version of Ilion (kind 100)": AppendConditional(nil,
 			&Conditional{Rows: []RowRef{{}},
 				Updates: []Update{{Type: &cqltype.Type{Kind: 100}, Args: [][]byte{[]byte("12345")}}}}),
-		"a command of version 1, which this build no longer reads": {1, byte(kindEntry), 1, 1},
+		"unsupported command version 1": {1, byte(kindEntry), 1, 1},
 	} {
 		err := DecodeEntry(&e, b)
 		switch kind(b[1]) {

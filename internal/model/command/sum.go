@@ -57,9 +57,10 @@ func (r *resolver) putSums(clustering []byte) error {
 				value = u.Type.AppendKey(nil, value, false)
 				value = value[:min(uint32(len(value)), binary.BigEndian.Uint32(id[4:]))]
 			case len(id) != 4:
-				return fmt.Errorf("the id of an index in %d bytes: %w", len(id), ErrMalformed)
+				return fmt.Errorf("index ID of %d bytes: %w", len(id), ErrMalformed)
 			case len(value) > indexedBytesMax:
-				return dberr.Invalidf("A value of %d bytes cannot be indexed: at most %d", len(value), indexedBytesMax)
+				return dberr.Invalidf("A value of %d bytes cannot be indexed: the maximum is %d", len(value),
+					indexedBytesMax)
 			}
 			r.indexed = append(r.indexed, Op{Kind: OpIndex, Clustering: clustering, Index: binary.BigEndian.Uint32(id),
 				Value: value})

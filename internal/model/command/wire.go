@@ -158,7 +158,7 @@ func open(src []byte, want kind) (reader, error) {
 	case src[0] > Version:
 		return reader{}, &feature.Newer{What: "a command", Unit: "version", Has: uint64(src[0]), Newest: Version}
 	case src[0] < Version:
-		return reader{}, fmt.Errorf("a command of version %d, which this build no longer reads: %w", src[0],
+		return reader{}, fmt.Errorf("unsupported command version %d: %w", src[0],
 			ErrMalformed)
 	case kind(src[1]) != want:
 		return reader{}, ErrMalformed

@@ -97,34 +97,34 @@ func TestPatch(t *testing.T) {
 		{`[{"op":"remove","path":"/tags/0"},{"op":"remove","path":"/tags/0"}]`,
 			`{"id":"1","n":1.50,"tags":[],"o":{"x":1,"/":2},"s":"t"}`},
 		{`[{"op":"remove","path":"/none"}]`,
-			`!For Operation(1): '/none' is not in the item, so 'remove' cannot be done.`},
+			`!For Operation(1): '/none' does not exist in the item, so 'remove' cannot be executed.`},
 		{`[{"op":"set","path":"/n","value":1},{"op":"replace","path":"/none","value":1}]`,
-			`!For Operation(2): '/none' is not in the item, so 'replace' cannot be done.`},
+			`!For Operation(2): '/none' does not exist in the item, so 'replace' cannot be executed.`},
 		{`[{"op":"remove","path":"/tags/2"}]`,
-			`!For Operation(1): '/tags/2' is not in the item, so 'remove' cannot be done.`},
+			`!For Operation(1): '/tags/2' does not exist in the item, so 'remove' cannot be executed.`},
 		{`[{"op":"add","path":"/tags/3","value":1}]`,
-			`!For Operation(1): '/tags/3' is beyond the end of the array, which has 2 elements.`},
+			`!For Operation(1): '/tags/3' is past the end of the array, which has 2 elements.`},
 		{`[{"op":"add","path":"/tags/x","value":1}]`,
-			`!For Operation(1): '/tags/x' does not name an element of the array: write an index, or - for its end.`},
+			`!For Operation(1): '/tags/x' does not specify an element of the array: use an index, or - for the end.`},
 		{`[{"op":"add","path":"/q/x","value":1}]`,
-			`!For Operation(1): '/q/x' is in no array or object of the item; add 'q' first.`},
+			`!For Operation(1): The parent of '/q/x' does not exist in the item. Add 'q' first.`},
 		{`[{"op":"incr","path":"/s","value":1}]`,
 			`!For Operation(1): '/s' is not a number, so 'incr' cannot add to it.`},
-		{`[{"op":"incr","path":"/n","value":"1"}]`, `!For Operation(1): 'incr' needs a number as its value.`},
-		{`[{"op":"add","path":"/n"}]`, `!For Operation(1): 'add' needs a value.`},
+		{`[{"op":"incr","path":"/n","value":"1"}]`, `!For Operation(1): 'incr' requires a number as its value.`},
+		{`[{"op":"add","path":"/n"}]`, `!For Operation(1): 'add' requires a value.`},
 		{`[{"op":"move","from":"/o","path":"/o/x"}]`, `!For Operation(1): '/o' cannot be moved into itself.`},
 		{`[{"op":"move","from":"/none","path":"/o/x"}]`,
-			`!For Operation(1): '/none' is not in the item, so 'remove' cannot be done.`},
+			`!For Operation(1): '/none' does not exist in the item, so 'remove' cannot be executed.`},
 		{`[{"op":"set","path":"/_ts","value":1}]`,
-			`!For Operation(1): '/_ts' belongs to the database and cannot be patched.`},
+			`!For Operation(1): '/_ts' is a system property and cannot be patched.`},
 		{`[{"op":"set","path":"n","value":1}]`,
-			`!For Operation(1): the path 'n' must start with / and name a property.`},
+			`!For Operation(1): the path 'n' must start with / and specify a property.`},
 		{`[{"op":"test","path":"/n","value":1}]`,
-			`!For Operation(1): 'test' is not an operation; there are add, set, replace, remove, incr and move.`},
+			`!For Operation(1): Unknown operation 'test': use add, set, replace, remove, incr, or move.`},
 		{`[]`, `!A patch must have at least one operation.`},
 		{`[0,0,0,0,0,0,0,0,0,0,0]`,
-			`!For Operation(1): '' is not an operation; there are add, set, replace, remove, incr and move.`},
-		{`{}`, `!A patch must be an array of operations, or an object that has one as 'operations'.`},
+			`!For Operation(1): Unknown operation '': use add, set, replace, remove, incr, or move.`},
+		{`{}`, `!A patch must be an array of operations, or an object with the array as 'operations'.`},
 		{`{"condition":1,"operations":[]}`, `!The condition of a patch must be a string.`},
 	} {
 		ops, _, err := ParsePatch(mustParse(t, c.patch))
@@ -142,7 +142,7 @@ func TestPatch(t *testing.T) {
 	}
 	eleven := `[` + strings.Repeat(`{"op":"remove","path":"/a"},`, 10) + `{"op":"remove","path":"/a"}]`
 	_, _, err := ParsePatch(mustParse(t, eleven))
-	if err == nil || err.Error() != "A patch may have at most 10 operations." {
+	if err == nil || err.Error() != "A patch cannot have more than 10 operations." {
 		t.Errorf("eleven operations: %v", err)
 	}
 	_, condition, _ := ParsePatch(mustParse(t, `{"condition":"from c where c.n = 1",

@@ -31,23 +31,23 @@ func ParseIndexPath(text string) (IndexPath, error) {
 	}
 	last := tokens[len(tokens)-1]
 	if last.quoted || last.text != "?" && last.text != "*" {
-		return IndexPath{}, &PathError{text, "it must end in /? (one property) or /* (everything below)"}
+		return IndexPath{}, &PathError{text, "it must end with /? (one property) or /* (all properties below)"}
 	}
 	p := IndexPath{Below: last.text == "*"}
 	if len(tokens) == 1 && !p.Below {
-		return IndexPath{}, &PathError{text, "/? names no property; write /* for all"}
+		return IndexPath{}, &PathError{text, "/? does not specify a property; use /* for all properties"}
 	}
 	for _, t := range tokens[:len(tokens)-1] {
 		switch {
 		case !t.quoted && t.text[0] == '[' && strings.HasSuffix(t.text, "]"):
 			if strings.Trim(t.text[1:len(t.text)-1], "0123456789") != "" {
-				return IndexPath{}, &PathError{text, "elements of an array are written []"}
+				return IndexPath{}, &PathError{text, "write [] for the elements of an array"}
 			}
 			p.Steps = append(p.Steps, Step{Elements: true})
 		case !t.quoted && (t.text == "?" || t.text == "*"):
-			return IndexPath{}, &PathError{text, "? and * stand at the end"}
+			return IndexPath{}, &PathError{text, "? and * are allowed only at the end"}
 		case !t.quoted && !isName(t.text) && t.text != "$systemmetadata":
-			return IndexPath{}, &PathError{text, "'" + t.text + "' needs quotes"}
+			return IndexPath{}, &PathError{text, "'" + t.text + "' must be enclosed in quotes"}
 		default:
 			p.Steps = append(p.Steps, Step{Name: t.text})
 		}

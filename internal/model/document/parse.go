@@ -35,7 +35,7 @@ func (e *SyntaxError) Error() string {
 type SizeError struct{ Size, Limit int }
 
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("The JSON has %d bytes; at most %d are allowed.", e.Size, e.Limit)
+	return fmt.Sprintf("The JSON has %d bytes, but the limit is %d.", e.Size, e.Limit)
 }
 
 // Parse checks that text is one JSON value within the limits, and returns it. The value shares the memory of text,
@@ -59,7 +59,7 @@ func Parse(text []byte, limits Limits) (Value, error) {
 	}
 	end := c.i
 	if c.space(); c.i < len(text) {
-		return Value{}, c.fail("there is more after the end of the value")
+		return Value{}, c.fail("unexpected data after the value")
 	}
 	text = text[begin:end]
 	if c.duplicates {
@@ -104,10 +104,10 @@ func (c *checker) peek() byte {
 func (c *checker) value(depth int) error {
 	switch b := c.peek(); {
 	case c.i == len(c.s):
-		return c.fail("the text ends where a value is expected")
+		return c.fail("unexpected end of the text: expected a value")
 	case b == '{' || b == '[':
 		if depth > c.depthMax {
-			return c.fail("arrays and objects lie more than %d deep in each other", c.depthMax)
+			return c.fail("arrays and objects are nested more than %d levels deep", c.depthMax)
 		}
 		if b == '{' {
 			return c.object(depth)
@@ -125,7 +125,7 @@ func (c *checker) value(depth int) error {
 	case b == 'n':
 		return c.word("null")
 	}
-	return c.fail("no value begins with %s", c.here())
+	return c.fail("a value cannot begin with %s", c.here())
 }
 
 // here describes the character at i.
@@ -139,7 +139,7 @@ func (c *checker) here() string {
 
 func (c *checker) word(w string) error {
 	if len(c.s)-c.i < len(w) || string(c.s[c.i:c.i+len(w)]) != w {
-		return c.fail("a value is expected: a word that begins like %s is not one", w)
+		return c.fail("expected a value: unknown word that begins with %s", w)
 	}
 	c.i += len(w)
 	return nil
@@ -171,7 +171,7 @@ func (c *checker) more(end byte, behind string) (bool, error) {
 		c.i++
 		return c.s[c.i-1] == ',', nil
 	}
-	return false, c.fail("a comma or %c is expected after %s, not %s", end, behind, c.here())
+	return false, c.fail("expected a comma or %c after %s, but found %s", end, behind, c.here())
 }
 
 func (c *checker) object(depth int) error {
@@ -184,7 +184,7 @@ func (c *checker) object(depth int) error {
 	}
 	for more := true; more; {
 		if c.space(); c.peek() != '"' {
-			return c.fail("the name of a member is expected in quotes, not %s", c.here())
+			return c.fail("expected a quoted member name, but found %s", c.here())
 		}
 		name, err := c.str()
 		if err != nil {
@@ -192,7 +192,7 @@ func (c *checker) object(depth int) error {
 		}
 		own.add(name)
 		if c.space(); c.peek() != ':' {
-			return c.fail("a colon is expected after the name of a member, not %s", c.here())
+			return c.fail("expected a colon after the member name, but found %s", c.here())
 		}
 		c.i++
 		c.space()
@@ -250,7 +250,7 @@ func (c *checker) str() (string, error) {
 			inner := c.s[begin:c.i]
 			if !ascii && !utf8.Valid(inner) {
 				c.i = begin + invalidAt(inner)
-				return "", c.fail("it is not UTF-8")
+				return "", c.fail("invalid UTF-8")
 			}
 			c.i++
 			s := viewText(inner)
@@ -269,7 +269,7 @@ func (c *checker) str() (string, error) {
 			ascii = false
 		}
 	}
-	return "", c.fail("the text ends in a string")
+	return "", c.fail("unexpected end of the text in a string")
 }
 
 // escape consumes an escape and leaves i at its last byte.
@@ -282,7 +282,7 @@ func (c *checker) escape() error {
 		for range 4 {
 			c.i++
 			if b := c.peek() | 0x20; (b < '0' || b > '9') && (b < 'a' || b > 'f') {
-				return c.fail("\\u needs four hexadecimal digits")
+				return c.fail("\\u must be followed by four hexadecimal digits")
 			}
 		}
 		return nil
@@ -316,14 +316,14 @@ func (c *checker) number() error {
 	}
 	if c.peek() == '0' {
 		if c.i++; c.digits() > 0 {
-			return c.fail("a number does not begin with 0 unless it is followed by a point")
+			return c.fail("a number cannot have leading zeros")
 		}
 	} else if c.digits() == 0 {
-		return c.fail("a digit is expected, not %s", c.here())
+		return c.fail("expected a digit, but found %s", c.here())
 	}
 	if c.peek() == '.' {
 		if c.i++; c.digits() == 0 {
-			return c.fail("a digit is expected after the point, not %s", c.here())
+			return c.fail("expected a digit after the decimal point, but found %s", c.here())
 		}
 	}
 	if b := c.peek(); b == 'e' || b == 'E' {
@@ -332,14 +332,14 @@ func (c *checker) number() error {
 			c.i++
 		}
 		if c.digits() == 0 {
-			return c.fail("a digit is expected in the exponent, not %s", c.here())
+			return c.fail("expected a digit in the exponent, but found %s", c.here())
 		}
 	}
 	if exponent || c.i-begin > 300 {
 		f, _ := strconv.ParseFloat(string(c.s[begin:c.i]), 64)
 		if math.IsInf(f, 0) {
 			c.i = begin
-			return c.fail("the number is beyond the range of a double")
+			return c.fail("the number exceeds the range of a double")
 		}
 	}
 	return nil

@@ -46,13 +46,14 @@ func ParsePatch(v Value) (operations []Operation, condition string, err error) {
 		}
 	}
 	if list.kind != Array {
-		return nil, "", &PatchError{0, "A patch must be an array of operations, or an object that has one as 'operations'."}
+		return nil, "", &PatchError{0, "A patch must be an array of operations, or an object with the array as " +
+			"'operations'."}
 	}
 	for o := range list.Elements() {
 		op := Operation{strings.ToLower(o.Get("op").Str()), o.Get("path").Str(), o.Get("from").Str(), o.Get("value")}
 		operations = append(operations, op)
 		if len(operations) > PatchMax {
-			return nil, "", &PatchError{0, fmt.Sprintf("A patch may have at most %d operations.", PatchMax)}
+			return nil, "", &PatchError{0, fmt.Sprintf("A patch cannot have more than %d operations.", PatchMax)}
 		}
 		if why := op.wrong(); why != "" {
 			return nil, "", &PatchError{len(operations), why}
@@ -69,10 +70,10 @@ func (o *Operation) wrong() string {
 	switch o.Op {
 	case "add", "set", "replace", "incr":
 		if !o.Value.IsDefined() {
-			return fmt.Sprintf("'%s' needs a value.", o.Op)
+			return fmt.Sprintf("'%s' requires a value.", o.Op)
 		}
 		if o.Op == "incr" && o.Value.kind != Number {
-			return "'incr' needs a number as its value."
+			return "'incr' requires a number as its value."
 		}
 	case "move":
 		if o.From == o.Path || strings.HasPrefix(o.Path, o.From+"/") {
@@ -83,7 +84,7 @@ func (o *Operation) wrong() string {
 		}
 	case "remove":
 	default:
-		return fmt.Sprintf("'%s' is not an operation; there are add, set, replace, remove, incr and move.", o.Op)
+		return fmt.Sprintf("Unknown operation '%s': use add, set, replace, remove, incr, or move.", o.Op)
 	}
 	_, why := pointer(o.Path)
 	return why
@@ -92,7 +93,7 @@ func (o *Operation) wrong() string {
 // pointer splits a JSON pointer into names.
 func pointer(path string) (names []string, wrong string) {
 	if len(path) < 2 || path[0] != '/' {
-		return nil, fmt.Sprintf("the path '%s' must start with / and name a property.", path)
+		return nil, fmt.Sprintf("the path '%s' must start with / and specify a property.", path)
 	}
 	names = strings.Split(path[1:], "/")
 	for i, n := range names {
@@ -102,7 +103,7 @@ func pointer(path string) (names []string, wrong string) {
 		names[i] = strings.ReplaceAll(strings.ReplaceAll(n, "~1", "/"), "~0", "~")
 	}
 	if slices.Contains(SystemNames, names[0]) {
-		return nil, fmt.Sprintf("'%s' belongs to the database and cannot be patched.", path)
+		return nil, fmt.Sprintf("'%s' is a system property and cannot be patched.", path)
 	}
 	return names, ""
 }
@@ -168,7 +169,7 @@ func change(v Value, names []string, path string, f func(in Value, name string) 
 	}
 	c := child(v, names[0])
 	if c.kind != Object && c.kind != Array {
-		return Value{}, fmt.Sprintf("'%s' is in no array or object of the item; add '%s' first.", path, names[0])
+		return Value{}, fmt.Sprintf("The parent of '%s' does not exist in the item. Add '%s' first.", path, names[0])
 	}
 	c, wrong := change(c, names[1:], path, f)
 	if wrong != "" {
@@ -189,7 +190,7 @@ func edit(in Value, name, op, path string, value Value) (Value, string) {
 		return editArray(in, name, op, path, value)
 	}
 	if in.kind != Object {
-		return Value{}, fmt.Sprintf("'%s' is in no array or object.", path)
+		return Value{}, fmt.Sprintf("The parent of '%s' is not an array or object.", path)
 	}
 	old := in.Get(name)
 	if (op == "replace" || op == "remove") && !old.IsDefined() {
@@ -203,14 +204,14 @@ func edit(in Value, name, op, path string, value Value) (Value, string) {
 			return Value{}, fmt.Sprintf("'%s' is not a number, so 'incr' cannot add to it.", path)
 		}
 		if value = sum(old, value); !value.IsDefined() {
-			return Value{}, fmt.Sprintf("'%s' would leave the range of numbers.", path)
+			return Value{}, fmt.Sprintf("The result of '%s' would exceed the range of numbers.", path)
 		}
 	}
 	return With(in, name, value), ""
 }
 
 func missing(op, path string) string {
-	return fmt.Sprintf("'%s' is not in the item, so '%s' cannot be done.", path, op)
+	return fmt.Sprintf("'%s' does not exist in the item, so '%s' cannot be executed.", path, op)
 }
 
 func editArray(in Value, name, op, path string, value Value) (Value, string) {
@@ -220,10 +221,11 @@ func editArray(in Value, name, op, path string, value Value) (Value, string) {
 	}
 	i, ok := element(name)
 	if !ok {
-		return Value{}, fmt.Sprintf("'%s' does not name an element of the array: write an index, or - for its end.", path)
+		return Value{}, fmt.Sprintf("'%s' does not specify an element of the array: use an index, or - for the end.",
+			path)
 	}
 	if i > len(elements) {
-		return Value{}, fmt.Sprintf("'%s' is beyond the end of the array, which has %d elements.", path, len(elements))
+		return Value{}, fmt.Sprintf("'%s' is past the end of the array, which has %d elements.", path, len(elements))
 	}
 	if i == len(elements) {
 		if op == "replace" || op == "remove" {

@@ -29,8 +29,8 @@ func ParsePath(text string) (Path, error) {
 	path := make(Path, len(tokens))
 	for i, t := range tokens {
 		if !t.quoted && !isName(t.text) {
-			return nil, &PathError{text, fmt.Sprintf("'%s' has characters that are neither letters, digits nor _; "+
-				"write it in quotes, as in /\"%s\"", t.text, t.text)}
+			return nil, &PathError{text, fmt.Sprintf("'%s' contains characters other than letters, digits, and _; "+
+				"enclose it in quotes, as in /\"%s\"", t.text, t.text)}
 		}
 		path[i] = t.text
 	}
@@ -96,7 +96,7 @@ func splitPath(text string) ([]token, error) {
 		if rest != "" && (rest[0] == '"' || rest[0] == '\'') {
 			t, after, ok := quoted(rest)
 			if !ok {
-				return nil, &PathError{text, "a quoted segment does not end, or is not followed by /"}
+				return nil, &PathError{text, "a quoted segment is not closed, or is not followed by /"}
 			}
 			out, rest = append(out, token{t, true}), after
 			continue

@@ -134,7 +134,7 @@ func appendText(dst []byte, s string) []byte {
 }
 
 // errText reports that bytes are not the canonical text of a value.
-var errText = errors.New("not the value of a partition key: a JSON string, number, true, false, null or {}")
+var errText = errors.New("invalid partition key value: expected a JSON string, number, true, false, null, or {}")
 
 // ParseValue parses the output of Append. Texts that are not canonical are rejected.
 func ParseValue(text []byte) (Value, error) {

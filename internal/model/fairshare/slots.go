@@ -16,8 +16,8 @@ const waitingMax = 4096
 // ErrWaiting reports that too many callers already wait for a slot. ErrLate reports that a caller has waited until its
 // limit.
 var (
-	ErrWaiting = errors.New("too many requests wait for a processor")
-	ErrLate    = errors.New("no processor was free in time")
+	ErrWaiting = errors.New("too many requests are waiting for a processor")
+	ErrLate    = errors.New("timed out waiting for a processor")
 )
 
 // Slots limits the number of concurrent callers. A freed slot goes to the waiting principal with the lowest recent use,

@@ -16,7 +16,7 @@ import (
 // Level is a version of the formats. 0 is invalid.
 type Level uint32
 
-// These are the levels that this build understands:
+// These are the levels that this version supports:
 //
 //   - Level 1 is the base: the formats of version 2 (RFC 0006).
 //   - Level 2 adds partition splits (RFC 0012).
@@ -64,16 +64,16 @@ func (r Range) String() string {
 }
 
 // ErrNewer matches every Newer: the data is not damaged, but this build is too old for it.
-var ErrNewer = errors.New("written by a newer Ilion")
+var ErrNewer = errors.New("written by a newer version of Ilion")
 
-// Newer describes data that a later build wrote, and the range that this build understands. It matches ErrNewer.
+// Newer describes data that a later build wrote, and the range that this version supports. It matches ErrNewer.
 type Newer struct {
 	// The name of the data, such as "this directory" or "a mutation".
 	What string
 	// Unit names the number Has: "feature level", "format", "entry kind".
 	Unit string
 	Has  uint64
-	// Oldest and Newest are the range of Unit that this build understands. Oldest is 0 if only the newest matters.
+	// Oldest and Newest are the range of Unit that this version supports. Oldest is 0 if only the newest matters.
 	// Newest is 0 if the build understands none.
 	Oldest, Newest uint64
 }
@@ -87,7 +87,7 @@ func (e *Newer) Error() string {
 	case e.Oldest > 0:
 		known = Range{Level(e.Oldest), Level(e.Newest)}.String()
 	}
-	return fmt.Sprintf("%s was written by a newer Ilion (%s %d); this build understands %s", e.What, e.Unit, e.Has,
+	return fmt.Sprintf("%s was written by a newer version of Ilion (%s %d); this version supports %s", e.What, e.Unit, e.Has,
 		known)
 }
 

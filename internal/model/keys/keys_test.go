@@ -257,7 +257,7 @@ func TestMetaOfLaterBuilds(t *testing.T) {
 	b := m.Append(nil)
 	b[0]++
 	if _, err := DecodeMeta(b); !errors.Is(err, feature.ErrNewer) ||
-		!strings.Contains(err.Error(), "(format 3); this build understands 2") {
+		!strings.Contains(err.Error(), "(format 3); this version supports 2") {
 		t.Errorf("%v", err)
 	}
 	b[0] = 1

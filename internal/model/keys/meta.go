@@ -19,7 +19,7 @@ const (
 )
 
 // ErrCorrupt is returned for bytes that no Append function wrote. Data of a newer build is a *feature.Newer instead.
-var ErrCorrupt = errors.New("corrupt partition meta")
+var ErrCorrupt = errors.New("corrupt partition metadata")
 
 // Meta is a replica's metadata about its physical partition. It is stored in the same batch as the rows. Its progress
 // may be stored separately, see Progress.
@@ -233,7 +233,7 @@ func (d *decoder) members() []Member {
 // ErrCorrupt or a *feature.Newer.
 func DecodeMeta(b []byte) (Meta, error) {
 	d := decoder{codec.NewReader(b, ErrCorrupt)}
-	if err := checkFormat("the meta of a partition", d.Uint(), metaFormat, ErrCorrupt); err != nil {
+	if err := checkFormat("partition metadata", d.Uint(), metaFormat, ErrCorrupt); err != nil {
 		return Meta{}, err
 	}
 	m := Meta{Partition: d.Uint(), Applied: d.Uint(), Term: d.Uint(), MaxTimestamp: d.Int(), SchemaVersion: d.Uint()}
@@ -275,7 +275,7 @@ func (m *Meta) decodeFields(d *decoder) error {
 			}
 		default:
 			if f.Must {
-				return &feature.Newer{What: "the meta of a partition", Unit: "field", Has: f.Number, Newest: metaFields}
+				return &feature.Newer{What: "partition metadata", Unit: "field", Has: f.Number, Newest: metaFields}
 			}
 			rest.Field(f.Number, false, v.Take(uint64(len(f.Value))))
 		}

@@ -46,13 +46,13 @@ func (r *Replica) Append(dst []byte) []byte {
 // DecodeReplica reads the output of Append.
 func DecodeReplica(b []byte) (Replica, error) {
 	d := codec.NewReader(b, ErrReplicaCorrupt)
-	if err := checkFormat("the record of a replica", d.Uint(), replicaFormat, ErrReplicaCorrupt); err != nil {
+	if err := checkFormat("a replica record", d.Uint(), replicaFormat, ErrReplicaCorrupt); err != nil {
 		return Replica{}, err
 	}
 	r := Replica{Partition: d.Uint(), Replica: d.Uint(), Created: d.Int()}
 	kept, refused := d.KeepFields()
 	if refused != 0 {
-		return Replica{}, &feature.Newer{What: "the record of a replica", Unit: "field", Has: refused}
+		return Replica{}, &feature.Newer{What: "a replica record", Unit: "field", Has: refused}
 	}
 	r.Rest = string(kept)
 	return r, d.End()

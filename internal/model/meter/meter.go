@@ -196,13 +196,14 @@ func (m *Meter) grow() error {
 	}
 	used := m.kept + m.passing
 	if l := m.limits.Bytes; l > 0 && used > l {
-		return m.fail(dberr.Invalidf("The statement makes values that take more than %d bytes at a time: select fewer or "+
+		return m.fail(dberr.Invalidf("The statement creates values of more than %d bytes: select fewer or "+
 			"smaller values", l))
 	}
 	more := max(grain, used-m.granted)
 	if m.limits.Pool != nil {
 		if !m.limits.Pool.Take(more) {
-			return m.fail(&dberr.Overloaded{Message: "The node evaluates too many large expressions: try again later, or " +
+			return m.fail(&dberr.Overloaded{Message: "The node is evaluating too many large expressions: retry " +
+				"later, or " +
 				"select fewer or smaller values"})
 		}
 		m.taken += more
@@ -271,7 +272,7 @@ func (m *Meter) look() error {
 	}
 	if m.done-m.allowed > m.limits.Steps {
 		m.exhausted = true
-		return m.fail(dberr.Invalidf("The statement evaluates more than may be evaluated in one request (%d steps): "+
+		return m.fail(dberr.Invalidf("The statement exceeds the evaluation limit of one request (%d steps): "+
 			"restrict it, or use fewer functions, joins or conditions", m.limits.Steps))
 	}
 	if m.ctx != nil {
@@ -316,7 +317,7 @@ func (m *Meter) takeTurn() error {
 		case m.Context().Err() != nil:
 			err = m.Context().Err()
 		case err == fairshare.ErrWaiting:
-			err = &dberr.Overloaded{Message: "Too many expressions are evaluated on this node: try again later"}
+			err = &dberr.Overloaded{Message: "The node is evaluating too many expressions: retry later"}
 		default:
 			m.exhausted, err = true, m.late()
 		}

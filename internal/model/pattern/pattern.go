@@ -14,7 +14,7 @@ import (
 const InstructionsMax = 20_000
 
 // ErrTooLarge reports an expression whose program would exceed InstructionsMax.
-var ErrTooLarge = errors.New("the regular expression repeats too much: its program has more than 20000 instructions")
+var ErrTooLarge = errors.New("the regular expression is too complex: its program has more than 20000 instructions")
 
 // Pattern is a compiled expression. It is safe for concurrent use.
 type Pattern struct {

@@ -44,7 +44,7 @@ func AppendValue(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {
 	}
 	if !MultiCell(t) {
 		if len(cells) != 1 {
-			return dst, fmt.Errorf("%d cells in a column of one: %w", len(cells), ErrCorrupt)
+			return dst, fmt.Errorf("%d cells in a single-cell column: %w", len(cells), ErrCorrupt)
 		}
 		return append(dst, cells[0].Value...), nil
 	}

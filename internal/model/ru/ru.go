@@ -214,8 +214,9 @@ func Found(c *command.Conditional, found []*row.Row) (u Units) {
 // Exceeded returns the error for a request that costs at least least although its client allows only most. Drivers do
 // not retry invalid requests.
 func Exceeded(least, most Units) error {
-	return dberr.Invalidf("The request costs more than its MaxRequestCharge allows: at least %s request units, %s are "+
-		"allowed. Nothing was done", least, most)
+	return dberr.Invalidf("The request exceeds its MaxRequestCharge: it costs at least %s request units, but only "+
+		"%s are "+
+		"allowed. It was not executed", least, most)
 }
 
 // Charged is a visitor or a completion that receives the cost of its command. Charge is called before a successful

@@ -73,7 +73,8 @@ func (c *AlterTable) apply(s *Schema) (*Schema, []Event, error) {
 		return nil, nil, err
 	}
 	if old.View != nil {
-		return nil, nil, dberr.Invalidf("Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead")
+		return nil, nil, dberr.Invalidf("Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW " +
+			"instead")
 	}
 	ks := s.Keyspaces[c.Keyspace]
 	t := old.clone()
@@ -166,7 +167,8 @@ func (c *AlterTable) checkAdded(t *Table, spec *ColumnSpec, typ *cqltype.Type) e
 		return err
 	}
 	if spec.Static && len(t.Clustering) == 0 {
-		return dberr.Invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
+		return dberr.Invalidf("Static columns are only useful (and thus allowed) if the table has at least one " +
+			"clustering column")
 	}
 	if d := t.LastDropped(spec.Name); d != nil {
 		again := expandUDTs(typ)
@@ -274,8 +276,9 @@ func (c *AlterTable) drop(t *Table, ks *Keyspace) error {
 	if at == 0 {
 		at = c.At
 	} else if c.NoDropTimes {
-		return dberr.Invalidf("DROP .. USING TIMESTAMP needs feature level %d: when all nodes run a build that knows it, "+
-			"raise the level with \"ilion upgrade\"", feature.DropTimes)
+		return dberr.Invalidf("DROP .. USING TIMESTAMP requires feature level %d. When all nodes run a version that "+
+			"supports it, "+
+			"run \"ilion upgrade\"", feature.DropTimes)
 	}
 	for _, name := range c.Drop {
 		col := t.ByName[name]

@@ -76,7 +76,8 @@ const functionNameMax = 256
 // containers.
 func checkFunctionName(name string) error {
 	if name == "" || len(name) > functionNameMax || strings.Contains(name, ".") {
-		return dberr.Invalidf("The name of a function or aggregate must have 1 to %d bytes and must not contain a dot", functionNameMax)
+		return dberr.Invalidf("The name of a function or aggregate must have 1 to %d bytes and must not contain a dot",
+			functionNameMax)
 	}
 	return nil
 }
@@ -104,7 +105,8 @@ func (c *CreateFunction) Function(s *Schema) (*Function, error) {
 	}
 	for i, name := range f.ArgNames {
 		if slices.Contains(f.ArgNames[:i], name) {
-			return nil, dberr.Invalidf("Duplicate argument names for given function %s with argument names [%s]", c.Name,
+			return nil, dberr.Invalidf("Duplicate argument names for given function %s with argument names [%s]",
+				c.Name,
 				strings.Join(f.ArgNames, ", "))
 		}
 	}
@@ -113,10 +115,10 @@ func (c *CreateFunction) Function(s *Schema) (*Function, error) {
 	}
 	switch {
 	case len(c.Body) > FunctionBodyMax:
-		return nil, dberr.Invalidf("The body of function %s has %d bytes; at most %d are allowed", c.Name, len(c.Body),
+		return nil, dberr.Invalidf("The body of function %s has %d bytes, but the maximum is %d", c.Name, len(c.Body),
 			FunctionBodyMax)
 	case len(c.Args) > FunctionArgsMax:
-		return nil, dberr.Invalidf("Function %s has %d arguments; at most %d are allowed", c.Name, len(c.Args),
+		return nil, dberr.Invalidf("Function %s has %d arguments, but the maximum is %d", c.Name, len(c.Args),
 			FunctionArgsMax)
 	}
 	if err := checkNotFrozen("Argument", c.argTypes()...); err != nil {
@@ -152,7 +154,8 @@ func bindAll(ks *Keyspace, specs []*TypeSpec) ([]*cqltype.Type, error) {
 
 func checkFunctionSize(ks *Keyspace, f *Function) error {
 	if len(ks.Functions) >= FunctionsMax && ks.Function(f.Name, f.Args) == nil {
-		return dberr.Invalidf("Cannot create function: keyspace %s has reached the limit of %d functions and aggregates", ks.Name,
+		return dberr.Invalidf("Cannot create function: keyspace %s has reached the limit of %d functions and "+
+			"aggregates", ks.Name,
 			FunctionsMax)
 	}
 	n := nested(f.Returns, NestedTypesMax)
@@ -160,7 +163,7 @@ func checkFunctionSize(ks *Keyspace, f *Function) error {
 		n += nested(t, NestedTypesMax)
 	}
 	if n > NestedTypesMax {
-		return dberr.Invalidf("The types of function %s have more than %d types nested in them", f.Name, NestedTypesMax)
+		return dberr.Invalidf("The types of function %s contain more than %d nested types", f.Name, NestedTypesMax)
 	}
 	return nil
 }
@@ -189,7 +192,8 @@ func (c *CreateFunction) apply(s *Schema) (*Schema, []Event, error) {
 		}
 		return nil, nil, dberr.Invalidf("Function '%s' must have %s directive", c.Name, directive)
 	case !f.Returns.Freeze().Equal(old.Returns.Freeze()):
-		return nil, nil, dberr.Invalidf("Cannot replace function '%s', the new return type %s is not compatible with the "+
+		return nil, nil, dberr.Invalidf("Cannot replace function '%s', the new return type %s is not compatible "+
+			"with the "+
 			"return type %s of existing function", c.Name, PlainType(f.Returns), PlainType(old.Returns))
 	case f.Language == old.Language && f.Body == old.Body && slices.Equal(f.ArgNames, old.ArgNames):
 		return s, nil, nil
@@ -243,7 +247,8 @@ func (c *CreateAggregate) apply(s *Schema) (*Schema, []Event, error) {
 		case !c.OrReplace:
 			return nil, nil, dberr.Invalidf("Aggregate '%s' already exists", c.Name)
 		case !f.Returns.Freeze().Equal(old.Returns.Freeze()):
-			return nil, nil, dberr.Invalidf("Cannot replace aggregate '%s', the new return type %s isn't compatible with "+
+			return nil, nil, dberr.Invalidf("Cannot replace aggregate '%s', the new return type %s isn't compatible "+
+				"with "+
 				"the return type %s of existing function", c.Name, PlainType(f.Returns), PlainType(old.Returns))
 		}
 		f.rest = old.rest
@@ -254,7 +259,7 @@ func (c *CreateAggregate) apply(s *Schema) (*Schema, []Event, error) {
 // build returns the aggregate. Its functions must exist.
 func (c *CreateAggregate) build(ks *Keyspace) (*Function, error) {
 	if len(c.Args) > FunctionArgsMax {
-		return nil, dberr.Invalidf("Aggregate %s has %d arguments; at most %d are allowed", c.Name, len(c.Args),
+		return nil, dberr.Invalidf("Aggregate %s has %d arguments, but the maximum is %d", c.Name, len(c.Args),
 			FunctionArgsMax)
 	}
 	if err := checkFunctionName(c.Name); err != nil {
@@ -361,7 +366,8 @@ func (c *DropFunction) Find(s *Schema) (*Function, error) {
 			what = "AGGREGATE"
 		}
 		return nil, dberr.Invalidf("'DROP %s %s' matches multiple function definitions; specify the argument types by "+
-			"issuing a statement like 'DROP %s %s (type, type, ...)'. You can use cqlsh 'DESCRIBE %s %s' command to find "+
+			"issuing a statement like 'DROP %s %s (type, type, ...)'. You can use cqlsh 'DESCRIBE %s %s' command to "+
+			"find "+
 			"all overloads", what, c.Name, what, c.Name, what, c.Name)
 	}
 	if err := checkNotFrozen("Argument", c.Args...); err != nil {

@@ -39,8 +39,9 @@ func (o *TableOptions) setRetention(p *Property) error {
 	}
 	switch {
 	case n < 0 || n > ttlMax:
-		return dberr.Configf("%s must be 0 to %d, got %d: for how many seconds all changes of a table with cdc = true are "+
-			"kept. 0 keeps no images, only which rows have changed", retentionProperty, ttlMax, n)
+		return dberr.Configf("%s must be from 0 to %d, not %d. It is the time in seconds for which all changes of a "+
+			"table with cdc = true are "+
+			"kept. With 0, only the keys of changed rows are kept", retentionProperty, ttlMax, n)
 	case n == 0:
 		o.CDCRetention = retentionNone
 	case n == RetentionDefault:

@@ -34,7 +34,7 @@ func (c *Restore) apply(s *Schema) (*Schema, []Event, error) {
 	for _, r := range c.Tables {
 		t := c.From.Table(r.Keyspace, r.Name)
 		if t == nil || t.View != nil {
-			return nil, nil, dberr.Invalidf("The backup has no table %s.%s", r.Keyspace, r.Name)
+			return nil, nil, dberr.Invalidf("Table %s.%s is not in the backup", r.Keyspace, r.Name)
 		}
 		if err := checkUserKeyspace(r.AsKeyspace); err != nil {
 			return nil, nil, err
@@ -104,7 +104,7 @@ func (s *Schema) withRestoredTable(t *Table, r Restored) (*Schema, error) {
 	ks.Tables = maps.Clone(ks.Tables)
 	made := &Schema{Keyspaces: map[string]*Keyspace{ks.Name: &ks}}
 	if err := made.decodeTable(&j); err != nil {
-		return nil, dberr.Invalidf("Table %s.%s of the backup cannot be created in keyspace %s: %v", r.Keyspace, r.Name,
+		return nil, dberr.Invalidf("Cannot create table %s.%s of the backup in keyspace %s: %v", r.Keyspace, r.Name,
 			r.AsKeyspace, err)
 	}
 	next := s.withKeyspace(&ks)
@@ -125,7 +125,8 @@ func (c *RestoreIndexes) apply(s *Schema) (*Schema, []Event, error) {
 	for _, r := range c.Tables {
 		from, ks := c.From.Table(r.Keyspace, r.Name), next.Keyspaces[r.AsKeyspace]
 		if from == nil || ks == nil || ks.Tables[r.As] == nil {
-			return nil, nil, dberr.Invalidf("Table %s.%s does not exist: it was dropped during the restore", r.AsKeyspace,
+			return nil, nil, dberr.Invalidf("Table %s.%s does not exist: it was dropped during the restore",
+				r.AsKeyspace,
 				r.As)
 		}
 		t := ks.Tables[r.As].clone()
@@ -178,7 +179,8 @@ type RestoreView struct {
 func (c *RestoreView) apply(s *Schema) (*Schema, []Event, error) {
 	v, ks := c.From.Table(c.View.Keyspace, c.View.Name), s.Keyspaces[c.View.AsKeyspace]
 	if v == nil || v.View == nil || ks == nil || ks.Tables[c.Base] == nil {
-		return nil, nil, dberr.Invalidf("View %s.%s cannot be created: its base table does not exist", c.View.AsKeyspace,
+		return nil, nil, dberr.Invalidf("View %s.%s cannot be created: its base table does not exist",
+			c.View.AsKeyspace,
 			c.View.As)
 	}
 	if ks.Tables[c.View.As] != nil {

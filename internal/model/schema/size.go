@@ -31,7 +31,7 @@ func nested(t *cqltype.Type, limit int) int {
 
 func checkTypeSize(t *cqltype.Type) error {
 	if nested(t, NestedTypesMax) > NestedTypesMax {
-		return dberr.Invalidf("The type %s has more than %d types nested in it", t.Name, NestedTypesMax)
+		return dberr.Invalidf("The type %s contains more than %d nested types", t.Name, NestedTypesMax)
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func checkTableSize(t *Table) error {
 	n := 0
 	for c := range t.Columns() {
 		if n += nested(c.Type, TableTypesMax-n); n > TableTypesMax {
-			return dberr.Invalidf("The columns of table %s have more than %d types nested in them", t.Name,
+			return dberr.Invalidf("The columns of table %s contain more than %d nested types", t.Name,
 				TableTypesMax)
 		}
 	}

@@ -77,7 +77,7 @@ func (c *CreateTable) apply(s *Schema) (*Schema, []Event, error) {
 	for other := range s.All() {
 		for _, o := range other.Tables {
 			if o.UUID == t.UUID {
-				return nil, nil, dberr.Configf("Table id %s is in use by %s", t.UUID, o)
+				return nil, nil, dberr.Configf("Table ID %s is already used by %s", t.UUID, o)
 			}
 		}
 	}
@@ -106,10 +106,12 @@ func (c *DropTable) apply(s *Schema) (*Schema, []Event, error) {
 	}
 	ks := s.Keyspaces[c.Keyspace]
 	if t.View != nil {
-		return nil, nil, dberr.Invalidf("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.")
+		return nil, nil, dberr.Invalidf("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED " +
+			"VIEW instead.")
 	}
 	if len(ks.ViewsOf(c.Name)) > 0 {
-		return nil, nil, dberr.Invalidf("Cannot drop a table when materialized views still depend on it (%s)", c.Keyspace)
+		return nil, nil, dberr.Invalidf("Cannot drop a table when materialized views still depend on it (%s)",
+			c.Keyspace)
 	}
 	return s.withKeyspace(ks.withoutTable(c.Name)),
 		[]Event{{Change: Dropped, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
@@ -288,7 +290,8 @@ func insertColumn(columns []*Column, col *Column) []*Column {
 
 func (c *CreateTable) checkStatics(t *Table) error {
 	if len(t.Statics) > 0 && len(t.Clustering) == 0 {
-		return dberr.Invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
+		return dberr.Invalidf("Static columns are only useful (and thus allowed) if the table has at least one " +
+			"clustering column")
 	}
 	return nil
 }
@@ -328,7 +331,8 @@ func (c *CreateTable) checkOrder(t *Table) error {
 			}
 		}
 		if len(other) > 0 {
-			return dberr.Invalidf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are not "+
+			return dberr.Invalidf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] "+
+				"are not "+
 				"clustering columns", strings.Join(other, ", "))
 		}
 	}

@@ -56,7 +56,8 @@ func (o *cosmosOption) throughput(p *Property, text string) error {
 		return nil
 	}
 	if err != nil || n < o.least || n%o.step != 0 || n > throughputMax {
-		return dberr.Configf("%s must be at least %d request units per second, in steps of %d up to %d, not %s", p.Name,
+		return dberr.Configf("%s must be from %[2]d to %[4]d request units per second, in steps of %[3]d, not %[5]s",
+			p.Name,
 			o.least, o.step, throughputMax, text)
 	}
 	return nil

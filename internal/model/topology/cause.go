@@ -40,9 +40,9 @@ const (
 	ByKey
 )
 
-var causes = [...]string{"unknown", "by hand", "size", "load", "throughput", "repair", "a node was lost",
+var causes = [...]string{"unknown", "operator", "size", "load", "throughput", "repair", "node loss",
 	"more replicas",
-	"a node leaves", "balance", "merge", "hot key"}
+	"decommission", "balance", "merge", "hot key"}
 
 // String returns the cause as a lowercase phrase.
 func (c Cause) String() string {

@@ -68,7 +68,7 @@ func Assemble(base *Snapshot, header []byte, records map[PartitionID][]byte) (*S
 	}
 	s.version, s.nextPartition, s.nextReplica = r.Uint(), PartitionID(r.Uint()), ReplicaID(r.Uint())
 	s.level = feature.Level(r.Uint32())
-	s.rest = r.fields("the header of the map")
+	s.rest = r.fields("the topology header")
 	if err := r.end(); err != nil {
 		return nil, fmt.Errorf("header: %w", err)
 	}
@@ -253,11 +253,11 @@ func (r *decoder) sets() []ReplicaSet {
 			m := Replica{ID: ReplicaID(r.Uint())}
 			copy(m.Node[:], r.Take(uint64(len(m.Node))))
 			if m.State = MemberState(r.Byte()); m.State > Learner {
-				r.newer("a replica of the map", "state", uint64(m.State), uint64(Learner))
+				r.newer("a replica of the topology", "state", uint64(m.State), uint64(Learner))
 			}
 			set.Replicas = append(set.Replicas, m)
 		}
-		set.rest = r.fields("a replica set of the map")
+		set.rest = r.fields("a replica set of the topology")
 		out = append(out, set)
 	}
 	return out

@@ -16,13 +16,13 @@ import (
 func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state MemberState) (*Snapshot, ReplicaID,
 	error) {
 	if state != Joining && state != Learner {
-		return nil, 0, fmt.Errorf("a replica of partition %d cannot begin as %s", id, state)
+		return nil, 0, fmt.Errorf("a new replica of partition %d cannot be %s", id, state)
 	}
 	replica := s.nextReplica
 	out, err := s.changeSet(id, region, func(p *Partition, set *ReplicaSet) error {
 		for i := range p.Sets {
 			if r := p.Sets[i].On(node); r != nil {
-				return fmt.Errorf("partition %d has replica %d on node %x already", id, r.ID, node)
+				return fmt.Errorf("partition %d already has replica %d on node %x", id, r.ID, node)
 			}
 		}
 		set.Replicas = append(set.Replicas, Replica{ID: replica, Node: node, State: state})

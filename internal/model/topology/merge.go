@@ -240,7 +240,7 @@ func (r *decoder) merge() *PendingMerge {
 		Frozen:   r.Uint(),
 		FrozenAt: r.Int()}
 	if j.Stage > Merging {
-		r.newer("a merge of the map", "stage", uint64(j.Stage), uint64(Merging))
+		r.newer("a merge of the topology", "stage", uint64(j.Stage), uint64(Merging))
 	}
 	for range r.Count(1) {
 		j.Ready = append(j.Ready, ReplicaID(r.Uint()))

@@ -241,7 +241,7 @@ func (r *decoder) partitionFields(p *Partition) {
 			copy(p.Lead[:], v.Take(uint64(len(p.Lead))))
 		default:
 			if f.Must {
-				r.newer("a partition of the map", "field", f.Number, partitionFields)
+				r.newer("a partition of the topology", "field", f.Number, partitionFields)
 			}
 			rest.Field(f.Number, false, f.Value)
 			continue

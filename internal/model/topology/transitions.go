@@ -85,7 +85,7 @@ func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
 		return nil, fmt.Errorf("a table cannot have %d partitions", len(pieces))
 	}
 	if s.Partitions(table) != nil || table == MetaTable {
-		return nil, fmt.Errorf("table %d is in the topology already", table)
+		return nil, fmt.Errorf("table %d already exists in the topology", table)
 	}
 	out := s.next()
 	ps := make([]*Partition, 0, len(pieces))
@@ -114,7 +114,7 @@ func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
 // AddMeta adds the meta partition at the places.
 func (s *Snapshot) AddMeta(places []Place) (*Snapshot, error) {
 	if s.meta != nil {
-		return nil, errors.New("there is a meta partition already")
+		return nil, errors.New("the meta partition already exists")
 	}
 	out := s.next()
 	out.meta = &Partition{ID: MetaPartition, Table: MetaTable, Epoch: 1, Level: s.level, Sets: out.sets(places)}

@@ -46,7 +46,7 @@ func TestTree(t *testing.T) {
 			}
 			for n, v := range models[i] {
 				if tr.get(n) != v {
-					t.Fatalf("%d has another value", n)
+					t.Fatalf("%d has a different value", n)
 				}
 			}
 			if n := id.Draw(t, "any"); tr.get(n) != models[i][n] {

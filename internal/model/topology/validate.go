@@ -8,7 +8,7 @@ import "fmt"
 // data must be validated.
 func (s *Snapshot) Validate() error {
 	if s.nextPartition > MetaPartition {
-		return fmt.Errorf("the next partition would have the id %d", s.nextPartition)
+		return fmt.Errorf("the ID of the next partition would be %d", s.nextPartition)
 	}
 	seen := 0
 	replicas := map[ReplicaID]PartitionID{}
@@ -61,7 +61,7 @@ func (s *Snapshot) validatePartition(table uint32, ps []*Partition, i int) error
 	case p.Table != table:
 		return fmt.Errorf("partition %d of table %d is listed under table %d", p.ID, p.Table, table)
 	case p.ID == 0 || p.ID >= s.nextPartition || s.Partition(p.ID) != p:
-		return fmt.Errorf("partition %d of table %d is not registered under its id", p.ID, table)
+		return fmt.Errorf("partition %d of table %d is registered under another ID", p.ID, table)
 	case p.Epoch == 0:
 		return fmt.Errorf("partition %d has no epoch", p.ID)
 	case p.Span.Begin.Compare(begin) != 0 || i > 0 && begin.IsZero():
@@ -78,7 +78,7 @@ func (s *Snapshot) validateMembers(p *Partition, replicas map[ReplicaID]Partitio
 	for i, set := range p.Sets {
 		for j, r := range set.Replicas {
 			if other, ok := replicas[r.ID]; ok || r.ID == 0 || r.ID >= s.nextReplica {
-				return fmt.Errorf("replica %d of partition %d is already one of partition %d, or has no id", r.ID, p.ID,
+				return fmt.Errorf("replica %d of partition %d also belongs to partition %d, or has no ID", r.ID, p.ID,
 					other)
 			}
 			if r.State > Learner {
@@ -92,7 +92,7 @@ func (s *Snapshot) validateMembers(p *Partition, replicas map[ReplicaID]Partitio
 				}
 				for l := range before {
 					if before[l].Node == r.Node {
-						return fmt.Errorf("replicas %d and %d of partition %d are on one node", before[l].ID, r.ID,
+						return fmt.Errorf("replicas %d and %d of partition %d are on the same node", before[l].ID, r.ID,
 							p.ID)
 					}
 				}

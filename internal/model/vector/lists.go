@@ -236,7 +236,7 @@ const (
 )
 
 // errLists reports that bytes are not encoded lists.
-var errLists = errors.New("lists of vectors do not decode")
+var errLists = errors.New("malformed vector lists")
 
 // Append appends the encoded form of the lists.
 func (l *Lists) Append(dst []byte) []byte {

@@ -48,8 +48,8 @@ func (s Similarity) Of(a, b []float32) float32 {
 
 // These are the errors of Check.
 var (
-	ErrInfinite = errors.New("a vector with an element that is not a finite number cannot be indexed or searched for")
-	ErrZero     = errors.New("a vector of zeros has no cosine: it cannot be indexed or searched for")
+	ErrInfinite = errors.New("a vector whose elements are not all finite cannot be indexed or searched for")
+	ErrZero     = errors.New("a zero vector has no cosine similarity: it cannot be indexed or searched for")
 )
 
 // Check returns an error if a vector cannot be indexed by the similarity or be searched for.

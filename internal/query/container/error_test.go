@@ -29,7 +29,7 @@ func TestRefused(t *testing.T) {
 		{context.DeadlineExceeded, 408, 0},
 		{coordinator.ErrUnknownTable, 404, SubOwnerMissing},
 		{dberr.Invalidf("k" + partition.SizeLimitText + "of 3 bytes"), 403, SubFull},
-		{dberr.Invalidf(partition.TooLongText + " 1s. Nothing was done"), 408, 0},
+		{dberr.Invalidf(partition.TooLongText + " 1s. It was rolled back"), 408, 0},
 		{dberr.Invalidf("wrong"), 400, 0},
 		{&dberr.AlreadyExists{}, 409, 0},
 		{errors.New("broken"), 500, 0},

@@ -120,7 +120,7 @@ func decodeFold(src []byte) (q foldRequest, err error) {
 	if r.Byte() != itemsFold || r.Byte() != foldVersion {
 		return q, errMalformed
 	}
-	if err := passFields(&r, "a container fold"); err != nil {
+	if err := passFields(&r, "a container aggregate"); err != nil {
 		return q, err
 	}
 	q.revision = r.Uint()

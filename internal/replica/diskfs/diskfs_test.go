@@ -186,7 +186,7 @@ func TestRoom(t *testing.T) {
 		t.Errorf("with room: %v", err)
 	}
 	s.free.Store(1 << 20)
-	want := "its disk is full: 1.0 MiB are free and 4.0 MiB are needed to start; free at least 3.0 MiB there, nothing is lost"
+	want := "the disk is full: 1.0 MiB are free, but 4.0 MiB are required to start. No data is lost. Free at least 3.0 MiB"
 	if err := CheckFreeSpace(s, "", s.usage); err == nil || err.Error() != want {
 		t.Errorf("without room: %v", err)
 	}

@@ -61,7 +61,7 @@ func CheckFreeSpace(fs vfs.FS, dir string, usage UsageFunc) error {
 	if u.AvailBytes >= need {
 		return nil
 	}
-	return fmt.Errorf("its disk is full: %s are free and %s are needed to start; free at least %s there, nothing is lost",
+	return fmt.Errorf("the disk is full: %s are free, but %s are required to start. No data is lost. Free at least %s",
 		mebibytes(u.AvailBytes), mebibytes(need), mebibytes(need-u.AvailBytes))
 }
 

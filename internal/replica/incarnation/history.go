@@ -51,7 +51,7 @@ type History struct {
 const StartsMax = 64
 
 // ErrMalformed is returned for bytes that do not encode a History.
-var ErrMalformed = errors.New("malformed lineage")
+var ErrMalformed = errors.New("malformed start history")
 
 // Newest returns the newest start.
 func (l *History) Newest() Start {
@@ -217,7 +217,7 @@ func (d *Directory) checkLabel(owner, label []byte) error {
 }
 
 // ErrLogMismatch is returned if the log and the rows do not match, or if the directory was never started in a cluster.
-var ErrLogMismatch = errors.New("the log of the replica sets does not go with the data")
+var ErrLogMismatch = errors.New("the Raft log does not match the data")
 
 // Check returns nil if the log and the rows of a directory match. It changes nothing.
 func (d *Directory) Check(owner []byte, log Log) error {
@@ -258,7 +258,7 @@ func (d *Directory) save() error {
 	w := codec.Writer(d.History.Append(nil))
 	w.Text(d.RejectReason)
 	if err := d.rows.Set(keys.IdentityID, recordKey, w); err != nil {
-		return fmt.Errorf("store the lineage of the data directory: %w", err)
+		return fmt.Errorf("cannot store the start history of the data directory: %w", err)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (w *PeerHistory) Record(node [16]byte, l *History) error {
 	newest := l.Newest()
 	value := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, newest.Number), newest.Mark)
 	if err := w.rows.Set(keys.IdentityID, peerKey(node), value); err != nil {
-		return fmt.Errorf("store the start of another node: %w", err)
+		return fmt.Errorf("cannot store the start of another node: %w", err)
 	}
 	w.seen[node] = newest
 	return nil

@@ -46,11 +46,12 @@ func (r *Replica) throttleError(wait time.Duration) error {
 		b = append(b, '-')
 	}
 	b = append(b[:len(b)-1], ", RetryAfterMs="...)
-	b = append(strconv.AppendInt(b, int64(ms), 10), ", Additional details='TooManyRequests (429): physical partition "...)
-	b = append(strconv.AppendUint(b, uint64(r.id), 10), " has spent its "...)
-	b = append(strconv.AppendInt(b, r.budget.PerSecond(), 10), " request units a second"...)
+	b = append(strconv.AppendInt(b, int64(ms), 10), ", Additional details='TooManyRequests (429): physical "+
+		"partition "...)
+	b = append(strconv.AppendUint(b, uint64(r.id), 10), " has used its "...)
+	b = append(strconv.AppendInt(b, r.budget.PerSecond(), 10), " request units per second"...)
 	if hot := r.hot.Load(); hot != nil {
-		b = append(append(b, ", most of them on "...), *hot...)
+		b = append(append(b, ", mostly for "...), *hot...)
 	}
 	b = append(b, '\'')
 	return &dberr.Overloaded{RetryAfter: ms * time.Millisecond, Message: string(b)}

@@ -76,7 +76,8 @@ func (h *Host) Join(id topology.PartitionID, replica topology.ReplicaID) error {
 	case r == nil:
 		return h.createReplicas([]replicaInit{{id: id, replica: replica, listed: true}})
 	case r.member != replica:
-		return fmt.Errorf("join partition %d as replica %d: replica %d is here", id, replica, r.member)
+		return fmt.Errorf("cannot join partition %d as replica %d: this node already has replica %d", id, replica,
+			r.member)
 	}
 	return nil
 }
@@ -90,11 +91,11 @@ func (h *Host) createReplicas(list []replicaInit) error {
 		return err
 	}
 	if err := h.storeReplicas(list); err != nil {
-		return fmt.Errorf("create partitions: %w", err)
+		return fmt.Errorf("cannot create partitions: %w", err)
 	}
 	if err := h.seqs.open(list); err != nil {
 		h.removeFromMap(list)
-		return fmt.Errorf("create partitions: %w", err)
+		return fmt.Errorf("cannot create partitions: %w", err)
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ func (h *Host) storeReplicas(list []replicaInit) error {
 			return fmt.Errorf("partition %d: %w", n.id, err)
 		}
 		if replicas[r.id] != nil {
-			return fmt.Errorf("partition %d is here", n.id)
+			return fmt.Errorf("this node already has partition %d", n.id)
 		}
 		replicas[r.id] = r
 		if n.listed {
@@ -204,7 +205,7 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 	h.replicas.Store(&stay)
 	h.listing.Unlock()
 	if err := h.removeState(gone, stay); err != nil {
-		return fmt.Errorf("drop partitions: %w", err)
+		return fmt.Errorf("cannot drop partitions: %w", err)
 	}
 	return finish()
 }

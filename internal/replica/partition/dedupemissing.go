@@ -59,7 +59,7 @@ func (h *Host) recorded(ctx context.Context, batch [16]byte) (bool, error) {
 	}
 	recorded, err := (*b).Recorded(ctx, batch)
 	if err != nil {
-		err = fmt.Errorf("%w: is batch %x recorded: %w", ErrUncertain, batch, err)
+		err = fmt.Errorf("%w: cannot determine whether batch %x is recorded: %w", ErrUncertain, batch, err)
 	}
 	return recorded, err
 }

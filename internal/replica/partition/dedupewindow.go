@@ -162,7 +162,7 @@ func (r *dedupeWindow) remember(ids []command.DedupeID, now raftgroup.Instant) {
 			r.rotate(now)
 		}
 		if invariant.Enabled {
-			invariant.Check(!r.young.has(id) && !r.old.has(id), "I8: write %v is applied twice", id)
+			invariant.Check(!r.young.has(id) && !r.old.has(id), "I8: write %v was applied twice", id)
 		}
 		r.young.add(id)
 	}

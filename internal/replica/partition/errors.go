@@ -33,7 +33,7 @@ type WrongRange struct {
 }
 
 func (e *WrongRange) Error() string {
-	return fmt.Sprintf("partition %d holds %s at epoch %d only", e.Partition, e.Have, e.Epoch)
+	return fmt.Sprintf("partition %d has only %s at epoch %d", e.Partition, e.Have, e.Epoch)
 }
 
 // LatchTimeout means that a write waited too long for other writes to its logical partition, or that its context ended.
@@ -54,7 +54,7 @@ type NotLeader struct {
 }
 
 func (e *NotLeader) Error() string {
-	return fmt.Sprintf("this replica does not lead partition %d", e.Partition)
+	return fmt.Sprintf("this replica is not the leader of partition %d", e.Partition)
 }
 
 // ErrUncertain means that this node does not know whether the write was, or will be, applied. The same command with the
@@ -71,7 +71,7 @@ var ErrInProgress = errors.New("the same command is already in progress")
 type DedupeUnknown struct{ Epoch uint64 }
 
 func (e *DedupeUnknown) Error() string {
-	return "this replica has begun to remember writes after the sender heard from its node"
+	return "this replica has started its dedupe state after the last response to the sender"
 }
 
 // ErrUnconfirmed means that rows were passed on, and that the replica could not confirm afterward that it still led.
@@ -81,4 +81,4 @@ var ErrUnconfirmed = errors.New("the read could not be confirmed")
 // Conflict means that the records to be changed are not at the expected version. Nothing was done.
 type Conflict struct{ Version uint64 }
 
-func (e *Conflict) Error() string { return fmt.Sprintf("the records are at version %d", e.Version) }
+func (e *Conflict) Error() string { return fmt.Sprintf("the metadata is at version %d", e.Version) }

@@ -40,11 +40,13 @@ func (l *invariants) checkWrite(r *Replica, m *command.Mutation) {
 // readers advances, and no other replica of the node holds any of the replica's keys (P3).
 func (a *machine) checkCommitted(r *Replica) {
 	shown, applied := r.visible.Load(), r.ahead.applied
-	invariant.Check(applied >= shown, "P6: partition %d goes back from %d to %d", r.id, shown, applied)
+	invariant.Check(applied >= shown, "P6: the applied index of partition %d decreases from %d to %d", r.id, shown,
+		applied)
 	if applied%invariantMetaEvery == 0 {
 		stored, ok, err := a.host.store.Meta(uint64(r.id))
 		same := err == nil && ok && bytes.Equal(stored.Append(nil), r.ahead.meta.Append(nil))
-		invariant.Check(same, "P6: the meta of partition %d is %+v, written was %+v", r.id, stored, r.ahead.meta)
+		invariant.Check(same, "P6: the metadata of partition %d is %+v, but %+v was written", r.id, stored,
+			r.ahead.meta)
 	}
 	s := r.state.Load()
 	for _, o := range *a.host.replicas.Load() {

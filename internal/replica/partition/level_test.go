@@ -150,7 +150,7 @@ func TestLevelNotUnderstood(t *testing.T) {
 	}
 	var err error
 	w.until("the older node stops", func() bool { err = w.nodes[0].host.Load().Failed(); return err != nil })
-	want := fmt.Sprintf("(feature level %d); this build understands 1 to %d", laterLevels.Newest, feature.Newest)
+	want := fmt.Sprintf("(feature level %d); this version supports 1 to %d", laterLevels.Newest, feature.Newest)
 	if !errors.Is(err, feature.ErrNewer) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v", err)
 	}
@@ -184,7 +184,7 @@ func TestEntryOfLaterBuild(t *testing.T) {
 		var err error
 		w.until("the node stops", func() bool { err = n.host.Load().Failed(); return err != nil })
 		if !errors.Is(err, feature.ErrNewer) || errors.Is(err, command.ErrMalformed) ||
-			!strings.Contains(err.Error(), "(kind 99); this build understands 10") {
+			!strings.Contains(err.Error(), "(kind 99); this version supports 10") {
 			t.Errorf("%v", err)
 		}
 		left := n.fs.CrashClone(vfs.CrashCloneCfg{})

@@ -83,7 +83,7 @@ func (a *machine) begin(group, index uint64) (*Replica, error) {
 		if r = a.host.retiredReplica(topology.PartitionID(group)); r != nil {
 			return r, nil
 		}
-		return nil, fmt.Errorf("partition %d has no replica here", group)
+		return nil, fmt.Errorf("this node has no replica of partition %d", group)
 	}
 	if index != r.ahead.applied+1 {
 		return nil, fmt.Errorf("partition %d: entry %d after %d: %w", group, index, r.ahead.applied, errOrder)

@@ -263,7 +263,7 @@ func TestCommitInEntry(t *testing.T) {
 	b.commit()
 }
 
-// TestMetaSaysWhatWasSwept checks that the meta of a partition names its region from its birth, and the highest horizon
+// TestMetaSaysWhatWasSwept checks that partition metadata names its region from its birth, and the highest horizon
 // of a sweep of rows or deletions, over restarts; sweeps of ids alone, whose horizons are later, do not count.
 func TestMetaSaysWhatWasSwept(t *testing.T) {
 	b := newBench(t)

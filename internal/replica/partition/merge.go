@@ -25,7 +25,7 @@ func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
 	case now.frozen != 0:
 		return nil
 	case r.Level() < splitLevel:
-		return fmt.Errorf("partition %d has feature level %d, and merges need %d", r.id, r.Level(), splitLevel)
+		return fmt.Errorf("partition %d has feature level %d, but merges require %d", r.id, r.Level(), splitLevel)
 	}
 	// As in Split: the log rejects no accepted command, except after a change of leaders.
 	r.rejectFrom.Store(&now.span.Begin)
@@ -142,7 +142,7 @@ func (h *Host) replaceMeta(r *Replica, m *keys.Meta) error {
 }
 
 // errNotFrozen means that a node has not kept the input of a merge. The node must stop.
-var errNotFrozen = errors.New("the right partition of a merge is not in its frozen state")
+var errNotFrozen = errors.New("the right partition of the merge is not in its frozen state")
 
 // merge applies a.entry; index is the log index of the entry. One durable batch stores the wider partition and ends the
 // other one, whose rows are here: it was frozen on this node before the entry was proposed, and has been kept since.
@@ -153,13 +153,14 @@ func (a *machine) merge(r *Replica, next *progress, index uint64) (result any, e
 	}
 	right := a.host.Replica(topology.PartitionID(e.Right))
 	if right == nil {
-		return nil, fmt.Errorf("merge partition %d: %d has no replica here: %w", r.id, e.Right, errNotFrozen)
+		return nil, fmt.Errorf("merge partition %d: this node has no replica of %d: %w", r.id, e.Right, errNotFrozen)
 	}
 	right.installing.Lock() // a snapshot of the same state may be about to replace its rows
 	defer right.installing.Unlock()
 	if m := &right.ahead.meta; m.Frozen != e.Frozen || m.Epoch != e.RightEpoch ||
 		!r.state.Load().adjoins(right.state.Load()) {
-		return nil, fmt.Errorf("merge partition %d: %d is %s at epoch %d, frozen at %d: %w", r.id, e.Right,
+		return nil, fmt.Errorf("merge partition %d: partition %d is %s at epoch %d, but it was frozen at %d: %w", r.id,
+			e.Right,
 			right.state.Load().span, m.Epoch, m.Frozen, errNotFrozen)
 	}
 	if err := a.Commit(); err != nil {

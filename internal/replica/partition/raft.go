@@ -88,7 +88,7 @@ func (g *raft) load(metas []keys.Meta) ([]replicaInit, error) {
 		delete(byID, record.Partition)
 	}
 	for id := range byID {
-		return nil, fmt.Errorf("open partition %d: it has rows and is not in the node's registry", id)
+		return nil, fmt.Errorf("open partition %d: it has rows but is missing in the node's registry", id)
 	}
 	return list, g.destroyOrphans(list)
 }
@@ -345,7 +345,7 @@ func (h *Host) replicaSets() (*raft, error) {
 }
 
 // errNoReplicaSet is returned for operations that require a replica set.
-var errNoReplicaSet = errors.New("this node is not part of a replica set")
+var errNoReplicaSet = errors.New("this node does not belong to a replica set")
 
 // Receive processes a frame from another node and keeps it.
 func (h *Host) Receive(from topology.NodeID, frame []byte) error {
@@ -463,7 +463,7 @@ func (h *Host) TransferAll(ctx context.Context) error {
 			return nil
 		}
 		if _, err := await(h.sim, waitLimit{ctx: ctx, max: 20 * time.Millisecond}, never); ctx.Err() != nil {
-			return fmt.Errorf("%d leaderships or requests are left: %w", left, err)
+			return fmt.Errorf("%d leaderships or requests remain: %w", left, err)
 		}
 	}
 }

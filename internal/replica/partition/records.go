@@ -82,7 +82,7 @@ func recordsVersion(s Store) (uint64, error) {
 
 func decodeVersion(value []byte) (uint64, error) {
 	if len(value) != 8 {
-		return 0, fmt.Errorf("version of the records: %d bytes", len(value))
+		return 0, fmt.Errorf("metadata version: %d bytes", len(value))
 	}
 	return binary.BigEndian.Uint64(value), nil
 }

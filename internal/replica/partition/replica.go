@@ -283,9 +283,9 @@ func (r *Replica) refused(err error) error {
 	var bound *raftgroup.LimitError
 	switch {
 	case errors.As(err, &bound) && bound.Bound == "ProposalBytes":
-		return &dberr.Invalid{Message: "Mutation is larger than the log of a partition takes"}
+		return &dberr.Invalid{Message: "The mutation exceeds the maximum size of a log entry"}
 	case errors.As(err, &bound):
-		return &dberr.Overloaded{Message: "Too many requests are waiting for the log of the partition"}
+		return &dberr.Overloaded{Message: "Too many requests are waiting for the partition's log"}
 	case errors.Is(err, raftgroup.ErrNotLeader), errors.Is(err, raftgroup.ErrStaleTerm),
 		errors.Is(err, raftgroup.ErrReadTimeout):
 		return r.notLeader()

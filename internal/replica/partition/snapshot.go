@@ -18,7 +18,7 @@ import (
 )
 
 // errSnapshot is returned for a snapshot that conflicts with the state of this node.
-var errSnapshot = errors.New("snapshot does not fit")
+var errSnapshot = errors.New("the snapshot does not match the replica")
 
 // snapshots implements raftgroup.SnapshotStore.
 type snapshots struct {
@@ -93,7 +93,7 @@ func (s *snapshots) expect(group uint64, c *incomingSnapshot) (err error) {
 // span.
 func (s *snapshots) fits(group uint64, meta *keys.Meta) error {
 	if meta.Partition != group {
-		return fmt.Errorf("%w: it is of partition %d, not %d", errSnapshot, meta.Partition, group)
+		return fmt.Errorf("%w: it belongs to partition %d, not %d", errSnapshot, meta.Partition, group)
 	}
 	span, err := topology.SpanOf(meta.Span)
 	if err != nil {
@@ -131,7 +131,8 @@ func (s *snapshots) replaced(r *Replica, meta *keys.Meta) (own keys.Span, dead [
 		case own.Table == 0:
 			own = span
 		case span.Table != own.Table || len(own.End) == 0 || !bytes.Equal(own.End, span.Begin):
-			return own, nil, fmt.Errorf("%w: partition %d, which it has taken, is in the way", errSnapshot, o.id)
+			return own, nil, fmt.Errorf("%w: partition %d, which it has merged, still exists on this node", errSnapshot,
+				o.id)
 		default:
 			own.End = span.End
 		}
@@ -146,14 +147,15 @@ func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data ra
 		return nil
 	}
 	if m == nil {
-		return fmt.Errorf("partition %d has no replica here", group)
+		return fmt.Errorf("this node has no replica of partition %d", group)
 	}
 	m.installs.Add(1)
 	defer m.installs.Add(1)
 	var meta keys.Meta
 	check := func(k *keys.Meta) error {
 		if k.Applied != metadata.GetIndex() || k.Term != metadata.GetTerm() {
-			return fmt.Errorf("%w: it is at %d, its state at %d", errSnapshot, metadata.GetIndex(), k.Applied)
+			return fmt.Errorf("%w: its index is %d, but its state is at %d", errSnapshot, metadata.GetIndex(),
+				k.Applied)
 		}
 		meta = *k
 		return nil // the store rejects overlaps

@@ -27,7 +27,7 @@ func (r *Replica) Split(ctx context.Context, epoch uint64, s *command.Split) err
 		return r.wrongRange()
 	}
 	if r.Level() < splitLevel {
-		return fmt.Errorf("partition %d has feature level %d, and splits need %d", r.id, r.Level(), splitLevel)
+		return fmt.Errorf("partition %d has feature level %d, but splits require %d", r.id, r.Level(), splitLevel)
 	}
 	if now := r.state.Load(); now.epoch != epoch || !inside(now.keys, s.At) {
 		return r.wrongRange()

@@ -56,7 +56,8 @@ func (h *Host) program(ctx context.Context, c *command.Conditional) (Program, er
 	}
 	p := h.programs.Load()
 	if p == nil {
-		return nil, &dberr.Overloaded{Message: "The node that leads the partition is starting: it runs no transactions yet"}
+		return nil, &dberr.Overloaded{Message: "The leader of the partition is starting and cannot execute " +
+			"transactions yet. Retry later"}
 	}
 	return (*p).Program(ctx, c)
 }
@@ -178,7 +179,7 @@ func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
 	}
 	most := t.replica.host.opts.Transactions.Changes
 	if n, entries := changes(t.ops); n > most || entries > entriesPerChange*most {
-		return dberr.Invalidf("The transaction changes more than %d rows or %d index entries. Nothing was done",
+		return dberr.Invalidf("The transaction changes more than %d rows or %d index entries. It was rolled back",
 			most, entriesPerChange*most)
 	}
 	return t.checkReadLimit(0, 0)
@@ -212,7 +213,8 @@ func (t *Txn) checkKey(table uint32, key []byte) error {
 func (t *Txn) checkReadLimit(rows, size int64) error {
 	b := &t.replica.host.opts.Transactions
 	if t.rows+rows > b.Rows || t.bytes+size > b.Bytes {
-		return dberr.Invalidf("The transaction reads more than %d rows or %d bytes. Nothing was done", b.Rows, b.Bytes)
+		return dberr.Invalidf("The transaction reads more than %d rows or %d bytes. It was rolled back", b.Rows,
+			b.Bytes)
 	}
 	return nil
 }
@@ -262,7 +264,8 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 		most, v.brief = large.ResultBytesMax(), large.Brief()
 	}
 	if err == nil && len(result) > most {
-		err = dberr.Invalidf("The transaction returns %d bytes, at most %d are allowed. Nothing was done", len(result), most)
+		err = dberr.Invalidf("The transaction returns %d bytes, but only %d are allowed. It was rolled back",
+			len(result), most)
 	}
 	if err != nil {
 		return evaluation{}, err
@@ -292,8 +295,9 @@ func (h *Host) runRecovered(ctx context.Context, p Program, t *Txn) (result []by
 		if defect := recover(); defect != nil {
 			h.opts.Log.LogAttrs(ctx, slog.LevelError, "panic in a transaction", slog.Any("defect", defect),
 				slog.String("stack", string(debug.Stack())))
-			result, err = nil, dberr.Serverf("The transaction failed because of a defect: see the log of the node that leads "+
-				"the partition. Nothing was done")
+			result, err = nil, dberr.Serverf("The transaction failed because of an internal error. See the log of "+
+				"the partition's "+
+				"leader. The transaction was rolled back")
 		}
 	}()
 	return p.Run(ctx, t)
@@ -312,7 +316,7 @@ func (h *Host) runLimited(ctx context.Context, run func(ctx context.Context) ([]
 	defer cancel()
 	result, err := run(limited)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = dberr.Invalidf("%s %v. Nothing was done", TooLongText, most)
+		err = dberr.Invalidf("%s %v. It was rolled back", TooLongText, most)
 	}
 	return result, err
 }

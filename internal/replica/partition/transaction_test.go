@@ -305,11 +305,11 @@ func TestTransactionBounds(t *testing.T) {
 	for name, want := range map[string]string{
 		"rows":    "reads more than 3 rows",
 		"changes": "changes more than 4 rows",
-		"result":  "returns 11 bytes, at most 10",
+		"result":  "returns 11 bytes, but only 10",
 		"time":    "took longer than 20ms",
 		"leave":   "cannot reach 0x6f74686572",
 		"fail":    "thrown",
-		"costly":  "at least 5 request units, 4 are",
+		"costly":  "at least 5 request units, but only 4 are",
 	} {
 		c := transaction("k", name)
 		if name == "costly" {
@@ -395,7 +395,7 @@ func TestPanickingTransaction(t *testing.T) {
 	r := h.Replicas()[0]
 	for range 2 {
 		d, err := decide(t.Context(), r, transaction("k", "panic"))
-		if err == nil || !strings.Contains(err.Error(), "defect") {
+		if err == nil || !strings.Contains(err.Error(), "internal error") {
 			t.Fatalf("a program that panics: %+v, %v", d, err)
 		}
 	}

@@ -25,14 +25,14 @@ import (
 )
 
 // ErrDamaged is wrapped by all errors about damaged files.
-var ErrDamaged = errors.New("a file of the store is not what was written")
+var ErrDamaged = errors.New("a store file is damaged")
 
 // damaged returns an error about damage to a file at a byte offset.
 func damaged(name string, at uint64) error {
 	return fmt.Errorf("%w: %s, at byte %d: %s", ErrDamaged, name, at, advice)
 }
 
-const advice = "put a copy of the directory back, or replace the node"
+const advice = "restore a copy of the directory, or replace the node"
 
 // Check returns an error that wraps ErrDamaged and names the file if the manifest of the store in dir is damaged or
 // missing. It returns nil if the manifest is intact, if a crash cut it off, or if the store does not exist.
@@ -109,7 +109,7 @@ func checkAbsent(fs vfs.FS, dir string) error {
 	if i < 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is there, but not the marker.manifest that names the list: %s", ErrDamaged,
+	return fmt.Errorf("%w: %s exists, but the file marker.manifest that refers to it is missing: %s", ErrDamaged,
 		fs.PathJoin(dir, names[i]), advice)
 }
 

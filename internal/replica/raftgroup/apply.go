@@ -200,7 +200,7 @@ func (y *applying) changeMembers(item *Apply) {
 	g, h := y.g, y.g.host
 	cc, sequence, where, err := decodeChange(item.entries[0])
 	if err != nil {
-		panic(fmt.Sprintf("raft: group %d, entry %d changes members and cannot be read: %v", g.id,
+		panic(fmt.Sprintf("raft: group %d: cannot decode the membership change in entry %d: %v", g.id,
 			item.entries[0].GetIndex(), err))
 	}
 	g.lease.revoke() // the lease depends on a quorum of the old members

@@ -12,7 +12,7 @@ var (
 	// leader.
 	ErrNotLeader = errors.New("not the leader")
 	// ErrStaleTerm means that the term of the proposal is over. Nothing was done.
-	ErrStaleTerm = errors.New("the term of the proposal is over")
+	ErrStaleTerm = errors.New("the term of the proposal has ended")
 	// ErrReplaced means that another leader's entry was committed in place of the proposal. Nothing was done. It wraps
 	// ErrStaleTerm.
 	ErrReplaced = fmt.Errorf("another entry was committed in its place: %w", ErrStaleTerm)

@@ -21,12 +21,13 @@ type invariants struct {
 func (l *invariants) checkReady(g *Group) {
 	h := g.host
 	lease := g.lease.until.Load() != 0 || g.lease.granted != 0
-	invariant.Check(!lease || g.leading, "RG2: group %d has a lease and does not lead", g.id)
-	invariant.Check(!lease || !g.offer.made, "RG2: group %d has a lease though its leadership was offered", g.id)
-	invariant.Check(!lease || l.leased == l.members, "RG2: the lease of group %d rests on other members", g.id)
+	invariant.Check(!lease || g.leading, "RG2: group %d has a lease but is not the leader", g.id)
+	invariant.Check(!lease || !g.offer.made, "RG2: group %d has a lease during a leader transfer", g.id)
+	invariant.Check(!lease || l.leased == l.members, "RG2: the lease of group %d was confirmed by different members",
+		g.id)
 	e := g.evaluating.Load()
 	invariant.Check(e == 0 || g.leading && e == g.term && g.appliedTerm == g.term,
-		"RG5: group %d evaluates in term %d, its own is %d, applied is %d", g.id, e, g.term, g.appliedTerm)
+		"RG5: group %d evaluates in term %d, but its term is %d and applied index %d", g.id, e, g.term, g.appliedTerm)
 	for i := range g.pending.inflight {
 		f := &g.pending.inflight[i]
 		invariant.Check(f.term == g.term && g.leading, "RG1: group %d waits in term %d for an entry of term %d", g.id,
@@ -34,15 +35,18 @@ func (l *invariants) checkReady(g *Group) {
 		invariant.Check(i == 0 || f.index == 0 || f.index > g.pending.inflight[i-1].index,
 			"RG1: group %d waits for entries out of order", g.id)
 	}
-	invariant.Check(g.tail.cut <= g.applied, "RG4: the log of group %d is cut at %d, applied is %d", g.id, g.tail.cut,
+	invariant.Check(g.tail.cut <= g.applied, "RG4: the log of group %d is truncated at %d, but the applied index is %d",
+		g.id, g.tail.cut,
 		g.applied)
-	invariant.Check(g.commit == 0 || g.applied <= g.commit, "RG1: group %d has applied %d, committed is %d", g.id,
+	invariant.Check(g.commit == 0 || g.applied <= g.commit, "RG1: group %d has applied index %d, but the committed "+
+		"index is %d", g.id,
 		g.applied, g.commit)
 	invariant.Check(g.term >= l.term && g.commit >= l.commit && g.applied >= l.applied,
-		"RG1: group %d goes back from (%d, %d, %d) to (%d, %d, %d)", g.id, l.term, l.commit, l.applied, g.term,
+		"RG1: the state of group %d decreases from (%d, %d, %d) to (%d, %d, %d)", g.id, l.term, l.commit, l.applied,
+		g.term,
 		g.commit,
 		g.applied)
-	invariant.Check(len(g.pending.orphans) <= h.opts.OutcomeEntries, "RG7: group %d waits for %d fates", g.id,
+	invariant.Check(len(g.pending.orphans) <= h.opts.OutcomeEntries, "RG7: group %d waits for %d outcomes", g.id,
 		len(g.pending.orphans))
 	invariant.Check(h.snapshotsHeld >= 0 && h.snapshotsHeld <= h.opts.SnapshotsHeld, "RG7, RG9: %d snapshots are held",
 		h.snapshotsHeld)
@@ -72,7 +76,7 @@ func (g *Group) checkVote(before voteState, candidate NodeID) {
 	now := g.voteState()
 	gave := now.vote != 0 && (now.vote != before.vote || now.term != before.term) && now.term >= before.term
 	invariant.Check(!gave && now.campaigns == before.campaigns,
-		"RG6: group %d votes for %d in term %d against its word",
+		"RG6: group %d votes for %d in term %d despite its promise",
 		g.id, now.vote, now.term)
 }
 
@@ -87,14 +91,15 @@ func (g *Group) checkProposed(ps []Proposal) {
 // checkSucceeded checks that an applied entry is the entry of its proposers.
 func (f *pendingProposal) checkSucceeded(e *appliedEntry) {
 	invariant.Check(e.sequence == f.sequence && e.term == f.term && e.commands == len(f.proposals),
-		"RG1: entry %d of term %d, number %d with %d commands, is taken for number %d of term %d with %d",
+		"RG1: entry %d of term %d, number %d with %d commands, is confused with number %d of term %d with %d",
 		e.index, e.term, e.sequence, e.commands, f.sequence, f.term, len(f.proposals))
 }
 
 // checkCommit checks that a follower learns of no commit that its leader has not applied.
 func (g *Group) checkCommit(m *pb.Message) {
 	if t := m.GetType(); g.leading && m.GetTerm() == g.term && (t == pb.MsgApp || t == pb.MsgHeartbeat) {
-		invariant.Check(m.GetCommit() <= g.applied, "RG10: group %d tells of commit %d, applied is %d", g.id,
+		invariant.Check(m.GetCommit() <= g.applied, "RG10: group %d reports commit %d, but the applied index is %d",
+			g.id,
 			m.GetCommit(), g.applied)
 	}
 }
@@ -112,7 +117,7 @@ func checkDurable(items []Append, sync bool) {
 func checkSynced(items []Apply, synced bool) {
 	for i := range items {
 		it := &items[i]
-		invariant.Check(synced || it.truncate == 0, "RG4: the log of group %d is cut without a sync of the state",
+		invariant.Check(synced || it.truncate == 0, "RG4: the log of group %d is truncated without a sync of the state",
 			it.g.id)
 		invariant.Check(synced || it.members == nil, "RG11: a change of members of group %d is not synced", it.g.id)
 	}

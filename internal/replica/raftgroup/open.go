@@ -41,7 +41,7 @@ func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 	for i := range configs {
 		c := &configs[i]
 		if h.groups[c.ID] != nil {
-			return nil, fmt.Errorf("group %d is open already", c.ID)
+			return nil, fmt.Errorf("group %d is already open", c.ID)
 		}
 		if h.leaving[c.ID] {
 			return nil, fmt.Errorf("open group %d: %w", c.ID, ErrLeaving)
@@ -99,7 +99,8 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 		return h.dropLeftover(c, s, last)
 	}
 	if c.Applied+1 < first {
-		return false, fmt.Errorf("applied %d, log begins at %d: %w", c.Applied, first, ErrBehindLog)
+		return false, fmt.Errorf("the applied index is %d, but the log begins at %d: %w", c.Applied, first,
+			ErrBehindLog)
 	}
 	installing, err := h.log.Installing(c.ID)
 	if err != nil {
@@ -121,7 +122,8 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 	case fits: // the snapshot was not installed, or the log was reset and has grown since
 		return true, h.batch.Install(c.ID, 0)
 	case installing != c.Applied:
-		return false, fmt.Errorf("applied entry %d of term %d, log ends at %d without it: %w", c.Applied, c.Term, last,
+		return false, fmt.Errorf("the log ends at %[3]d and lacks applied entry %[1]d of term %[2]d: %[4]w", c.Applied,
+			c.Term, last,
 			ErrLostLog)
 	}
 	return true, h.batch.Reset(c.ID, c.Applied, c.Term, c.Conf)

@@ -95,7 +95,7 @@ func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err
 	}
 	head = AppendMessage(NewFrame(make([]byte, 4, 256), 0, 0), s.g.id, m)
 	if len(head)-4 > headMax {
-		return nil, nil, errors.Join(fmt.Errorf("snapshot of group %d: head of %d bytes: %w", s.g.id, len(head),
+		return nil, nil, errors.Join(fmt.Errorf("snapshot of group %d: header of %d bytes: %w", s.g.id, len(head),
 			ErrFrame), data.Close())
 	}
 	binary.LittleEndian.PutUint32(head, uint32(len(head)-4))
@@ -106,22 +106,22 @@ func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err
 func ReadHead(from NodeID, r io.Reader) (Received, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return Received{}, fmt.Errorf("head of a snapshot: %w", err)
+		return Received{}, fmt.Errorf("snapshot header: %w", err)
 	}
 	n := binary.LittleEndian.Uint32(size[:])
 	if n > headMax {
-		return Received{}, fmt.Errorf("head of a snapshot, %d bytes: %w", n, ErrFrame)
+		return Received{}, fmt.Errorf("snapshot header of %d bytes: %w", n, ErrFrame)
 	}
 	head := make([]byte, n)
 	if _, err := io.ReadFull(r, head); err != nil {
-		return Received{}, fmt.Errorf("head of a snapshot: %w", err)
+		return Received{}, fmt.Errorf("snapshot header: %w", err)
 	}
 	f, err := DecodeFrame(from, head)
 	if err != nil {
-		return Received{}, fmt.Errorf("head of a snapshot: %w", err)
+		return Received{}, fmt.Errorf("snapshot header: %w", err)
 	}
 	if len(f.Messages) != 1 || f.Messages[0].Raft.GetType() != pb.MsgSnap {
-		return Received{}, fmt.Errorf("head of a snapshot with %d messages: %w", len(f.Messages), ErrFrame)
+		return Received{}, fmt.Errorf("snapshot header with %d messages: %w", len(f.Messages), ErrFrame)
 	}
 	return f, nil
 }
@@ -136,9 +136,9 @@ func (h *Host) Expect(f *Received) error {
 		if h.opts.Events.UnknownGroup != nil {
 			h.opts.Events.UnknownGroup(f.Messages[0].Group, m.GetTo(), f.From)
 		}
-		return fmt.Errorf("group %d is not here: %w", f.Messages[0].Group, ErrUnwanted)
+		return fmt.Errorf("group %d does not exist on this node: %w", f.Messages[0].Group, ErrUnwanted)
 	case m.GetTo() != g.replica:
-		return fmt.Errorf("group %d: replica %d is not here: %w", g.id, m.GetTo(), ErrUnwanted)
+		return fmt.Errorf("group %d: replica %d does not exist on this node: %w", g.id, m.GetTo(), ErrUnwanted)
 	case m.GetTerm() < g.term:
 		return fmt.Errorf("group %d: the leader of term %d sends a snapshot in term %d: %w", g.id, m.GetTerm(), g.term,
 			ErrUnwanted)
@@ -195,7 +195,7 @@ func (x *snapshots) claimData(snapshot bool) SnapshotData {
 	}
 	data := x.arriving
 	if data == nil {
-		panic(fmt.Sprintf("raft: group %d accepts a snapshot that did not arrive", x.g.id))
+		panic(fmt.Sprintf("raft: group %d accepts a snapshot that it has not received", x.g.id))
 	}
 	x.arriving = nil
 	return data

@@ -62,7 +62,8 @@ func (b *Batch) Append(group uint64, entries []*pb.Entry) error {
 	}
 	first, last := entries[0].GetIndex(), entries[len(entries)-1].GetIndex()
 	if first > g.written+1 || last-first+1 != uint64(len(entries)) {
-		return fmt.Errorf("group %d: entries %d to %d do not follow %d", group, first, last, g.written)
+		return fmt.Errorf("group %d: entries %d to %d do not continue the log, which ends at %d", group, first, last,
+			g.written)
 	}
 	b.cutTail(g, last)
 	for _, e := range entries {

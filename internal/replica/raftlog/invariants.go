@@ -13,7 +13,7 @@ import (
 // checkInvariants checks every group that a commit has written to, with the build tag invariants. Memory must match the
 // store, and the store must contain nothing outside of the log (RL2, RL3).
 func (b *Batch) checkInvariants() {
-	invariant.Check(b.s.Failed() == nil, "RL5: a commit after one that failed")
+	invariant.Check(b.s.Failed() == nil, "RL5: a commit follows a failed commit")
 	checked := map[*Group]bool{}
 	for i := range b.effects {
 		if g := b.effects[i].g; !checked[g] && g.exists {
@@ -33,20 +33,22 @@ func (g *Group) checkInvariants() {
 	follows := len(g.cache) == 0 || g.cache[0].GetIndex() == g.cacheFirst && g.cache[len(g.cache)-1].GetIndex() == last
 	follows = follows && g.cacheFirst+uint64(len(g.cache)) == last+1 && cached == g.cacheBytes
 	g.mu.Unlock()
-	invariant.Check(cut <= last, "RL2: group %d is cut at %d and ends at %d", g.id, cut, last)
-	invariant.Check(last == g.written && cut == g.removed, "RL2: group %d shows (%d, %d], written is (%d, %d]", g.id,
+	invariant.Check(cut <= last, "RL2: group %d is truncated at %d but ends at %d", g.id, cut, last)
+	invariant.Check(last == g.written && cut == g.removed, "RL2: group %d has entries (%d, %d], but (%d, %d] was "+
+		"written", g.id,
 		cut, last, g.removed, g.written)
 	invariant.Check(follows, "RL2: the memory of group %d is not the end of its log at %d", g.id, last)
 	invariant.Check(!g.holds(last+1), "RL3: group %d ends at %d and has an entry above", g.id, last)
-	invariant.Check(!g.holds(cut), "RL2: group %d is cut at %d and has the entry still", g.id, cut)
-	invariant.Check(cut == last || g.holds(last), "RL2: group %d ends at %d, whose entry it does not have", g.id, last)
+	invariant.Check(!g.holds(cut), "RL2: group %d is truncated at %d but still has the entry", g.id, cut)
+	invariant.Check(cut == last || g.holds(last), "RL2: group %d ends at %d but lacks this entry", g.id, last)
 	if cut < last {
 		term, err := g.Term(last)
 		stored, storedErr := g.storedTerm(last)
 		invariant.Check(err == nil && storedErr == nil && term == stored,
-			"RL2: entry %d of group %d has term %d, stored is %d", last, g.id, term, stored)
+			"RL2: entry %d of group %d has term %d, but term %d is stored", last, g.id, term, stored)
 		before, err := g.Term(last - 1)
-		invariant.Check(err == nil && before <= term, "RL3: terms of group %d fall from %d to %d at %d", g.id, before,
+		invariant.Check(err == nil && before <= term, "RL3: the terms of group %d decrease from %d to %d at %d", g.id,
+			before,
 			term, last)
 	}
 }

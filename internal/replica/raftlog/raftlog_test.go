@@ -272,7 +272,7 @@ func TestNewerDirectory(t *testing.T) {
 	must(t, db.Close())
 	for range 2 {
 		_, err = Open("data/log", Options{FS: fs})
-		const want = "the raft log was written by a newer Ilion (format 2); this build understands 1"
+		const want = "the raft log was written by a newer version of Ilion (format 2); this version supports 1"
 		if !errors.Is(err, feature.ErrNewer) || errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
 			t.Fatalf("%v", err)
 		}

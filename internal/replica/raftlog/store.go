@@ -67,7 +67,7 @@ func (o Options) withDefaults() Options {
 var (
 	// ErrFormat is returned for a directory that was not written by this package. A directory of a later build causes a
 	// *feature.Newer.
-	ErrFormat = errors.New("not a raft log of a known format")
+	ErrFormat = errors.New("unknown raft log format")
 	// ErrMissing is returned if a log must exist and does not.
 	ErrMissing = errors.New("the raft log does not exist")
 	// ErrCorrupt is wrapped by errors about records that no Batch has written.
@@ -241,7 +241,7 @@ func (s *Store) Label() ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the label of the raft log: %w", err)
+		return nil, fmt.Errorf("read the raft log header: %w", err)
 	}
 	label := append([]byte{}, value...)
 	return label, closer.Close()
@@ -250,7 +250,7 @@ func (s *Store) Label() ([]byte, error) {
 // SetLabel durably stores a label that identifies the owner of the logs.
 func (s *Store) SetLabel(label []byte) error {
 	if err := s.db.Set(labelKey, label, pebble.Sync); err != nil {
-		return s.fail(fmt.Errorf("label: %w", err))
+		return s.fail(fmt.Errorf("header: %w", err))
 	}
 	return nil
 }

@@ -279,7 +279,7 @@ func (r *reader) clientError(code byte) error {
 		return e
 	}
 	r.Take(uint64(len(r.Rest())))
-	return &Failure{"an error that only a newer version knows"}
+	return &Failure{"unknown error from a newer version"}
 }
 
 func (r *reader) level() dberr.Consistency { return dberr.Consistency(r.Uint()) }

@@ -89,7 +89,7 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 		to.Fail(ErrMalformed)
 		return
 	case v > version:
-		to.Fail(fmt.Errorf("a request of version %d, this node knows %d", v, version))
+		to.Fail(fmt.Errorf("unsupported request version %d: this node supports version %d", v, version))
 		return
 	case kind == kindCancel:
 		s.cancel(readID{from, r.Uint()})
@@ -124,7 +124,7 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 	case kindRequire, kindLast, kindChange:
 		s.number(ctx, target, kind, &r, t, to)
 	default:
-		to.Fail(fmt.Errorf("a request of the unknown kind %d", kind))
+		to.Fail(fmt.Errorf("unknown request kind %d", kind))
 	}
 }
 

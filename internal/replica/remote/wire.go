@@ -44,7 +44,7 @@ const (
 )
 
 // ErrMalformed is returned for bytes of another node that are not a valid request or response.
-var ErrMalformed = errors.New("malformed request or answer of another node")
+var ErrMalformed = errors.New("malformed request or response from another node")
 
 // traced is the flag of a request whose response must contain trace events.
 const traced = 1

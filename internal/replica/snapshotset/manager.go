@@ -40,7 +40,8 @@ const (
 )
 
 // ErrGone is returned if a snapshot set does not exist on this node, or was dropped.
-var ErrGone = errors.New("the snapshot set has been dropped: restart the backup; files that it has stored are not sent again")
+var ErrGone = errors.New("the snapshot set has been dropped: restart the backup; files that it has stored are not " +
+	"sent again")
 
 // Manager keeps the snapshot sets of a node. The zero value is ready for use.
 type Manager struct {
@@ -122,7 +123,8 @@ func (k *Manager) register(id string, m *snapshotSet) error {
 			}
 		}
 		if oldest == "" {
-			return errors.Join(fmt.Errorf("%d backups are reading from this node: wait until one has finished", SetsMax), m.close())
+			return errors.Join(fmt.Errorf("%d backups are reading from this node. Retry when one of them has finished",
+				SetsMax), m.close())
 		}
 		k.dropLocked(oldest)
 	}

@@ -98,7 +98,8 @@ func (s *Directory) checkLevel(level feature.Level) error {
 	case level > l.Newest:
 		return newerDirectory("feature level", int(level), int(l.Oldest), int(l.Newest))
 	case level < l.Oldest:
-		return fmt.Errorf("it has feature level %d, this build understands %s: raise it with a build that understands both", level, l)
+		return fmt.Errorf("its feature level is %d, but this version supports %s: upgrade it with a version that "+
+			"supports both", level, l)
 	}
 	return nil
 }

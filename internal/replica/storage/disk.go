@@ -167,7 +167,7 @@ func (s *disk) room(size uint64) error {
 	}
 	keep := u.TotalBytes/100*uint64(s.o.MinFreeDisk) + s.db.Metrics().WAL.Size
 	if u.AvailBytes < keep || u.AvailBytes-keep < size {
-		return fmt.Errorf("%w: it takes %d MiB, %d of %d MiB are free, and %d must stay free", ErrNoRoom,
+		return fmt.Errorf("%w: it requires %d MiB, %d of %d MiB are free, and %d must remain free", ErrNoRoom,
 			size>>20, u.AvailBytes>>20, u.TotalBytes>>20, keep>>20)
 	}
 	return nil

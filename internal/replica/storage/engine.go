@@ -48,11 +48,11 @@ type engine struct {
 func (s *engine) explain(err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("no permission to write there: %w", err)
+		return fmt.Errorf("permission to write denied: %w", err)
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("another process uses it: %w", err)
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
-		return errors.New("its identity file is there but its data is not")
+		return errors.New("its identity file exists but its data is missing")
 	}
 	named, damaged := pebblecheck.NameLogs(s.fs, s.dir, err)
 	if damaged || pebble.IsCorruptionError(err) {

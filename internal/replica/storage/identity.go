@@ -101,8 +101,8 @@ func parseIdentity(text string) (Identity, error) {
 			if id.Format, err = strconv.Atoi(value); err != nil || id.Format == FormatVersion {
 				break
 			}
-			return id, fmt.Errorf("it was written by an older version of Ilion (format %d) "+
-				"that cannot be upgraded to this version (format %d)", id.Format, FormatVersion)
+			return id, fmt.Errorf("an older version of Ilion wrote it (format %d), "+
+				"which cannot be upgraded to this version (format %d)", id.Format, FormatVersion)
 		case "level":
 			var level uint64
 			level, err = strconv.ParseUint(value, 10, 32)
@@ -123,8 +123,9 @@ func parseIdentity(text string) (Identity, error) {
 		}
 	}
 	if !found && id.Format > 0 && id.Level > 0 {
-		return Identity{}, fmt.Errorf("its identity file %s has no checksum: it is damaged, or a build before the first release "+
-			"wrote it, whose directories this build cannot open", identityFile)
+		return Identity{}, fmt.Errorf("its identity file %s has no checksum: it is damaged, or a version before the "+
+			"first release "+
+			"wrote it, which is not supported", identityFile)
 	}
 	if !whole || id.Format == 0 || id.Level == 0 {
 		return Identity{}, bad
@@ -190,7 +191,7 @@ func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
 	}
 	for _, name := range names {
 		if !begun && name != "LOCK" && name != "lost+found" {
-			return Identity{}, false, fmt.Errorf("it contains %q and is not a data directory", name)
+			return Identity{}, false, fmt.Errorf("it is not a data directory: it contains %q", name)
 		}
 	}
 	return Identity{}, false, nil

@@ -125,7 +125,7 @@ func (in *install) receive() error {
 	}
 	m := &in.head.meta
 	if m.Partition != keys.MetaPartition && !isTable(m.Span.Table) {
-		return fmt.Errorf("%w: it is of table %d", ErrBadSnapshot, m.Span.Table)
+		return fmt.Errorf("%w: it belongs to table %d", ErrBadSnapshot, m.Span.Table)
 	}
 	if in.lower, in.upper = rowBounds(m.Partition, m.Span); bytes.Compare(in.lower, in.upper) >= 0 {
 		return fmt.Errorf("%w: its span is empty", ErrBadSnapshot)

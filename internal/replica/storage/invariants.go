@@ -48,7 +48,7 @@ func (l *invariants) checkDelivered(rd *reader, clustering []byte) {
 	asked := len(rd.r.Slices) == 0 || slices.ContainsFunc(rd.r.Slices, func(s command.Slice) bool {
 		return bytes.Compare(s.Start, clustering) <= 0 && (s.End == nil || bytes.Compare(clustering, s.End) < 0)
 	})
-	invariant.Check(asked, "ST2: row %x is in no slice that is read", clustering)
+	invariant.Check(asked, "ST2: row %x is outside of the slices to read", clustering)
 	l.clustering = append(l.clustering[:0], clustering...)
 	l.rows++
 }
@@ -63,7 +63,7 @@ func (w *sweep) checkSwept(key, value []byte, covered int64, remains bool) {
 	if remains {
 		after = w.visibleRow(w.merger.Append(nil), covered)
 	}
-	invariant.Check(before == after, "I2: a sweep to %d makes row %x, seen as %q, %q", w.sw.Horizon, key, before, after)
+	invariant.Check(before == after, "I2: a sweep to %d changes row %x from %q to %q", w.sw.Horizon, key, before, after)
 }
 
 // visibleRow returns the visible content of a stored row as of the horizon, or an empty string if it does not exist.

@@ -61,12 +61,12 @@ func TestLevel(t *testing.T) {
 	_, err = open(feature.Known)
 	if !errors.Is(err, feature.ErrNewer) ||
 		!strings.Contains(err.Error(), fmt.Sprintf(
-			"this directory was written by a newer Ilion (feature level %d); this build understands %s",
+			"this directory was written by a newer version of Ilion (feature level %d); this version supports %s",
 			later.Newest, feature.Known)) {
 		t.Errorf("%v", err)
 	}
 	if _, err = open(feature.Range{Oldest: later.Newest + 1, Newest: later.Newest + 2}); err == nil ||
-		!strings.Contains(err.Error(), fmt.Sprintf("it has feature level %d, this build understands %d to %d",
+		!strings.Contains(err.Error(), fmt.Sprintf("its feature level is %d, but this version supports %d to %d",
 			later.Newest, later.Newest+1, later.Newest+2)) {
 		t.Errorf("%v", err)
 	}

@@ -105,11 +105,11 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 // The errors of the store.
 var (
 	// ErrDiskFull rejects a write that would take space. Deletes and reads continue.
-	ErrDiskFull = errors.New("disk almost full: writes are refused, reads and deletes work")
+	ErrDiskFull = errors.New("disk almost full: writes are rejected; reads and deletes are allowed")
 	// ErrDisksFull rejects such a write because too few of the replicas would have space for it.
-	ErrDisksFull = errors.New("disk almost full on too many nodes: writes are refused, reads and deletes work")
+	ErrDisksFull = errors.New("disk almost full on too many nodes: writes are rejected; reads and deletes are allowed")
 	// ErrDiskCritical rejects a delete, too, when the space reserved for deletes is used up.
-	ErrDiskCritical = errors.New("disk full: writes and deletes are refused, reads, TRUNCATE and DROP work")
+	ErrDiskCritical = errors.New("disk full: writes and deletes are rejected; reads, TRUNCATE, and DROP are allowed")
 	// ErrCorrupt is returned by a store that has found damaged data.
 	ErrCorrupt = errors.New("stored data is damaged")
 	// ErrUnstamped rejects an operand without a timestamp.

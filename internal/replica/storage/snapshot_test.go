@@ -58,7 +58,7 @@ func closeStore(t testing.TB, s *Store) {
 	}
 }
 
-// birth stores the meta of a partition.
+// birth stores partition metadata.
 func birth(t testing.TB, s *Store, id uint64, span keys.Span) {
 	t.Helper()
 	b := s.NewBatch()

@@ -27,7 +27,7 @@ var (
 	// ErrNoRoom rejects a snapshot, to be sent or installed, that would leave less than Options.MinFreeDisk free.
 	ErrNoRoom = errors.New("not enough disk space for a snapshot")
 	// ErrBadSnapshot rejects a stream that is truncated, damaged, or of a newer format. Nothing was changed.
-	ErrBadSnapshot = errors.New("the snapshot cannot be used")
+	ErrBadSnapshot = errors.New("unusable snapshot")
 	// ErrOverlap rejects a snapshot of keys that another partition in this store owns. Nothing was changed.
 	ErrOverlap = errors.New("the snapshot overlaps another partition")
 )

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrOneToken means that a span cannot be split between two tokens, because all of its rows have the same token.
-var ErrOneToken = errors.New("all rows have the same token, so the span cannot be split")
+var ErrOneToken = errors.New("all rows have the same token, so the partition cannot be split")
 
 const (
 	// splitTokensMax bounds the tokens whose sizes FindSplitPoint adds up individually. walkMax bounds the bytes on

@@ -410,14 +410,14 @@ func TestOpenRefusals(t *testing.T) {
 	}{
 		{"foreign", func(_ *testing.T, dir string) {
 			write(dir, "notes.txt", "x")
-		}, Options{}, `it contains "notes.txt" and is not a data directory`},
+		}, Options{}, `it is not a data directory: it contains "notes.txt"`},
 		{"newer", func(_ *testing.T, dir string) {
 			write(dir, identityFile, "ilion store\nformat 3\n")
-		}, Options{}, "this directory was written by a newer Ilion (format 3); this build understands 2"},
+		}, Options{}, "this directory was written by a newer version of Ilion (format 3); this version supports 2"},
 		{"older", func(_ *testing.T, dir string) {
 			write(dir, identityFile, "ilion store\nformat 1\n")
-		}, Options{}, "it was written by an older version of Ilion (format 1) " +
-			"that cannot be upgraded to this version (format 2)"},
+		}, Options{}, "an older version of Ilion wrote it (format 1), " +
+			"which cannot be upgraded to this version (format 2)"},
 		{"damaged identity", func(_ *testing.T, dir string) {
 			write(dir, identityFile, "???")
 		}, Options{}, "the identity file is damaged"},
@@ -428,14 +428,14 @@ func TestOpenRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 			write(dir, identityFile, string(id[:strings.LastIndex(string(id), "sum ")]))
-		}, Options{}, "a build before the first release wrote it"},
+		}, Options{}, "a version before the first release wrote it"},
 		{"lost data", func(_ *testing.T, dir string) {
 			create(dir)
 			id, _ := os.ReadFile(filepath.Join(dir, identityFile))
 			_ = os.RemoveAll(dir)
 			_ = os.Mkdir(dir, 0o755)
 			write(dir, identityFile, string(id))
-		}, Options{}, "its identity file is there but its data is not"},
+		}, Options{}, "its identity file exists but its data is missing"},
 		{"other cluster", func(_ *testing.T, dir string) {
 			create(dir)
 		}, Options{Identity: Identity{Cluster: [16]byte{8}}}, "it belongs to another cluster"},

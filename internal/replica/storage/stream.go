@@ -75,7 +75,7 @@ func (h *streamHead) append(dst []byte) []byte {
 }
 
 func (h *streamHead) decode(b []byte) error {
-	r := codec.NewReader(b, fmt.Errorf("%w: its head is damaged", ErrBadSnapshot))
+	r := codec.NewReader(b, fmt.Errorf("%w: its header is damaged", ErrBadSnapshot))
 	flags, estimate := r.Uint32(), r.Uint()
 	if err := r.Err(); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (r *streamReader) begin(h *streamHead) error {
 	}
 	r.size += int64(len(magic))
 	if string(magic[:len(streamMagic)]) != streamMagic {
-		return fmt.Errorf("%w: it is none", ErrBadSnapshot)
+		return fmt.Errorf("%w: it is not a snapshot", ErrBadSnapshot)
 	}
 	if v := magic[len(streamMagic)]; v != streamFormat {
 		newer := &feature.Newer{What: "the snapshot", Unit: "format", Has: uint64(v), Oldest: streamFormat,
@@ -247,7 +247,7 @@ func (r *streamReader) begin(h *streamHead) error {
 	}
 	kind, b, err := r.chunk()
 	if err == nil && kind != chunkHead {
-		err = fmt.Errorf("%w: it has no head", ErrBadSnapshot)
+		err = fmt.Errorf("%w: its header is missing", ErrBadSnapshot)
 	}
 	if err != nil {
 		return err
@@ -270,7 +270,7 @@ func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err er
 		end := codec.NewReader(b, ErrBadSnapshot)
 		chunks, records := end.Uint(), end.Uint()
 		if end.Err() != nil || chunks != r.chunks-1 || records != r.records {
-			return false, fmt.Errorf("%w: parts of it are missing", ErrBadSnapshot)
+			return false, fmt.Errorf("%w: it is incomplete", ErrBadSnapshot)
 		}
 		return false, nil
 	}
@@ -356,7 +356,7 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 	}
 	if stored < size {
 		if n, err := snappy.DecodedLen(b); err != nil || n != int(size) || n > len(b)*expansionMax {
-			return 0, nil, fmt.Errorf("%w: chunk %d does not unpack", ErrBadSnapshot, r.chunks)
+			return 0, nil, fmt.Errorf("%w: chunk %d cannot be decompressed", ErrBadSnapshot, r.chunks)
 		}
 		r.plain = resized(shrunk(r.plain), int(size))
 		if b, err = snappy.Decode(r.plain, b); err != nil {
@@ -371,7 +371,7 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 // cutOff returns the error for the end of the stream before the end of the snapshot. Other errors come from the reader.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: it is cut off", ErrBadSnapshot)
+		return fmt.Errorf("%w: it is truncated", ErrBadSnapshot)
 	}
 	return err
 }

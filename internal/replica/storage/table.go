@@ -187,7 +187,7 @@ func (s *Tables) forgetDropped(held func(table uint32) ([]keys.Span, error)) err
 		}
 	}
 	if err := b.Commit(pebble.NoSync); err != nil {
-		return fmt.Errorf("forget dropped tables: %w", err)
+		return fmt.Errorf("delete the records of dropped tables: %w", err)
 	}
 	s.byID.Store(&m)
 	return nil
@@ -200,7 +200,7 @@ func (s *Tables) KnowIDs(next uint32) { s.next.Store(next) }
 // ErrBehind rejects a snapshot while the store has entries of an index, of any table, that it does not know: a node may
 // apply data written with a newer schema than its own. The snapshot would lack these entries, and its receiver would
 // never find their rows. The node will receive the schema soon.
-var ErrBehind = errors.New("the store has entries of an index that this node does not know yet")
+var ErrBehind = errors.New("the store contains entries of an unknown index")
 
 // knowsIndexes returns ErrBehind if the store has entries of an index with an ID of next or above.
 func (s *engine) knowsIndexes(next uint32) error {

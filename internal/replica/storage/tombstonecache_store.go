@@ -51,7 +51,7 @@ func (s *runFinder) saveRuns(prefix []byte) error {
 	d.mu.Unlock()
 	if err := s.db.Set(keys.AppendSystem(nil, keys.TombstoneCacheID, prefix), appendRuns(nil, runs),
 		pebble.NoSync); err != nil {
-		return fmt.Errorf("store dead runs: %w", err)
+		return fmt.Errorf("store tombstone runs: %w", err)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (s *runFinder) loadRuns() error {
 	return s.Scan(keys.TombstoneCacheID, nil, func(prefix, value []byte) error {
 		runs, err := readRuns(value)
 		if err != nil {
-			return fmt.Errorf("dead runs of %x: %w", prefix, err)
+			return fmt.Errorf("tombstone runs of %x: %w", prefix, err)
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *runFinder) loadRuns() error {
 func (s *runFinder) deleteSaved() error {
 	lower := keys.AppendSystem(nil, keys.TombstoneCacheID, nil)
 	if err := s.db.DeleteRange(lower, keys.After(slices.Clone(lower)), pebble.NoSync); err != nil {
-		return fmt.Errorf("delete dead runs: %w", err)
+		return fmt.Errorf("delete tombstone runs: %w", err)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (s *runFinder) holdRuns(lower, upper []byte) error {
 	if err := s.db.DeleteRange(keys.AppendSystem(nil, keys.TombstoneCacheID, lower),
 		keys.AppendSystem(nil, keys.TombstoneCacheID, upper),
 		pebble.NoSync); err != nil {
-		return fmt.Errorf("delete dead runs: %w", err)
+		return fmt.Errorf("delete tombstone runs: %w", err)
 	}
 	return nil
 }

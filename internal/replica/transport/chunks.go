@@ -40,7 +40,7 @@ func (c *chunks) read(chunk []byte, n int64) ([]byte, error) {
 func (c *chunks) goTo(from int64, chunk []byte) (next int64, err error) {
 	step := int64(len(chunk))
 	if from < 0 || from > c.size {
-		return 0, fmt.Errorf("%w: receiver of %d bytes is at offset %d", ErrFrame, c.size, from)
+		return 0, fmt.Errorf("%w: the receiver of %d bytes is at offset %d", ErrFrame, c.size, from)
 	}
 	for n := int64(len(c.sums)) - 1; n*step < from; n++ {
 		if _, err := c.read(chunk, n); err != nil {
@@ -48,7 +48,7 @@ func (c *chunks) goTo(from int64, chunk []byte) (next int64, err error) {
 		}
 	}
 	if from%step != 0 && from != c.size {
-		return 0, fmt.Errorf("%w: receiver offset %d is within a chunk", ErrFrame, from)
+		return 0, fmt.Errorf("%w: receiver offset %d is inside a chunk", ErrFrame, from)
 	}
 	return (from + step - 1) / step, nil
 }

@@ -20,7 +20,7 @@ func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte
 	}
 	b, err := s.Next()
 	if err == io.EOF { //nolint:errorlint // Next returns it bare
-		return nil, fmt.Errorf("%w: no answer", ErrFrame)
+		return nil, fmt.Errorf("%w: no response", ErrFrame)
 	}
 	return b, err
 }
@@ -287,7 +287,7 @@ func (l *link) handleResponse(kind byte, b []byte) error {
 		delete(l.calls, id)
 	} else if len(c.pages) == max(cap(c.pages)-1, 0) {
 		l.mu.Unlock()
-		return fmt.Errorf("%w: an unrequested page", ErrFrame) // the room for the end is kept
+		return fmt.Errorf("%w: received a page that was not requested", ErrFrame) // the room for the end is kept
 	}
 	c.first = time.Time{}
 	if c.pages != nil {

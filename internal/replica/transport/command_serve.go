@@ -112,12 +112,12 @@ func (v *serving) request(id uint64, left time.Duration, ahead int, request []by
 	v.mu.Unlock()
 	switch {
 	case double:
-		return fmt.Errorf("%w: request %d twice", ErrFrame, id)
+		return fmt.Errorf("%w: duplicate request %d", ErrFrame, id)
 	case busy:
 		t.counters.commandsBusy.Add(1)
 		v.refuse(id, fmt.Errorf("%w: CommandsPerPeer or CommandBytes of the other node", ErrBusy))
 		if v.session.out.bytes() > 4*t.opts.QueueBytes {
-			return fmt.Errorf("%w: the peer does not read its refusals", ErrBusy)
+			return fmt.Errorf("%w: the peer does not read rejections", ErrBusy)
 		}
 		return nil
 	}
@@ -257,7 +257,7 @@ func (r *Responder) Fail(err error) {
 
 func (r *Responder) tooLong(data []byte) error {
 	if len(data) > r.s.t.opts.FrameBytes {
-		return fmt.Errorf("%w: answer of %d bytes", ErrTooLong, len(data))
+		return fmt.Errorf("%w: response of %d bytes", ErrTooLong, len(data))
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 
 var (
 	// ErrCluster means that the two nodes belong to different clusters.
-	ErrCluster = errors.New("another cluster")
+	ErrCluster = errors.New("the node belongs to another cluster")
 	// ErrVersion means that the two nodes have no protocol version in common.
-	ErrVersion = errors.New("no protocol version in common")
+	ErrVersion = errors.New("no common protocol version")
 	// ErrSelf means that a node connected to itself.
 	ErrSelf = errors.New("the node connected to itself")
 	// ErrOtherNode means that another node answers at the address.
@@ -19,12 +19,12 @@ var (
 	// ErrIdentity means that the certificate does not name the claimed node ID.
 	ErrIdentity = errors.New("the certificate does not name the node")
 	// ErrSecret means that the other side has not proven that it has this node's secret.
-	ErrSecret = errors.New("the other side has not proven the cluster secret")
+	ErrSecret = errors.New("the peer has not proven that it knows the cluster secret")
 	// ErrDuplicateNode means that another process with the same node ID is connected. It may be an earlier process of
 	// the same node whose end has not been noticed.
 	ErrDuplicateNode = errors.New("another process has this identity")
 	// ErrNotAdmitted means that Options.Admit rejected the node.
-	ErrNotAdmitted = errors.New("the node is not admitted")
+	ErrNotAdmitted = errors.New("the node was not admitted")
 	// ErrLevel means that Options.Admit rejected the node because its build does not support the cluster's feature
 	// level.
 	ErrLevel = errors.New("the node does not support the feature level of the cluster")
@@ -53,7 +53,7 @@ var (
 	// ErrClosed means that the transport is closed.
 	ErrClosed = errors.New("transport is closed")
 
-	errDeparted = errors.New("the peer has ended")
+	errDeparted = errors.New("the peer process has ended")
 )
 
 // Refused is a handshake that was rejected. It unwraps to an error from the list above.

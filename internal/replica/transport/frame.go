@@ -85,7 +85,7 @@ func (f *frameReader) next() (kind byte, payload []byte, err error) {
 	kind = head[4]
 	want := binary.LittleEndian.Uint32(head[9:])
 	if got := crc32.Update(0, castagnoli, head[:5]); got != binary.LittleEndian.Uint32(head[5:]) {
-		return 0, nil, fmt.Errorf("%w: checksum %08x of the head % x", ErrFrame, got, head)
+		return 0, nil, fmt.Errorf("%w: checksum %08x of the header % x", ErrFrame, got, head)
 	}
 	if n > int64(f.max) {
 		return 0, nil, fmt.Errorf("%w: length %d of kind %d, at most %d", ErrFrame, n, kind, f.max)
@@ -126,5 +126,5 @@ func grow(b []byte, n, limit int) []byte {
 }
 
 func malformed(kind byte, n int) error {
-	return fmt.Errorf("%w: kind %d of %d bytes does not belong here", ErrFrame, kind, n)
+	return fmt.Errorf("%w: unexpected frame of kind %d with %d bytes", ErrFrame, kind, n)
 }

@@ -32,21 +32,23 @@ func (t *Transport) judge(h hello, proof proven, want NodeID) (p Peer, err error
 	}
 	switch {
 	case !overlap(h.least, h.most):
-		return refuse(ErrVersion, "node %x speaks %d to %d, node %x speaks %d to %d", t.self.Node, VersionMin, Version,
+		return refuse(ErrVersion, "node %x supports versions %d to %d, but node %x supports %d to %d", t.self.Node,
+			VersionMin, Version,
 			h.node, h.least, h.most)
 	case h.cluster != t.self.Cluster && t.former(h) != "":
 		return refuse(ErrCopiedDirectory, "%s", t.former(h))
 	case h.cluster != t.self.Cluster:
-		return refuse(ErrCluster, "node %x is in cluster %x, node %x in cluster %x", t.self.Node, t.self.Cluster,
+		return refuse(ErrCluster, "node %x belongs to cluster %x, but node %x belongs to cluster %x", t.self.Node,
+			t.self.Cluster,
 			h.node, h.cluster)
 	case h.node == NodeID{}:
-		return refuse(ErrHandshake, "a node without an id")
+		return refuse(ErrHandshake, "the node ID is missing")
 	case h.node == t.self.Node:
 		return refuse(ErrSelf, "node %x", t.self.Node)
 	case want != NodeID{} && h.node != want:
-		return refuse(ErrOtherNode, "node %x was dialled, node %x answers", want, h.node)
+		return refuse(ErrOtherNode, "expected node %x, but node %x responded", want, h.node)
 	case h.to != NodeID{} && h.to != t.self.Node:
-		return refuse(ErrOtherNode, "node %x was dialled, node %x answers", h.to, t.self.Node)
+		return refuse(ErrOtherNode, "expected node %x, but node %x responded", h.to, t.self.Node)
 	}
 	if err := proof.check(h.node); err != nil {
 		return p, err

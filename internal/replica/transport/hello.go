@@ -116,7 +116,7 @@ func readHello(r io.Reader) (h hello, err error) {
 	}
 	end := helloHead + n
 	if sum := crc32.Checksum(buf[:end], castagnoli); sum != binary.LittleEndian.Uint32(buf[end:]) {
-		return h, fmt.Errorf("%w: checksum", ErrHandshake)
+		return h, fmt.Errorf("%w: checksum mismatch", ErrHandshake)
 	}
 	if err := h.parseBody(buf[helloHead:end]); err != nil && overlap(h.least, h.most) {
 		return h, err
@@ -148,11 +148,11 @@ func (h *hello) parseBody(b []byte) error {
 	}
 	h.text = string(b[:text])
 	if b = b[text:]; len(b) < 2 {
-		return fmt.Errorf("%w: it ends before the lineage", ErrHandshake)
+		return fmt.Errorf("%w: it ends before the start history", ErrHandshake)
 	}
 	length := int(binary.LittleEndian.Uint16(b))
 	if b = b[2:]; len(b) < length || length > lineageMax {
-		return fmt.Errorf("%w: lineage of %d bytes", ErrHandshake, length)
+		return fmt.Errorf("%w: start history of %d bytes", ErrHandshake, length)
 	}
 	h.history = string(b[:length])
 	return nil

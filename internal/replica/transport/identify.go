@@ -29,7 +29,7 @@ func Identify(ctx context.Context, dial Dial, config *tls.Config, secret []byte,
 	}
 	cluster, peer, err := s.identify(ctx, dial, address)
 	if err != nil {
-		return ClusterID{}, Peer{}, fmt.Errorf("ask %s: %w", address, err)
+		return ClusterID{}, Peer{}, fmt.Errorf("identify %s: %w", address, err)
 	}
 	return cluster, peer, nil
 }
@@ -60,14 +60,15 @@ func (s *security) identify(ctx context.Context, dial Dial, address string) (clu
 		return cluster, peer, fmt.Errorf("handshake: %w", err)
 	case !overlap(h.least, h.most):
 		return cluster, peer,
-			&Refused{Reason: ErrVersion, Text: fmt.Sprintf("this node speaks %d to %d, node %x speaks %d to %d",
+			&Refused{Reason: ErrVersion, Text: fmt.Sprintf("this node supports versions %d to %d, but node %x "+
+				"supports %d to %d",
 				VersionMin, Version, h.node, h.least, h.most)}
 	case h.status != statusOK:
 		return cluster, peer, &Refused{Reason: h.status.reason(), Text: h.text, ByPeer: true}
 	case h.node == NodeID{}:
-		return cluster, peer, &Refused{Reason: ErrHandshake, Text: "a node without an id"}
+		return cluster, peer, &Refused{Reason: ErrHandshake, Text: "the node ID is missing"}
 	case h.cluster == ClusterID{}:
-		return cluster, peer, &Refused{Reason: ErrCluster, Text: fmt.Sprintf("node %x belongs to no cluster yet",
+		return cluster, peer, &Refused{Reason: ErrCluster, Text: fmt.Sprintf("node %x does not belong to a cluster yet",
 			h.node)}
 	}
 	if err := proof.check(h.node); err != nil {
@@ -81,7 +82,8 @@ func (s *security) identify(ctx context.Context, dial Dial, address string) (clu
 // answerIdentify sends this node's identity to a caller of Identify.
 func (t *Transport) answerIdentify(s *stream, h hello) error {
 	if !overlap(h.least, h.most) {
-		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x speaks %d to %d, the caller %d to %d",
+		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x supports versions %d to %d, but the caller "+
+			"supports %d to %d",
 			t.self.Node, VersionMin, Version, h.least, h.most)}
 		_ = t.reply(s, classIdentify, h.node, err)
 		return err

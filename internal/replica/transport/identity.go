@@ -80,7 +80,7 @@ type Authority struct {
 func NewAuthority(name string, v Validity) (*Authority, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("draw authority key: %w", err)
+		return nil, fmt.Errorf("generate authority key: %w", err)
 	}
 	from, until := v.span(10 * year)
 	template := &x509.Certificate{
@@ -111,7 +111,7 @@ func LoadAuthority(certificate, key []byte) (*Authority, error) {
 	}
 	private, ok := pair.PrivateKey.(ed25519.PrivateKey)
 	if !ok || !c.IsCA {
-		return nil, errors.New("load authority: not the certificate and ed25519 key of an authority")
+		return nil, errors.New("load authority: expected the certificate and the ed25519 key of an authority")
 	}
 	return &Authority{certificate: c, key: private}, nil
 }
@@ -126,7 +126,7 @@ func (a *Authority) PEM() (certificate, key []byte, err error) {
 func (a *Authority) Issue(node NodeID, hosts []string, v Validity) (certificate, key []byte, err error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("draw node key: %w", err)
+		return nil, nil, fmt.Errorf("generate node key: %w", err)
 	}
 	from, until := v.span(year)
 	template := &x509.Certificate{
@@ -173,7 +173,7 @@ func TLSConfig(authority, certificate, key []byte) (*tls.Config, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authority) {
-		return nil, errors.New("load authority: no certificate in it")
+		return nil, errors.New("load authority: the file contains no certificate")
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool,
 		MinVersion: tls.VersionTLS13}, nil
@@ -185,7 +185,7 @@ func sides(c *tls.Config) (client, server *tls.Config, err error) {
 		return nil, nil, nil
 	}
 	if c.RootCAs == nil {
-		return nil, nil, errors.New("transport: Options.TLS has no RootCAs: nodes trust their own authority only")
+		return nil, nil, errors.New("transport: Options.TLS has no RootCAs: nodes trust only their own authority")
 	}
 	if len(c.Certificates) == 0 && (c.GetCertificate == nil || c.GetClientCertificate == nil) {
 		return nil, nil, errors.New("transport: Options.TLS has no certificate")

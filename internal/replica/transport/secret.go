@@ -61,9 +61,9 @@ func readIntroduction(r io.Reader) (i introduction, err error) {
 	case string(b[:len(magic)]) != magic:
 		return i, fmt.Errorf("%w: it begins with %q", ErrHandshake, b[:len(magic)])
 	case Class(b[len(magic)]) != prove:
-		return i, &Refused{Reason: ErrSecret, Text: "the other side did not prove it"}
+		return i, &Refused{Reason: ErrSecret, Text: "the peer did not prove it"}
 	case b[len(magic)+1] != secretVersion:
-		return i, &Refused{Reason: ErrVersion, Text: fmt.Sprintf("version %d of the proof of a secret",
+		return i, &Refused{Reason: ErrVersion, Text: fmt.Sprintf("secret proof version %d",
 			b[len(magic)+1])}
 	}
 	if _, err := io.ReadFull(r, b[helloHead:]); err != nil {
@@ -114,7 +114,7 @@ func proveDialled(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error
 		return NodeID{}, err
 	}
 	if !right {
-		return NodeID{}, &Refused{Reason: ErrSecret, Text: fmt.Sprintf("node %x has another secret", theirs.node)}
+		return NodeID{}, &Refused{Reason: ErrSecret, Text: fmt.Sprintf("node %x has a different secret", theirs.node)}
 	}
 	return theirs.node, nil
 }
@@ -134,7 +134,7 @@ func proveAccepted(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, erro
 		return NodeID{}, err
 	}
 	if !hmac.Equal(got[:], proof(secret, diallerSide, &theirs, &mine)) {
-		return NodeID{}, &Refused{Reason: ErrSecret, Text: fmt.Sprintf("node %x has another secret", theirs.node)}
+		return NodeID{}, &Refused{Reason: ErrSecret, Text: fmt.Sprintf("node %x has a different secret", theirs.node)}
 	}
 	return theirs.node, nil
 }

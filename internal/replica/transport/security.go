@@ -18,7 +18,8 @@ type security struct {
 
 func newSecurity(config *tls.Config, secret []byte) (*security, error) {
 	if secret != nil && len(secret) < SecretMin {
-		return nil, fmt.Errorf("transport: a secret of %d bytes, at least %d", len(secret), SecretMin)
+		return nil, fmt.Errorf("transport: the secret has %d bytes; the minimum is %d", len(secret),
+			SecretMin)
 	}
 	client, server, err := sides(config)
 	if err != nil {
@@ -38,10 +39,11 @@ type proven struct {
 func (p *proven) check(node NodeID) error {
 	switch {
 	case p.leaf != nil && !names(p.leaf, node):
-		return &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x came with the certificate of %v", node,
+		return &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x presented the certificate of %v", node,
 			p.leaf.URIs)}
 	case p.secret && p.node != node:
-		return &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x proved the secret for node %x", node, p.node)}
+		return &Refused{Reason: ErrIdentity, Text: fmt.Sprintf("node %x presented the secret proof of node %x", node,
+			p.node)}
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (t *Transport) serveSnapshot(s *stream) {
 func (t *Transport) begin(s *session, sequence uint64, size int64) (*transfer, error) {
 	id := transferID{s.s.peer.Node, s.s.peer.Incarnation, sequence}
 	if size < 0 || size > t.opts.SnapshotBytes || t.handlers.OnSnapshot == nil {
-		result(s, fmt.Errorf("%w: a snapshot of %d bytes is not taken here", ErrBusy, size))
+		result(s, fmt.Errorf("%w: this node does not accept a snapshot of %d bytes", ErrBusy, size))
 		return nil, nil
 	}
 	t.mu.Lock()
@@ -159,7 +159,7 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 		defer func() { tr.finished = time.Now() }()
 		tr.err = t.handlers.OnSnapshot(id.node, s)
 		if tr.err == nil && !s.ended {
-			tr.err = fmt.Errorf("%w: its handler did not read to the end", ErrSnapshot)
+			tr.err = fmt.Errorf("%w: the handler did not read it completely", ErrSnapshot)
 		}
 		_ = r.CloseWithError(ErrSnapshot)
 		if tr.err == nil {
@@ -235,7 +235,7 @@ func (t *Transport) retire(tr *transfer) {
 		}
 	}
 	tr.retired = true
-	tr.fail(fmt.Errorf("%w: %d of %d bytes came", ErrSnapshot, tr.offset, tr.size))
+	tr.fail(fmt.Errorf("%w: received %d of %d bytes", ErrSnapshot, tr.offset, tr.size))
 	t.mu.Lock()
 	if t.transfers[tr.id] == tr {
 		delete(t.transfers, tr.id)

@@ -165,7 +165,7 @@ func TestSnapshotFailures(t *testing.T) {
 				return err
 			}}, Options{})
 			if _, err := send(t, n, Options{}, 1<<20); err == nil ||
-				!strings.Contains(err.Error(), "did not read to the end") {
+				!strings.Contains(err.Error(), "did not read it completely") {
 				t.Fatal(err)
 			}
 		})

@@ -61,10 +61,10 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 		return nil, errors.New("transport: the node ID is missing")
 	}
 	if len(self.Address) > addressMax {
-		return nil, fmt.Errorf("transport: address of %d bytes, at most %d", len(self.Address), addressMax)
+		return nil, fmt.Errorf("transport: the address has %d bytes; the maximum is %d", len(self.Address), addressMax)
 	}
 	if len(self.History) > lineageMax {
-		return nil, fmt.Errorf("transport: history of %d bytes, at most %d", len(self.History), lineageMax)
+		return nil, fmt.Errorf("transport: the history has %d bytes; the maximum is %d", len(self.History), lineageMax)
 	}
 	s, err := newSecurity(opts.TLS, opts.Secret)
 	if err != nil {

@@ -152,7 +152,7 @@ func (b *batch) applyTogether(ctx context.Context) error {
 func (b *batch) applySeparately(ctx context.Context) {
 	c := b.c
 	if c.cluster.Batches == nil {
-		b.w.tell(command.Failed(dberr.Serverf("this node has no batch log table")))
+		b.w.tell(command.Failed(dberr.Serverf("this node has no batchlog table")))
 		return
 	}
 	c.stats.batches.Add(1)
@@ -161,7 +161,7 @@ func (b *batch) applySeparately(ctx context.Context) {
 	r, err := b.prepare(ctx)
 	if err == nil {
 		m := c.cluster.Batches.Record(r.id, r.stamp, r.append(nil))
-		err = e.putMutation(ctx, "Recording a batch in", &m)
+		err = e.putMutation(ctx, "Writing a batchlog entry to", &m)
 	}
 	if err != nil {
 		b.w.tell(command.Failed(e.writeError(err, writeTypeBatchLog)))
@@ -242,7 +242,7 @@ func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error
 	err := inParallel(b.c.sched, partsAtOnce, len(of), func(i int) error {
 		e := b.newRequest()
 		m := of[i]
-		return e.run(ctx, "Asking for the last stamp of", locator(m),
+		return e.run(ctx, "Requesting the last timestamp of", locator(m),
 			func(ctx context.Context, t *target, p *topology.Partition) (err error) {
 				stamps[i], err = t.member.Last(ctx, partition.ExtentOf(p), m.Principal)
 				return err
@@ -288,5 +288,5 @@ func (c *Coordinator) removeBatch(tr *trace.Trace, r *batchlogEntry) error {
 	defer c.sched.AfterDone(c.tasks.ctx, func() { c.sched.AfterFunc(removeGrace, cancel) })()
 	e := c.newRequest(dberr.Quorum, c.opts.WriteTimeout)
 	m := c.cluster.Batches.Remove(r.id, r.stamp+1)
-	return e.putMutation(ctx, "Removing the record of a batch from", &m)
+	return e.putMutation(ctx, "Removing a batchlog entry from", &m)
 }

@@ -40,7 +40,7 @@ func (r *batchlogEntry) append(dst []byte) []byte {
 
 // decodeBatchlogEntry decodes an entry encoded by append. The parts refer to src.
 func decodeBatchlogEntry(id [16]byte, src []byte) (*batchlogEntry, error) {
-	r := codec.NewReader(src, fmt.Errorf("record of a batch: %w", command.ErrMalformed))
+	r := codec.NewReader(src, fmt.Errorf("batchlog entry: %w", command.ErrMalformed))
 	if r.Byte() != batchlogEntryVersion {
 		r.Fail()
 	}

@@ -18,7 +18,7 @@ import (
 // recordedMax bounds the batches that RecordedBatches returns.
 const recordedMax = 1 << 16
 
-var errManyBatches = fmt.Errorf("the batch log contains more than %d batches", recordedMax)
+var errManyBatches = fmt.Errorf("the batchlog contains more than %d batches", recordedMax)
 
 // Recorded reports whether an atomic batch is in the batch log. It implements partition.Batches.
 func (c *Coordinator) Recorded(ctx context.Context, batch [16]byte) (bool, error) {
@@ -30,7 +30,7 @@ func (c *Coordinator) Recorded(ctx context.Context, batch [16]byte) (bool, error
 	ctx, cancel := c.sched.WithDeadline(ctx, e.deadline)
 	defer cancel()
 	var found *batchIDs
-	err := e.run(ctx, "Reading the record of a batch from", locator(&m),
+	err := e.run(ctx, "Reading a batchlog entry from", locator(&m),
 		func(ctx context.Context, t *target, p *topology.Partition) error {
 			found = &batchIDs{span: p.Span}
 			return t.member.Read(ctx, &command.Read{Table: m.Table, Token: m.Token, Key: m.Key, Level: dberr.Quorum,
@@ -48,7 +48,7 @@ func (c *Coordinator) RecordedBatches(ctx context.Context) (map[[16]byte]bool, e
 	}
 	var mu sync.Mutex
 	_, err := c.onAllPartitions(ctx, c.cluster.Batches.Table, &tableCommand{
-		what: "Listing recorded batches of", level: dberr.Quorum, limit: c.opts.TruncateTimeout,
+		what: "Listing the batchlog entries of", level: dberr.Quorum, limit: c.opts.TruncateTimeout,
 		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
 			found := &batchIDs{span: p.Span}
 			err := t.member.Read(ctx, &command.Read{Table: p.Table, Range: p.Span.Tokens(), Level: dberr.Quorum,

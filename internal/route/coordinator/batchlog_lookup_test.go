@@ -19,7 +19,7 @@ func TestRecorded(t *testing.T) {
 			m = log.Remove([16]byte{id}, 5_000_001)
 		}
 		e := c.newRequest(dberr.Quorum, c.opts.WriteTimeout)
-		if err := e.putMutation(t.Context(), "Recording a batch in", &m); err != nil {
+		if err := e.putMutation(t.Context(), "Writing a batchlog entry to", &m); err != nil {
 			t.Fatal(err)
 		}
 	}

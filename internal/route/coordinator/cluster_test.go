@@ -153,7 +153,7 @@ func TestTraceNamesNodes(t *testing.T) {
 			got = append(got, e.Activity)
 		}
 		want := []string{"Writing to physical partition 1 of table ks.t at node 10.0.0.2",
-			"Asking again: physical partition 1 of table ks.t at node 10.0.0.3"}
+			"Retrying: physical partition 1 of table ks.t at node 10.0.0.3"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}

@@ -204,7 +204,7 @@ func (c *Coordinator) admit() error {
 
 func (c *Coordinator) leave() {
 	n := c.inFlight.Add(-1)
-	invariant.Check(n >= 0, "O4: %d requests are under way", n)
+	invariant.Check(n >= 0, "O4: %d requests are in flight", n)
 }
 
 // The delays between attempts while the topology does not change.

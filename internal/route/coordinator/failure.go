@@ -11,7 +11,7 @@ import (
 )
 
 // errNoReplica is returned if the topology has no replica that this node can reach. The topology may change.
-var errNoReplica = errors.New("no replica can be reached")
+var errNoReplica = errors.New("no replica is reachable")
 
 // ErrStaleSchema is returned for a write that was planned for an older revision of its table, and for a read that uses
 // a dropped index. Nothing was written. A read may already have passed on some of its rows. The session plans the

@@ -34,7 +34,7 @@ func (e *routedRequest) checkAnswer(err error) error {
 	if invariant.Enabled && e.maybeApplied {
 		_, unavailable := errors.AsType[*dberr.Unavailable](err)
 		invariant.Check(!unavailable && !overloaded(err) && !errors.Is(err, ErrStaleSchema),
-			"O5: a write that may have been carried out is answered with %v", err)
+			"O5: a write that may have been applied returned %v", err)
 	}
 	return err
 }

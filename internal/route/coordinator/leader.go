@@ -28,7 +28,7 @@ func (c *Coordinator) Change(ctx context.Context, p *topology.Partition, records
 func (c *Coordinator) AtLeader(ctx context.Context, p *topology.Partition, limit time.Duration,
 	do func(ctx context.Context, m Member) error) error {
 	e := c.newRequest(dberr.Quorum, limit)
-	return e.run(ctx, "Asking", func(*view) *topology.Partition {
+	return e.run(ctx, "Sending a request to", func(*view) *topology.Partition {
 		return p
 	}, func(ctx context.Context, t *target, _ *topology.Partition) error {
 		return do(ctx, t.member)

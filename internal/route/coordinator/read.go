@@ -233,7 +233,7 @@ func (r *readRelay) PushedDown(f *command.PushdownResult) (command.Step, error) 
 	r.seen, r.inPartition = true, true
 	to, ok := r.v.(command.PushdownVisitor)
 	if !ok {
-		return command.Stop, dberr.Serverf("received an unrequested fold result")
+		return command.Stop, dberr.Serverf("received an aggregate that was not requested")
 	}
 	step, err := r.handle(to.PushedDown(f))
 	r.stopped = r.stopped || f.More || f.Failed

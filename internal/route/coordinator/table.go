@@ -76,7 +76,7 @@ func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64
 	ctx, cancel := c.sched.WithTimeout(ctx, limit)
 	defer cancel()
 	_, err := c.onAllPartitions(ctx, table, &tableCommand{
-		what: "Requiring a schema of", level: dberr.Quorum, limit: limit,
+		what: "Requesting the schema version of", level: dberr.Quorum, limit: limit,
 		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
 			return 0, t.member.Require(ctx, partition.ExtentOf(p), revision)
 		},
@@ -90,7 +90,7 @@ func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Durat
 	ctx, cancel := c.sched.WithTimeout(ctx, limit)
 	defer cancel()
 	stamps, err := c.onAllPartitions(ctx, table, &tableCommand{
-		what: "Asking for the last stamps of", level: dberr.Quorum, limit: limit,
+		what: "Requesting the last timestamps of", level: dberr.Quorum, limit: limit,
 		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
 			stamp, err := t.member.Last(ctx, partition.ExtentOf(p), fairshare.Principal{})
 			return uint64(stamp), err

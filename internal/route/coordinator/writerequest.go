@@ -91,7 +91,7 @@ func (c *Coordinator) send(ctx context.Context, tr *trace.Trace, m *command.Muta
 	w *write) {
 	what := writing
 	if cond != nil {
-		what = "Deciding at"
+		what = "Evaluating the conditions at"
 	}
 	if r := c.localFastPath(tr, m, what, w.timeout); r != nil && ask(ctx, r, m, cond, w) == nil {
 		return

@@ -55,7 +55,8 @@ func (n *Node) addCluster(s *Status) {
 	if own := state.Node(c.Self); own != nil {
 		if wanted := placement.Wanted(state, own.Region); wanted < placement.Replicas {
 			s.Notes = append(s.Notes,
-				fmt.Sprintf("partitions have only %d replicas and tolerate %d failures. With %d or more nodes they have %d replicas",
+				fmt.Sprintf("partitions have only %d replicas and tolerate %d failures. With %d or more nodes, they "+
+					"would have %d replicas",
 					wanted, (wanted-1)/2, placement.Replicas, placement.Replicas))
 		}
 	}
@@ -75,7 +76,8 @@ func sharedAddresses(nodes []NodeStatus) (problems []string) {
 			n := &nodes[i]
 			address, id := kind.address(n), n.ID[:min(8, len(n.ID))]
 			if first, ok := of[address]; ok && address != "" {
-				problems = append(problems, fmt.Sprintf("nodes %s and %s have the same %s address, %s: other nodes can reach only one of "+
+				problems = append(problems, fmt.Sprintf("nodes %s and %s have the same %s address, %s: other nodes "+
+					"can reach only one of "+
 					"them. Configure different addresses (cluster.advertise, cql)", first, id, kind.name, address))
 				continue
 			}
@@ -96,7 +98,8 @@ func likeness(nodes []NodeStatus) (notes []string) {
 		}
 	}
 	if len(nodes) >= placement.Replicas && len(zones) == 1 {
-		notes = append(notes, fmt.Sprintf("all %d nodes are in zone %s: if the zone fails, all replicas of a partition fail. "+
+		notes = append(notes, fmt.Sprintf("all %d nodes are in zone %s: if the zone fails, all replicas of a "+
+			"partition fail. "+
 			"Configure different zones for nodes in different racks (--zone)", len(nodes), nodes[0].Zone))
 	}
 	if len(builds) > 1 {
@@ -161,11 +164,11 @@ func (n *Node) shortages(state *meta.State) []string {
 		text := fmt.Sprintf("%s has %d of %d replicas", what, s.Alive, s.Wanted)
 		switch {
 		case s.Spare < 0:
-			text += ": it cannot be written to"
+			text += ": writes fail"
 		case s.Spare == 0:
-			text += ": none may fail"
+			text += ". No further replica can fail"
 		default:
-			text += fmt.Sprintf(": %d may fail", s.Spare)
+			text += fmt.Sprintf(". %d more can fail", s.Spare)
 		}
 		if s.Changing {
 			text += ", replicas are joining"

@@ -57,7 +57,8 @@ func (g *Gate) named(page string, h http.Handler) http.HandlerFunc {
 	return g.wrap(page, enter, func(w http.ResponseWriter, r *http.Request) {
 		if g == nil || g.Login == nil {
 			if !isAddress(r.Host) {
-				http.Error(w, "invalid host name: use the address of the node. Host names are accepted only if users must log in",
+				http.Error(w, "invalid host name: use the address of the node. Host names are accepted only if "+
+					"users must log in",
 					http.StatusMisdirectedRequest)
 				return
 			}
@@ -111,10 +112,10 @@ func (g *Gate) permit(r *http.Request, from netip.Addr, local bool, p access.Per
 			return http.StatusOK, ""
 		case g.Socket != "":
 			return http.StatusForbidden,
-				"this command is accepted only from the owner of the data directory, through its admin socket: " +
+				"only the owner of the data directory can run this command, through its admin socket: " +
 					"use --data DIR on the node's machine"
 		case !local:
-			return http.StatusForbidden, "this command is accepted only from the node's machine"
+			return http.StatusForbidden, "this command can only be run on the node's machine"
 		}
 		return http.StatusOK, ""
 	}
@@ -152,7 +153,7 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, local bool, code i
 	}
 	if g.Log != nil && r.Method != http.MethodGet {
 		name, _, _ := r.BasicAuth()
-		g.Log.LogAttrs(r.Context(), slog.LevelWarn, "order refused", slog.String("order", r.URL.Path),
+		g.Log.LogAttrs(r.Context(), slog.LevelWarn, "command rejected", slog.String("order", r.URL.Path),
 			slog.String("role", name), slog.String("from", r.RemoteAddr), slog.String("reason", text))
 	}
 	http.Error(w, text, code)

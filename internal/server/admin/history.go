@@ -88,7 +88,7 @@ func (n *Node) changeStatus(e *meta.Event, until time.Time) ChangeStatus {
 		c.Outcome = e.Outcome()
 	}
 	if e.Partition == topology.MetaPartition {
-		c.Table = "the records"
+		c.Table = "the metadata"
 	}
 	if e.Began != 0 {
 		c.Millis = max(until.UnixMilli()-e.Began, 0)

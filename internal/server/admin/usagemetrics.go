@@ -34,7 +34,7 @@ var (
 	allUnitsDesc = prometheus.NewDesc("ilion_request_units_total", "Request units consumed on this node.",
 		nil, nil)
 	allThrottledDesc = prometheus.NewDesc("ilion_throttled_total",
-		"Requests refused because a physical partition had spent its throughput.", nil, nil)
+		"Requests rejected because a physical partition had used its throughput.", nil, nil)
 	allHotDesc = prometheus.NewDesc("ilion_partitions_hot",
 		"Physical partitions that use 90 % of their throughput or reject requests.", nil, nil)
 	becameDesc = prometheus.NewDesc("ilion_hot_partition_events_total",

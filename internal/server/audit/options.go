@@ -95,7 +95,8 @@ func (o *Options) Validate() error {
 		}
 	}
 	if o.QueueBytes < 0 || o.FileBytes < 0 || o.FileBytes > 0 && o.FileBytes < filesMax<<10 {
-		return fmt.Errorf("audit_logging_options: max_queue_weight and max_log_size are bytes, the latter at least %d",
+		return fmt.Errorf("audit_logging_options: max_queue_weight and max_log_size must be numbers of bytes; "+
+			"max_log_size must be at least %d",
 			filesMax<<10)
 	}
 	return nil

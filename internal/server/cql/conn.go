@@ -215,7 +215,7 @@ func (c *conn) serve() error {
 
 var (
 	errLastMessage = errors.New("the client received the reason")
-	errSlowSender  = fmt.Errorf("%w: it did not complete a large message", ErrSlowClient)
+	errSlowSender  = fmt.Errorf("%w: it did not send the rest of a large message", ErrSlowClient)
 )
 
 // finishRead completes the processing of one read: counters, output, and buffers that are not needed while the

@@ -18,7 +18,7 @@ type crowd struct {
 }
 
 var (
-	errCrowdedOut = errors.New("too many connections are in their handshake, and this one has taken the longest")
+	errCrowdedOut = errors.New("too many connections are in the handshake, and this connection is the oldest of them")
 	errIdle       = errors.New("the connection was idle for limits.idle_timeout")
 )
 

@@ -81,7 +81,8 @@ func New(o Options) (*Checker, error) {
 	}
 	for name, hash := range o.Users {
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
-			return nil, fmt.Errorf("auth.users: the hash of user %q is not a bcrypt hash: make one with ilion hash-password", name)
+			return nil, fmt.Errorf("auth.users: the hash of user %q is not a bcrypt hash. Create a hash with ilion "+
+				"hash-password", name)
 		}
 	}
 	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt, o.Now), known: map[string]remembered{}}

@@ -310,9 +310,9 @@ func (c *conn) refuseClear(err error) {
 	}
 	switch string(clear.RecordHeader[:4]) {
 	case "GET ", "POST", "PUT ", "PATC", "DELE", "HEAD", "OPTI":
-		const text = "This address takes HTTPS only.\n"
+		const text = "This address requires HTTPS.\n"
 		_, _ = clear.Conn.Write([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n" +
-			"Content-Length: 31\r\n\r\n" + text))
+			"Content-Length: 29\r\n\r\n" + text))
 		c.nc = c.clientConn
 		c.linger()
 	}

@@ -403,7 +403,7 @@ func TestClearAtHTTPS(t *testing.T) {
 	s := &surface{t: t, url: addr}
 	l := s.dial()
 	l.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-	if r, body := l.answer(get); r.StatusCode != 400 || body != "This address takes HTTPS only.\n" {
+	if r, body := l.answer(get); r.StatusCode != 400 || body != "This address requires HTTPS.\n" {
 		t.Errorf("%d %q", r.StatusCode, body)
 	}
 	l.ended("HTTP")

@@ -170,5 +170,5 @@ func (x *exchange) noConflict(context.Context) (*answer, error) {
 	if _, err := x.container(true); err != nil {
 		return nil, err
 	}
-	return nil, notFound("There are no conflicts: writes are decided by one leader.")
+	return nil, notFound("Conflicts do not exist: one leader orders all writes of a partition.")
 }

@@ -86,7 +86,7 @@ func operationOf(method string, t *target, h httpwire.Fields) (*operation, *fail
 	switch t.kind {
 	case users, permits:
 		return nil, badRequest("Users and permissions are not supported. Sign requests with the read-only key of the " +
-			"account where a client is to read alone.")
+			"account for clients that only read.")
 	case clientKeys:
 		return nil, badRequest("Client encryption keys are not supported.")
 	}

@@ -161,7 +161,7 @@ func choose(ps []admin.PartitionUsage, at int, st *admin.PartitionStatus, limit 
 	switch {
 	case st == nil:
 	case st.SplitsOff != 0:
-		c.Doing = "splits, becomes " + strconv.FormatUint(st.SplitsOff, 10) + ", too"
+		c.Doing = "splitting into " + strconv.FormatUint(st.SplitsOff, 10) + ", too"
 	case st.MergesInto != 0:
 		c.Doing = "merges: " + st.MergeStage
 	case len(st.Wanted) > 0:

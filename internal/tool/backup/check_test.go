@@ -41,7 +41,7 @@ func TestCheckAll(t *testing.T) {
 		t.Errorf("%d files were read, want 2", check.progress.Files)
 	}
 	p := &Pruner{Target: target, Now: time.Now, KeepLast: 1}
-	if err := p.Prune(ctx); err == nil || !strings.Contains(err.Error(), "Nothing was removed") || p.Removed > 0 {
+	if err := p.Prune(ctx); err == nil || !strings.Contains(err.Error(), "Nothing was deleted") || p.Removed > 0 {
 		t.Errorf("pruned despite an incomplete backup: %v, %d removed", err, p.Removed)
 	}
 	if err := target.Remove(ctx, manifestName(newest)); err != nil {

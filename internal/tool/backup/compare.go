@@ -93,7 +93,7 @@ func (c *Comparer) table(ctx context.Context, t *archive.Table) error {
 		return o.Keyspace == t.Keyspace && o.Name == t.Name
 	})
 	if of == nil || at < 0 {
-		return errors.New("it is in the backup and was not restored")
+		return errors.New("the table is in the backup but was not restored")
 	}
 	c.derived(of)
 	dropped := of.Hidden()

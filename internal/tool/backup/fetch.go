@@ -160,7 +160,7 @@ func (g *fetching) elsewhere(node string, w *fetch) error {
 			return fmt.Errorf("partition %d: %w", w.Partition, w.failed)
 		}
 	}
-	g.hole = fmt.Sprintf("no node has the changes of partition %d since the previous mark", w.Partition)
+	g.hole = fmt.Sprintf("no node has the changes of partition %d since the previous restore point", w.Partition)
 	return nil
 }
 

@@ -104,7 +104,7 @@ const (
 )
 
 // ErrTaken reports that another process has started to archive to the same repository.
-var ErrTaken = errors.New("another process has started to archive to this repository and continues the archive")
+var ErrTaken = errors.New("another process has started to archive to this repository")
 
 // Run archives until the context ends, and then stores the remaining changes. It returns an error if it cannot
 // continue.
@@ -209,7 +209,7 @@ func (f *Follower) claim(ctx context.Context) error {
 			drop(ctx, f.Node, taken.ID)
 			return claim(ctx, f.Target, taken.Cluster)
 		}
-		if err := f.ail(ctx, "cannot take a mark", err); err != nil {
+		if err := f.ail(ctx, "cannot create a restore point", err); err != nil {
 			return err
 		}
 	}
@@ -260,7 +260,7 @@ func (t *tip) reach(list []archive.Partition) {
 func (f *Follower) step(ctx, reading context.Context) error {
 	taken, err := f.mark(ctx)
 	if err != nil {
-		return f.ail(ctx, "cannot take a mark", err)
+		return f.ail(ctx, "cannot create a restore point", err)
 	}
 	defer func() {
 		if taken != nil {

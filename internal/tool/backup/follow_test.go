@@ -57,7 +57,7 @@ func (c *cluster) log(id uint64, e []byte) {
 	c.logs[id] = append(c.logs[id], e)
 }
 
-// clusterRecords are the records of the cluster metadata.
+// clusterRecords are records of the cluster metadata.
 var clusterRecords = []byte{0, 1, 1, 'k', 'v'}
 
 // Order implements NodeClient.

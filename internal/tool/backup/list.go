@@ -22,7 +22,7 @@ func List(ctx context.Context, t Target) (ids []string, err error) {
 		switch {
 		case !ok || path.Base(name) != "manifest":
 		case !archive.ValidID(id):
-			return nil, fmt.Errorf("%.100q is not the ID of a backup: remove that directory from the place", id)
+			return nil, fmt.Errorf("%.100q is not a backup ID. Remove this directory from the repository", id)
 		default:
 			ids = append(ids, id)
 		}
@@ -33,7 +33,7 @@ func List(ctx context.Context, t Target) (ids []string, err error) {
 // Load reads the manifest of a backup.
 func Load(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 	if !archive.ValidID(id) {
-		return nil, fmt.Errorf("%.100q is not the ID of a backup: see ilion backup list", id)
+		return nil, fmt.Errorf("%.100q is not a backup ID. Run ilion backup list to list the backups", id)
 	}
 	data, err := t.Get(ctx, manifestName(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +71,8 @@ func Newest(ctx context.Context, t Target, id string) (*archive.Manifest, error)
 			return m, err
 		}
 	}
-	return nil, errors.New("cannot find a backup: the repository contains no complete backup. Check the path, or create a backup")
+	return nil, errors.New("cannot find a backup: the repository contains no complete backup. Check the path, or " +
+		"create a backup")
 }
 
 // read returns the decompressed contents of a file.
@@ -81,7 +82,7 @@ func read(ctx context.Context, t Target, f archive.File) ([]byte, error) {
 	}
 	data, err := t.Get(ctx, fileName(f.Name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("file %s of the backup is missing", f.Name)
+		return nil, fmt.Errorf("backup file %s is missing", f.Name)
 	}
 	if err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ func (l *Log) Newest() (time.Time, bool) {
 func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive.Segment, string, error) {
 	data, err := t.Get(ctx, logDir+n.String())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("segment %s of the archive is missing", &n)
+		return nil, "", fmt.Errorf("archive segment %s is missing", &n)
 	}
 	if err != nil {
 		return nil, "", err
@@ -148,7 +148,7 @@ func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive
 		err = fmt.Errorf("%w: its contents do not match its name", archive.ErrDamaged)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("segment %s of the archive: %w", &n, err)
+		return nil, "", fmt.Errorf("archive segment %s: %w", &n, err)
 	}
 	return s, sum, nil
 }
@@ -168,13 +168,13 @@ func (l *Log) Verify(ctx context.Context, t Target, told func(p Progress)) error
 				return err
 			}
 			if i > 0 && s.Previous != before {
-				return fmt.Errorf("segment %s of the archive: %w: it does not continue the previous segment", &n,
+				return fmt.Errorf("archive segment %s: %w: it does not continue the previous segment", &n,
 					archive.ErrDamaged)
 			}
 			before = sum
 			err = s.Each(func(_ int, _ uint32, _, value []byte) error { p.Done += int64(len(value)); return nil })
 			if err != nil {
-				return fmt.Errorf("segment %s of the archive: %w", &n, err)
+				return fmt.Errorf("archive segment %s: %w", &n, err)
 			}
 			if p.Files++; told != nil {
 				told(p)

@@ -376,7 +376,9 @@ func (k *Maker) page(ctx context.Context, asked *archive.FileRequest) (page *arc
 }
 
 // isGone reports whether a node no longer has the snapshot. Errors arrive as text.
-func isGone(err error) bool { return bytes.Contains([]byte(err.Error()), []byte("moment is not kept")) }
+func isGone(err error) bool {
+	return bytes.Contains([]byte(err.Error()), []byte("snapshot set has been dropped"))
+}
 
 // note records that a partition is complete, so that a later backup can reuse it if this one is not completed.
 func (k *Maker) note(ctx context.Context, taken *archive.Snapshot, j job) error {

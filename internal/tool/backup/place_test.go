@@ -121,7 +121,7 @@ func TestNoMixing(t *testing.T) {
 	}{
 		{nil, key(t, 1), "not encrypted"},
 		{key(t, 1), nil, "Specify the key"},
-		{key(t, 1), key(t, 2), "encrypted with the key " + key(t, 1).Fingerprint()},
+		{key(t, 1), key(t, 2), "encrypted with key " + key(t, 1).Fingerprint()},
 		{key(t, 1), key(t, 1), ""},
 		{nil, nil, ""},
 	} {

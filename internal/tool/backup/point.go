@@ -57,8 +57,9 @@ func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
 func (l *Log) cannot(at time.Time) error {
 	ranges := l.Ranges()
 	if len(ranges) == 0 {
-		return errors.New("there is no archive there from which a point in time could be restored: ilion backup archive " +
-			"makes one")
+		return errors.New("cannot restore to a point in time: the repository contains no archive. Use ilion backup " +
+			"archive " +
+			"to create an archive")
 	}
 	var texts []string
 	for _, r := range ranges[max(0, len(ranges)-4):] {
@@ -138,7 +139,8 @@ func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
 			return err
 		}
 		if i > 0 && s.Previous != before {
-			return fmt.Errorf("segment %s of the archive: %w: it does not continue the previous segment", &n, archive.ErrDamaged)
+			return fmt.Errorf("archive segment %s: %w: it does not continue the previous segment", &n,
+				archive.ErrDamaged)
 		}
 		before = sum
 		var list []change
@@ -162,7 +164,7 @@ func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
 			err = fn(list)
 		}
 		if err != nil {
-			return fmt.Errorf("segment %s of the archive: %w", &n, err)
+			return fmt.Errorf("archive segment %s: %w", &n, err)
 		}
 	}
 	return nil

@@ -59,7 +59,7 @@ func (p *Pruner) Prune(ctx context.Context) error {
 	gone := p.backups(ids, manifests)
 	bases, segments := p.archived(l)
 	if err := complete(ctx, p.Target, without(manifests, gone, bases)); err != nil {
-		return fmt.Errorf("%w. Nothing was removed: make a new backup, or remove that one by hand", err)
+		return fmt.Errorf("%w. Nothing was deleted. Create a new backup, or delete the damaged backup manually", err)
 	}
 	for _, id := range append(gone, bases...) { // before their files, and before the log that continues them
 		delete(manifests, id)

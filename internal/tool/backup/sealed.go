@@ -72,7 +72,7 @@ func (s *sealed) check(ctx context.Context, place string) error {
 			Newest: sealedFormat}
 	}
 	if !hmac.Equal(proof, s.key.proof) {
-		return fmt.Errorf("cannot open %s: it is encrypted with the key %x, not with the given key %s", place,
+		return fmt.Errorf("cannot open %s: it is encrypted with key %x, not with the specified key %s", place,
 			proof[:min(len(proof), 8)], s.key.Fingerprint())
 	}
 	return nil
@@ -133,7 +133,8 @@ func (s *sealed) from(box []byte, name string) ([]byte, error) {
 	}
 	data, err := aead.Open(nil, nonce, box[boxHead:], with(head, name))
 	if err != nil {
-		return nil, fmt.Errorf("%s, stored as %s: %w: it is not what was encrypted", name, s.hide(name),
+		return nil, fmt.Errorf("%s, stored as %s: %w: its contents have changed since it was encrypted", name,
+			s.hide(name),
 			archive.ErrDamaged)
 	}
 	return data, nil

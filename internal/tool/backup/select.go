@@ -18,9 +18,10 @@ func Select(m *archive.Manifest, what, as string) ([]archive.RestoredTable, erro
 	asKeyspace, asTable, asOne := strings.Cut(as, ".")
 	switch {
 	case what == "" && as != "":
-		return nil, errors.New("--as names what one keyspace or table becomes: say which one")
+		return nil, errors.New("--as requires exactly one keyspace or table: specify it")
 	case as != "" && one != asOne:
-		return nil, fmt.Errorf("cannot rename %s to %s: a keyspace must be renamed to a keyspace, and a table to a table", what, as)
+		return nil, fmt.Errorf("cannot rename %s to %s: a keyspace must be renamed to a keyspace, and a table to a "+
+			"table", what, as)
 	case as == "":
 		asKeyspace, asTable = keyspace, table
 	}

@@ -24,15 +24,16 @@ const (
 func (o *Options) checkable() error {
 	switch {
 	case o.Workload != "read" && o.Workload != "write" && o.Workload != "mixed":
-		return fmt.Errorf("--verify is for the workloads read, write and mixed, not %s", o.Workload)
+		return fmt.Errorf("--verify does not support workload %s: use read, write, or mixed", o.Workload)
 	case o.Consistency != dberr.Quorum && o.Consistency != dberr.LocalQuorum && o.Consistency != dberr.All:
-		return fmt.Errorf("--verify needs a level at which a read sees every write before it: QUORUM, LOCAL_QUORUM or ALL")
+		return fmt.Errorf("--verify requires a consistency level at which reads see all previous writes: QUORUM, " +
+			"LOCAL_QUORUM, or ALL")
 	case o.SkipLoad:
-		return fmt.Errorf("--verify cannot tell what an earlier run has left: do without --skip-load")
+		return fmt.Errorf("--verify cannot be combined with --skip-load: the rows of an earlier run are unknown")
 	case o.RowSize < columns*stampSize || o.RowSize > checkedMax:
-		return fmt.Errorf("--verify needs a row-size of %d to %d", columns*stampSize, checkedMax)
+		return fmt.Errorf("--verify requires --row-size from %d to %d", columns*stampSize, checkedMax)
 	case o.Keys < o.Connections:
-		return fmt.Errorf("--verify needs a key for each connection at least")
+		return fmt.Errorf("--verify requires at least as many keys as connections")
 	}
 	return nil
 }
@@ -125,11 +126,11 @@ func (c *checker) wrong(key int, least, most int64, body []byte) string {
 	cells := r.Cells
 	for column := range columns {
 		if len(cells) < 4 {
-			return fmt.Sprintf("only %d columns", column)
+			return fmt.Sprintf("the row has only %d columns", column)
 		}
 		n := int32(binary.BigEndian.Uint32(cells))
 		if n < 0 || int(n) > len(cells)-4 {
-			return fmt.Sprintf("column %d has no value", column)
+			return fmt.Sprintf("column %d is null", column)
 		}
 		cell := cells[4 : 4+n]
 		cells = cells[4+n:]

@@ -29,7 +29,7 @@ func TestVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rep.Requests == 0 || rep.Errors != 0 || rep.Wrong != 0 || !strings.Contains(rep.Text(), "0 wrong answers") {
+	if rep.Requests == 0 || rep.Errors != 0 || rep.Wrong != 0 || !strings.Contains(rep.Text(), "0 wrong responses") {
 		t.Errorf("report: %+v", rep)
 	}
 	c, err := rawclient.Dial(t.Context(), o.Addr, rawclient.Options{})

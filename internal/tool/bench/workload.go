@@ -61,7 +61,7 @@ func newWorkload(o Options) (*workload, error) {
 	switch o.Distribution {
 	case "uniform", "zipf", "hot":
 	default:
-		return nil, fmt.Errorf("unknown distribution %q: use uniform, zipf or hot", o.Distribution)
+		return nil, fmt.Errorf("unknown distribution %q: use uniform, zipf, or hot", o.Distribution)
 	}
 	if o.Verify && o.Rate > 0 {
 		return nil, fmt.Errorf("--verify requires a closed loop: omit --rate")
@@ -74,7 +74,7 @@ func newWorkload(o Options) (*workload, error) {
 			columns)
 	}
 	if o.Zeros < 0 || o.Zeros > 100 {
-		return nil, errors.New("zeros must be 0 to 100 percent")
+		return nil, errors.New("zeros must be from 0 to 100 percent")
 	}
 	if o.Verify {
 		if err := o.checkable(); err != nil {
@@ -175,7 +175,7 @@ func (w *workload) load(ctx context.Context) error {
 		return fmt.Errorf("load: %w", l.broken)
 	}
 	if l.errors.Load() > 0 {
-		return fmt.Errorf("load: %d errors, the first: %s", l.errors.Load(), l.firstError)
+		return fmt.Errorf("%d rows were not loaded; the first error: %s", l.errors.Load(), l.firstError)
 	}
 	if w.o.Progress != nil {
 		fmt.Fprintf(w.o.Progress, "loaded %d rows in %.1f s\n", total, time.Since(begin).Seconds())
@@ -231,7 +231,7 @@ func (r *Report) Text() string {
 		fmt.Fprintf(&b, "  first error  %s\n", r.FirstError)
 	}
 	if r.Verified {
-		fmt.Fprintf(&b, "  verified     %d wrong answers\n", r.Wrong)
+		fmt.Fprintf(&b, "  verified     %d wrong responses\n", r.Wrong)
 	}
 	if r.FirstWrong != "" {
 		fmt.Fprintf(&b, "  first wrong  %s\n", r.FirstWrong)
@@ -241,7 +241,8 @@ func (r *Report) Text() string {
 	if o := r.Open; o != nil {
 		fmt.Fprintf(
 			&b,
-			"  open loop    %d requests/s due, %.0f good, %d refused (p50 %.0f  p99 %.0f us), %d not sent\n",
+			"  open loop    %d requests/s scheduled, %.0f successful, %d rejected (p50 %.0f  p99 %.0f us), %d not "+
+				"sent\n",
 			o.Rate,
 			o.Goodput,
 			o.Refused,
@@ -257,7 +258,7 @@ func (r *Report) Text() string {
 		}
 		b.WriteString("\n")
 	} else {
-		b.WriteString("  server CPU   unknown: give --server-pid\n")
+		b.WriteString("  server CPU   unknown: specify --server-pid\n")
 	}
 	return b.String()
 }

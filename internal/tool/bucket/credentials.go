@@ -27,7 +27,7 @@ func FromEnvironment(getenv func(string) string) (c Credentials, ok bool, err er
 		return c, false, nil
 	}
 	if c.ID == "" || c.Secret == "" {
-		return c, false, errors.New("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY belong together: set both")
+		return c, false, errors.New("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set together")
 	}
 	return c, true, nil
 }
@@ -70,7 +70,8 @@ func FromFile(path, profile string) (Credentials, error) {
 		return c, fmt.Errorf("cannot read the credentials in %s: %w", path, err)
 	}
 	if c.ID == "" || c.Secret == "" {
-		return c, fmt.Errorf("%s does not contain aws_access_key_id and aws_secret_access_key for the profile %s", path, profile)
+		return c, fmt.Errorf("%s does not contain aws_access_key_id and aws_secret_access_key for the profile %s", path,
+			profile)
 	}
 	return c, nil
 }

@@ -173,11 +173,11 @@ func TestEnds(t *testing.T) {
 		{"a redirection", "another region", false, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusMovedPermanently)
 		}},
-		{"no bucket", "make it first", false, func(w http.ResponseWriter, _ *http.Request) {
+		{"no bucket", "Create the bucket first", false, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(w, "<Error><Code>NoSuchBucket</Code></Error>")
 		}},
-		{"no permission", "the credentials need", false, func(w http.ResponseWriter, _ *http.Request) {
+		{"no permission", "The credentials must allow", false, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 		}},
 		{"a list that goes round", "invalid list", true, list("<NextContinuationToken>%d</NextContinuationToken>" +

@@ -139,17 +139,17 @@ func (b *Bucket) tell(r *request, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case f.code == "RequestTimeTooSkewed":
-			advice = " (the clock of this machine is wrong, or the server's)"
+			advice = ". Check the clocks of this machine and of the server"
 		case f.code == "NoSuchBucket":
-			advice = " (make it first; the name and the endpoint have to be right)"
+			advice = ". Create the bucket first, and check its name and the endpoint"
 		case f.status == http.StatusForbidden:
-			advice = " (the credentials need to list the bucket, and to get, put and delete its objects)"
+			advice = ". The credentials must allow listing the bucket, and reading, writing, and deleting its objects"
 		case f.status/100 == 3 || f.code == "AuthorizationHeaderMalformed":
-			advice = " (the bucket is of another region or endpoint: say which)"
+			advice = ". The bucket belongs to another region or endpoint: specify it"
 		}
 	}
 	if e := (*tls.CertificateVerificationError)(nil); errors.As(err, &e) {
-		advice = " (name the file with the authority of its certificate)"
+		advice = ". Specify the file with the authority of its certificate"
 	}
 	return fmt.Errorf("%s %s at %s: %w%s", strings.ToLower(r.method), what, b.base.Host, err, advice)
 }

@@ -111,7 +111,8 @@ func (l *ledger) open(table string, files []input, restart bool) (resumed bool, 
 		return false, err
 	}
 	if old.Table != table || !slices.Equal(old.Files, files) {
-		return false, fmt.Errorf("%s belongs to another load (of %s), or the files have changed. Use --restart to start over, "+
+		return false, fmt.Errorf("%s belongs to another load (of %s), or the files have changed. Use --restart to "+
+			"start over, "+
 			"or another --checkpoint", l.path, old.Table)
 	}
 	l.state = old
@@ -184,7 +185,7 @@ func (l *ledger) commit(b *block) error {
 	if l.errorMax >= 0 && l.state.Rejected > l.errorMax {
 		first := ""
 		if len(b.rejects) > 0 {
-			first = fmt.Sprintf(", the last: %s:%d: %s", b.rejects[0].File, b.rejects[0].Line, b.rejects[0].Reason)
+			first = fmt.Sprintf("; the last: %s:%d: %s", b.rejects[0].File, b.rejects[0].Line, b.rejects[0].Reason)
 		}
 		return fmt.Errorf("%w: %d, --max-errors is %d%s", errTooMany, l.state.Rejected, l.errorMax, first)
 	}

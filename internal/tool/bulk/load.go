@@ -114,7 +114,8 @@ func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
 		return nil, err
 	}
 	if l.table.Counters() && resumed && o.Notice != nil {
-		fmt.Fprintln(o.Notice, "the table has counters: rows that were in flight when the load ended are counted twice")
+		fmt.Fprintln(o.Notice, "the table has counters: rows that were in flight when the load stopped are counted "+
+			"twice")
 	}
 	return l.run(ctx, resumed, &source{files: files, format: o.Format, stdin: o.Stdin, from: l.ledger.state.Position})
 }
@@ -186,7 +187,7 @@ func (l *load) run(ctx context.Context, resumed bool, s *source) (*LoadReport, e
 	rep := &LoadReport{Loaded: l.ledger.state.Loaded, Rejected: l.ledger.state.Rejected, Resumed: resumed, Took: took,
 		Again: l.o.Progress.again(), Rows: l.o.Progress.Rows.Load()}
 	if err != nil && l.o.Checkpoint != "" && !errors.Is(err, errTooMany) {
-		err = fmt.Errorf("%w; the same command goes on where this one ended", err)
+		err = fmt.Errorf("%w. Run the same command again to resume", err)
 	}
 	return rep, err
 }

@@ -104,7 +104,7 @@ func (p *Progress) line(rate float64, took time.Duration) string {
 	}
 	if p.again != nil {
 		if n := p.again(); n > 0 {
-			fmt.Fprintf(&b, "  %d sent again", n)
+			fmt.Fprintf(&b, "  %d retried", n)
 		}
 	}
 	return b.String()

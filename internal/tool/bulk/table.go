@@ -24,7 +24,7 @@ func ParseName(s string) (Name, error) {
 		i = strings.Index(s, `".`) + 1
 	}
 	if i <= 0 || i == len(s)-1 {
-		return Name{}, fmt.Errorf("%q is not KEYSPACE.TABLE", s)
+		return Name{}, fmt.Errorf("invalid table name %q: expected KEYSPACE.TABLE", s)
 	}
 	return Name{cqltype.JSONName(s[:i]), cqltype.JSONName(s[i+1:])}, nil
 }
@@ -78,7 +78,8 @@ func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'
 
 // Describe reads the description of a table from the server.
 func Describe(c *rawclient.Conn, n Name) (*Table, error) {
-	r, err := c.Query("SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns WHERE keyspace_name = " +
+	r, err := c.Query("SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns WHERE " +
+		"keyspace_name = " +
 		Quote(n.Keyspace) + " AND table_name = " + Quote(n.Table))
 	if err == nil && r.ColumnCount != 5 {
 		err = fmt.Errorf("the server returned %d columns instead of 5", r.ColumnCount)

@@ -113,7 +113,7 @@ func Unload(ctx context.Context, o UnloadOptions) (*UnloadReport, error) {
 	if err == nil && directory {
 		err = os.Remove(filepath.Join(o.Path, unloadCheckpoint))
 	} else if err != nil && directory {
-		err = fmt.Errorf("%w; the same command goes on where this one ended", err)
+		err = fmt.Errorf("%w. Run the same command again to resume", err)
 	}
 	return rep, err
 }
@@ -151,7 +151,8 @@ func (u *unload) open(ranges int) (directory bool, err error) {
 	case found && fmt.Sprint(old) != fmt.Sprint(state):
 		return true, fmt.Errorf("the export in %s was started with other options. Use --restart to start over", o.Path)
 	case !found && len(whole) > 0:
-		return true, fmt.Errorf("%s contains an export of %s. Specify another directory, or use --restart", o.Path, o.Table)
+		return true, fmt.Errorf("%s contains an export of %s. Specify another directory, or use --restart", o.Path,
+			o.Table)
 	}
 	return true, SaveJSON(path, state)
 }

@@ -237,7 +237,7 @@ func TestAgain(t *testing.T) {
 		t.Fatalf("%+v, %v", rep, err)
 	}
 	if text := fmt.Sprint(rep.Differences); !strings.Contains(text, "ks.dense k = 100 does not exist in the source") ||
-		!strings.Contains(text, "{ks.dense k = 1 v has another value}") {
+		!strings.Contains(text, "{ks.dense k = 1 v has a different value}") {
 		t.Errorf("%s", text)
 	}
 	p.Repair = true
@@ -365,7 +365,7 @@ func TestSchema(t *testing.T) {
 	p.DryRun = false
 	p.target.run(keyspace, "CREATE TABLE ks.a (k int PRIMARY KEY, v text, x int)")
 	_, err := migration.Run(t.Context(), p.Options)
-	for _, want := range []string{"table ks.a: differs", "column v is int, regular in the source and text, regular here",
+	for _, want := range []string{"table ks.a: differs", "column v is int, regular in the source and text, regular in the target",
 		"column w does not exist in the target", "column x does not exist in the source"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not contain %q", err, want)

@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	rep, err := m.rows(ctx)
 	if err = errors.Join(err, m.ledger.close()); err != nil && m.ledger.state.Mode != "" {
-		err = fmt.Errorf("%w; the same command goes on where this one ended", err)
+		err = fmt.Errorf("%w. Run the same command again to resume", err)
 	}
 	rep.Differences = m.ledger.state.Differences
 	return rep, err
@@ -322,7 +322,8 @@ func (m *migration) follow(ctx context.Context, rep *Report) (*Report, error) {
 			return rep, nil
 		}
 		if t := &rep.Tally; m.o.UntilEqual && t.Written+t.Deleted == t.Refused && t.Refused+t.Kept > 0 {
-			return rep, fmt.Errorf("%d rows still differ: %d were rejected, %d are newer in the target", t.Different, t.Refused,
+			return rep, fmt.Errorf("%d rows still differ: %d were rejected, %d are newer in the target", t.Different,
+				t.Refused,
 				t.Kept)
 		}
 		select {
@@ -348,13 +349,14 @@ func (m *migration) pass(ctx context.Context, mode string) (Tally, error) {
 		return t, err
 	}
 	s := &m.ledger.state
-	fmt.Fprintf(m.o.Out, "pass %d (%s): %d rows in the source, %d in the target before; %d written, %d deleted, %d kept because "+
+	fmt.Fprintf(m.o.Out, "pass %d (%s): %d rows in the source, %d in the target before; %d written, %d deleted, %d "+
+		"kept because "+
 		"they are newer, %d rejected; %.1f s\n", s.Pass, mode, t.Source, t.Target, t.Written, t.Deleted, t.Kept,
 		t.Refused, time.Since(began).Seconds())
 	if mode == modeCopy {
 		but := ""
 		if t.Kept+t.Refused > 0 {
-			but = ", but for what was kept and refused"
+			but = ", except the kept and rejected rows"
 		}
 		fmt.Fprintf(m.o.Out, "the target contains the source as of %s%s\n", s.Begun.UTC().Format(time.RFC3339), but)
 	}

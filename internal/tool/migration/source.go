@@ -34,8 +34,8 @@ func (m *migration) checkSource(ctx context.Context) (version string, err error)
 		return "", err
 	}
 	if !strings.HasSuffix(partitioner, "Murmur3Partitioner") {
-		return "", fmt.Errorf("unsupported partitioner %s in the source: Murmur3Partitioner is required "+
-			"here; ilion load takes files of cqlsh's COPY", partitioner)
+		return "", fmt.Errorf("unsupported partitioner %s in the source: Murmur3Partitioner is required. "+
+			"Use ilion load with files from the COPY command of cqlsh", partitioner)
 	}
 	if major, _, _ := strings.Cut(version, "."); len(major) == 1 && major < "4" {
 		return "", fmt.Errorf("unsupported release %s of the source: 4.0 or later is required",

@@ -140,7 +140,7 @@ func (s *Shell) showSession(ctx context.Context, text string) error {
 		return err
 	}
 	if micros == "" {
-		_, err = fmt.Fprintln(s.o.Err, "\nThe trace is not complete: SHOW SESSION "+text+" has what came later.")
+		_, err = fmt.Fprintln(s.o.Err, "\nThe trace is not complete: SHOW SESSION "+text+" shows the later events.")
 		return err
 	}
 	_, err = fmt.Fprintf(s.o.Err, "\nRequest complete after %s us at %s\n", micros, coordinator)

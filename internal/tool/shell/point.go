@@ -43,7 +43,7 @@ func pointed(text string, err error) error {
 	message := refused.Message
 	begin, end, ok := findToken(text, refused)
 	if ok && begin == 0 && refused.Code == cqlwire.CodeSyntax && strings.EqualFold(text[begin:end], "EXPLAIN") {
-		message += "; EXPLAIN is a statement of Ilion, which this server is not"
+		message += "; this server is not Ilion and does not support EXPLAIN"
 	}
 	if !ok {
 		return fmt.Errorf("%s: %s", name, message)

@@ -77,7 +77,7 @@ type Row struct {
 type Source = iter.Seq2[Row, error]
 
 // ErrPause reports that a Source has reached the cost limit of a page. It is valid only for streaming queries.
-var ErrPause = errors.New("sql: the source pauses")
+var ErrPause = errors.New("sql: the source is paused")
 
 // Pause is an ErrPause of a Source that has advanced beyond the last item that it yielded. The next page begins at
 // Place. Without it, a page that finds no items would make no progress.
@@ -167,7 +167,8 @@ func (q *Query) begin(ctx context.Context, run *Run) (*Collector, error) {
 	c.c.pageBytes = run.PageBytes
 	if a := run.After; a != nil {
 		if a.query != q.id {
-			return nil, &Error{Code: codeArguments, Message: "The continuation belongs to another query, or the query's parameters " +
+			return nil, &Error{Code: codeArguments, Message: "The continuation belongs to another query, or the " +
+				"query's parameters " +
 				"have changed."}
 		}
 		c.c.skip, c.c.left, c.c.after = a.skip, a.left, &a.position

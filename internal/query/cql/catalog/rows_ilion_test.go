@@ -67,7 +67,7 @@ func TestIlionTables(t *testing.T) {
 			"throttled_per_second=0.5\n",
 		"index_builds": "ks t t_m_idx: percent=75 rows=42\n",
 		"partition_changes": "ks t 1 1: began_at=2001-09-09T01:46:40.000Z cause=size kind=split other_id=3\n" +
-			"ks t 2 1: began_at=2033-05-18T03:33:20.000Z cause=a node was lost from_node=02000000 kind=move " +
+			"ks t 2 1: began_at=2033-05-18T03:33:20.000Z cause=node loss from_node=02000000 kind=move " +
 			"to_node=04000000\n",
 		"partition_history": "ks 1: began_at=2001-09-09T01:46:40.000Z cause=more replicas disk_bytes=1048576 " +
 			"ended_at=2001-09-09T01:46:41.500Z kind=move outcome=done partition_id=1 pause_us=1000 table_name=t " +

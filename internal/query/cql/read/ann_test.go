@@ -138,8 +138,8 @@ func TestANNRejections(t *testing.T) {
 		{"ORDER BY v0 ANN OF [1, 0, 0] PER PARTITION LIMIT 1 LIMIT 3", "Top-K queries do not support per-partition limits"},
 		{"ORDER BY v0 ANN OF [1, 0, 0]", "Top-K queries must have a limit specified"},
 		{"ORDER BY v0 ANN OF [1, 0, 0] LIMIT 1001", "requires a LIMIT that is not greater than 1000. LIMIT was 1001"},
-		{"ORDER BY v0 ANN OF [0, 0, 0] LIMIT 1", "a vector of zeros has no cosine"},
-		{"ORDER BY v2 ANN OF [0, NaN, 0] LIMIT 1", "not a finite number"},
+		{"ORDER BY v0 ANN OF [0, 0, 0] LIMIT 1", "a zero vector has no cosine"},
+		{"ORDER BY v2 ANN OF [0, NaN, 0] LIMIT 1", "not all finite"},
 		{"ORDER BY v0 ANN OF null LIMIT 1", "Unsupported null value for column v0"},
 	} {
 		p, err := w.prepare("SELECT k FROM t " + c.query)

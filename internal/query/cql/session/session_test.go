@@ -204,7 +204,7 @@ func TestTraces(t *testing.T) {
 			Consistency: dberr.Quorum},
 			[]string{traceQuery,
 				"consistency_level=QUORUM query=UPDATE ks.t SET v = 3 WHERE k = 1 IF v = 2 " +
-					"serial_consistency_level=SERIAL"}, "Deciding at physical partition", false},
+					"serial_consistency_level=SERIAL"}, "Evaluating the conditions at physical partition", false},
 		{"batch", (*Session).Batch,
 			Request{Statements: []BatchStatement{{Prepared: true, ID: insert.ID, Values: [][]byte{i32(1), i32(2)}}}},
 			[]string{traceBatch, "consistency_level=ONE serial_consistency_level=SERIAL"},

@@ -118,8 +118,8 @@ func TestVerifyView(t *testing.T) {
 			})
 			damage(5, 2, func(b *row.Builder) { b.DeleteColumn(table.ByName["m"].ID, 0, w.now().Unix()) })
 			want := "k = 3 AND c = 1: the view has no such row, repaired false | " +
-				"k = 4 AND c = 0: column w has another value in the view, repaired false | " +
-				"k = 5 AND c = 2: column m has another value in the view, repaired false | " +
+				"k = 4 AND c = 0: column w has a different value in the view, repaired false | " +
+				"k = 5 AND c = 2: column m has a different value in the view, repaired false | " +
 				"k = 90 AND c = 2: the view has a row that it should not have, repaired false"
 			if found, _ := verify(); strings.Join(found, " | ") != want {
 				t.Fatalf("found %q", found)

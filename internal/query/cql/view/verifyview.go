@@ -126,12 +126,12 @@ func unlike(t *schema.Table, want, have *row.Row) string {
 	for _, c := range t.Regulars {
 		a, b := want.Column(c.ID), have.Column(c.ID)
 		if len(a) != len(b) {
-			return fmt.Sprintf("column %s has another value in the view", c.Name)
+			return fmt.Sprintf("column %s has a different value in the view", c.Name)
 		}
 		for i := range a {
 			switch {
 			case !bytes.Equal(a[i].Path, b[i].Path) || !bytes.Equal(a[i].Value, b[i].Value):
-				return fmt.Sprintf("column %s has another value in the view", c.Name)
+				return fmt.Sprintf("column %s has a different value in the view", c.Name)
 			case expiryOf(a[i].TTL, a[i].Expiry) != expiryOf(b[i].TTL, b[i].Expiry):
 				return fmt.Sprintf("column %s ends at another time in the view", c.Name)
 			}

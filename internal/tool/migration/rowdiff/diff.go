@@ -268,9 +268,9 @@ func (d *Differ) both(c *Change, col *Column, s, t *Cell, source *Row) (w write,
 	case same && (s.time < t.time || s.time == t.time && (s.ttl == 0) == (t.ttl == 0)):
 		return w, false
 	case same:
-		c.differs(col, "has another timestamp")
+		c.differs(col, "has a different timestamp")
 	default:
-		c.differs(col, "has another value")
+		c.differs(col, "has a different value")
 	}
 	if cell.time == unknown {
 		cell.time = d.Now
@@ -296,13 +296,13 @@ func (d *Differ) list(c *Change, i int, col *Column, source, target *Row) (write
 	}
 	switch {
 	case same:
-		c.differs(col, "has another timestamp")
+		c.differs(col, "has a different timestamp")
 	case len(t) == 0:
 		c.differs(col, "does not exist in the target")
 	case len(s) == 0:
 		c.differs(col, "does not exist in the source")
 	default:
-		c.differs(col, "has another value")
+		c.differs(col, "has a different value")
 	}
 	least := int64(math.MinInt64)
 	if len(t) > 0 {

@@ -43,7 +43,7 @@ func Describe(c *rawclient.Conn, n bulk.Name) (*Layout, error) {
 		return nil, err
 	}
 	if len(r.Columns) != len(t.Columns) {
-		return nil, fmt.Errorf("the server describes %d columns of table %s, and answers %d", len(t.Columns), n,
+		return nil, fmt.Errorf("the server describes %d columns of table %s, but returned %d", len(t.Columns), n,
 			len(r.Columns))
 	}
 	l := &Layout{Table: t, Counters: t.Counters()}

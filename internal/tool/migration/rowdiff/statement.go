@@ -185,7 +185,7 @@ func (d *Differ) counters(source, target *Row) Change {
 		if by == 0 && (there || len(cells) == 0) {
 			continue
 		}
-		c.differs(&columns[i], "has another value")
+		c.differs(&columns[i], "has a different value")
 		s.values = append(s.values, value{slot{i, 0}, binary.BigEndian.AppendUint64(nil, uint64(by))})
 	}
 	if target == nil {

@@ -258,8 +258,8 @@ func (s *Stream) Next() (*Row, error) {
 		return r, nil
 	}
 	if s.last != nil && s.last.compare(r) >= 0 {
-		return nil, fmt.Errorf("the server sends rows in another order than that of tokens %d and %d and their keys: "+
-			"its partitioner is not Murmur3, or two partition keys have one token", s.last.token, r.token)
+		return nil, fmt.Errorf("the server returned rows out of token and key order (tokens %d and %d): "+
+			"its partitioner is not Murmur3, or two partition keys have the same token", s.last.token, r.token)
 	}
 	s.last = r
 	return r, nil

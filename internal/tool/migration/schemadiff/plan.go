@@ -20,7 +20,7 @@ const (
 	// Create: the object will be created. Taken: it exists. Refused: the target rejects it. Differs: a different
 	// object exists.
 	Create  Verdict = "create"
-	Taken   Verdict = "is there"
+	Taken   Verdict = "exists"
 	Refused Verdict = "refused"
 	Differs Verdict = "differs"
 )
@@ -88,21 +88,21 @@ func (p *Plan) compare(ctx context.Context, source, target *bulk.Reader, o, ther
 	}
 	switch o.Kind {
 	case Keyspace:
-		p.Notes = append(p.Notes, o.String()+" is there with other options")
+		p.Notes = append(p.Notes, o.String()+" exists with different options")
 		return "", nil
 	case Table:
 		how, err := columns(ctx, source, target, o.name())
 		if err != nil || how != "" {
 			return how, err
 		}
-		p.Notes = append(p.Notes, o.String()+" is there with other options: "+options(o.Text, there.Text))
+		p.Notes = append(p.Notes, o.String()+" exists with different options: "+options(o.Text, there.Text))
 		return "", nil
 	case View:
 		if before(was) == before(is) {
 			return "", nil
 		}
 	}
-	return "the source has " + was + ", here it is " + is, nil
+	return "the source has " + was + ", but the target has " + is, nil
 }
 
 // fields replaces white space by single spaces, and control characters.
@@ -165,7 +165,8 @@ func columns(ctx context.Context, source, target *bulk.Reader, n bulk.Name) (str
 		case !ok:
 			how = append(how, "column "+cqltype.QuoteName(c.Name)+" does not exist in the target")
 		case o != c:
-			how = append(how, fmt.Sprintf("column %s is %s in the source and %s here", cqltype.QuoteName(c.Name), c, o))
+			how = append(how, fmt.Sprintf("column %s is %s in the source and %s in the target",
+				cqltype.QuoteName(c.Name), c, o))
 		}
 	}
 	for _, c := range is.Columns {
