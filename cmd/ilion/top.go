@@ -76,7 +76,7 @@ const (
 	enterScreen = "\x1b[?1049h\x1b[?25l" // the other screen, without a cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 	home        = "\x1b[H"
-	endOfLine   = "\x1b[K\r\n" // clears what was there before
+	endOfLine   = "\x1b[K\r\n" // clears the previous content
 	endOfScreen = "\x1b[J"
 )
 

@@ -47,7 +47,7 @@ func TestVerifyPages(t *testing.T) {
 	for _, c := range []struct {
 		pages  map[string]view.VerifyResponse
 		args   []string
-		out    string // how what it prints ends
+		out    string // the end of its output
 		err    string
 		code   int
 		asked  string

@@ -25,16 +25,16 @@ func (p programDispatcher) Program(ctx context.Context, c *command.Conditional) 
 	return p.cql.Program(ctx, c)
 }
 
-// foldDispatcher selects the implementation of an aggregation by its first byte.
-type foldDispatcher struct{ items partition.Folds }
+// aggregationDispatcher selects the implementation of an aggregation by its first byte.
+type aggregationDispatcher struct{ items partition.Aggregator }
 
-// Fold implements partition.Folds.
-func (f foldDispatcher) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
-	if first := c.Pushdown.Program; len(first) > 0 && first[0] >= container.FirstFold &&
-		first[0] <= container.LastFold {
-		return f.items.Fold(ctx, c)
+// Aggregate implements partition.Aggregator.
+func (f aggregationDispatcher) Aggregate(ctx context.Context, c *command.Read) (partition.Aggregation, error) {
+	if first := c.Pushdown.Program; len(first) > 0 && first[0] >= container.FirstPushdown &&
+		first[0] <= container.LastPushdown {
+		return f.items.Aggregate(ctx, c)
 	}
-	return nil, partition.ErrNoFold
+	return nil, partition.ErrNoPushdown
 }
 
 // newRouting returns the token metadata for drivers and the local reads for sessions of a cluster node.

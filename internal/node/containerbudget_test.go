@@ -52,7 +52,7 @@ func TestQueriesWaitForBudget(t *testing.T) {
 	}
 	ask := func(refuse func(int) time.Duration) (*items, *spent) {
 		c := &spent{Coordinator: n.coordinator, refuse: refuse}
-		o := container.Options{Catalog: n.catalog, Coordinator: c, Store: n.changer, FoldsNever: true}
+		o := container.Options{Catalog: n.catalog, Coordinator: c, Store: n.changer, NoPushdown: true}
 		node := &Node{containers: container.New(o)}
 		return &items{t, node, s.c}, c
 	}

@@ -23,7 +23,7 @@ func TestContinuationsOfDropped(t *testing.T) {
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Level: func() feature.Level { return feature.Level(level.Load()) }})
 	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
-	n.host.SetFolds(foldDispatcher{n.containers})
+	n.host.SetAggregator(aggregationDispatcher{n.containers})
 	const definition = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`
 	s := newContainer(t, n, definition)
 	fill := func() {

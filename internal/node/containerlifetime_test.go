@@ -35,7 +35,7 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 			Definitions: &n.definitions, Now: func() time.Time { return time.UnixMilli(a.now.Load()) },
 			Level: func() feature.Level { return feature.Level(a.level.Load()) }, Newest: n.metadata.AwaitLatest})
 		n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
-		n.host.SetFolds(foldDispatcher{n.containers})
+		n.host.SetAggregator(aggregationDispatcher{n.containers})
 	}
 	a.nodes = []*items{newContainer(t, nodes[0], fmt.Sprintf(a.definition, ""))}
 	for _, n := range nodes[1:] {

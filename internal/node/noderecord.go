@@ -19,7 +19,7 @@ func (n *Node) nodeRecord() *meta.Node {
 		start = n.cluster.directoryGuard.Directory.History.Newest()
 	}
 	return &meta.Node{
-		ID: id.Node, Birth: id.Birth, Start: start.Number, Mark: start.Mark, Internal: n.internalAddr(), CQL: cql,
+		ID: id.Node, CreationID: id.CreationID, Start: start.Number, Mark: start.Mark, Internal: n.internalAddr(), CQL: cql,
 		HTTP:   web,
 		Region: n.opts.Region, Zone: n.opts.Zone, State: meta.Up, Levels: n.levels,
 	}

@@ -116,7 +116,7 @@ func (n *Node) serve() error {
 	}
 	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
 	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
-	n.host.SetFolds(foldDispatcher{n.containers})
+	n.host.SetAggregator(aggregationDispatcher{n.containers})
 	o := cql.Options{
 		TLS:                   n.certificates.Clients(),
 		ConnectionsMax:        n.opts.Limits.Connections,

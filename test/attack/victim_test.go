@@ -278,7 +278,7 @@ func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) (*cqlwire.Re
 	return nil, nil
 }
 
-// endure ends the watch and checks what the process has been through.
+// endure ends the watch and checks the state of the process.
 func (v *victim) endure() {
 	v.t.Helper()
 	peak := v.PeakRSS(v.t)

@@ -147,7 +147,7 @@ const clockSlack = 100 * time.Millisecond
 // later, and with each batch all batches that it had seen.
 func (d *diary) check(c *cluster, keyspace string, mark time.Time) {
 	c.t.Helper()
-	c.judge(keyspace)
+	c.checkRestored(keyspace)
 	rows := c.rows(keyspace + ".a")
 	d.mu.Lock()
 	defer d.mu.Unlock()

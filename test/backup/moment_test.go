@@ -97,9 +97,9 @@ func (c *cluster) rows(table string) map[at][]int {
 	return out
 }
 
-// judge checks that the restored data is the state of the writers at one instant, and returns the number of its
+// checkRestored checks that the restored data is the state of the writers at one instant, and returns the number of its
 // batches.
-func (c *cluster) judge(keyspace string) int {
+func (c *cluster) checkRestored(keyspace string) int {
 	c.t.Helper()
 	a, b := c.rows(keyspace+".a"), c.rows(keyspace+".b")
 	for row := range a {
@@ -155,10 +155,10 @@ func TestMoment(t *testing.T) {
 	}
 	one := start(t, 1, 3)
 	one.must(0, "restore", "--from", to, "--rate", "0")
-	if n := one.judge("ks"); int64(n) < least[2] {
+	if n := one.checkRestored("ks"); int64(n) < least[2] {
 		t.Errorf("restored %d batches, %d were acknowledged at the start of the backup", n, least[2])
 	}
 	c.must(2, "restore", "ks", "--as", "copy", "--from", to, "--rate", "0")
-	c.judge("copy")
-	c.judge("ks")
+	c.checkRestored("copy")
+	c.checkRestored("ks")
 }

@@ -107,9 +107,9 @@ func acknowledged(t *testing.T, conn *rawclient.Conn, table string, n int) {
 	}
 }
 
-// judge checks on every node, and on its own replica, that rows acknowledged before the table was cleared are gone,
+// check checks on every node, and on its own replica, that rows acknowledged before the table was cleared are gone,
 // and that rows sent after that exist.
-func judge(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over time.Time) {
+func check(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over time.Time) {
 	t.Helper()
 	gone, there := map[int]bool{}, map[int]bool{}
 	for _, rows := range w.rows {
@@ -181,7 +181,7 @@ func TestTruncateWhileWriting(t *testing.T) {
 	}
 	acknowledged(t, c.Dial(0), "ks.t", 200)
 	w.end()
-	judge(t, c, w, "ks.t", began, over)
+	check(t, c, w, "ks.t", began, over)
 }
 
 // TestDropWhileWriting checks that a table that was dropped and created again has no old rows and all rows written
@@ -204,7 +204,7 @@ func TestDropWhileWriting(t *testing.T) {
 	}
 	acknowledged(t, c.Dial(0), "ks.t", 200)
 	w.end()
-	judge(t, c, w, "ks.t", began, over)
+	check(t, c, w, "ks.t", began, over)
 	nothingLeft(t, c)
 }
 

@@ -226,21 +226,21 @@ func servePeers() func([]byte) string {
 
 func nodeRecord() *meta.Node {
 	return &meta.Node{
-		Internal: "10.0.0.1:7000",
-		CQL:      "10.0.0.1:9042",
-		HTTP:     "10.0.0.1:8080",
-		Region:   "europe",
-		Zone:     "a",
-		Tokens:   []token.Token{-5, 9},
-		Levels:   feature.Range{Oldest: 1, Newest: 2},
-		Joined:   time.UnixMilli(1_700_000_000_000),
-		Birth:    1 << 60,
+		Internal:   "10.0.0.1:7000",
+		CQL:        "10.0.0.1:9042",
+		HTTP:       "10.0.0.1:8080",
+		Region:     "europe",
+		Zone:       "a",
+		Tokens:     []token.Token{-5, 9},
+		Levels:     feature.Range{Oldest: 1, Newest: 2},
+		Joined:     time.UnixMilli(1_700_000_000_000),
+		CreationID: 1 << 60,
 	}
 }
 
 func nodeRecords() [][]byte {
 	old := nodeRecord()
-	old.Birth = 0
+	old.CreationID = 0
 	return [][]byte{nodeRecord().Append(nil), old.Append(nil),
 		append(nodeRecord().Append(nil), "of a later version"...)}
 }

@@ -393,7 +393,7 @@ func (n *node) comeBack(replica topology.ReplicaID) {
 func (n *node) record() *meta.Node {
 	r := n.firstRecord()
 	start := n.originals.Directory.History.Newest()
-	r.Start, r.Mark, r.Birth = start.Number, start.Mark, n.store.Identity().Birth
+	r.Start, r.Mark, r.CreationID = start.Number, start.Mark, n.store.Identity().CreationID
 	return r
 }
 
@@ -401,7 +401,7 @@ func (n *node) record() *meta.Node {
 func (n *node) firstRecord() *meta.Node {
 	return &meta.Node{
 		ID: n.self(), Internal: n.name(), CQL: n.name(), Region: region, Zone: fmt.Sprint(n.ID), State: meta.Up,
-		Levels: feature.Known, Joined: n.Wall().UTC().Truncate(time.Millisecond), Birth: n.births + 1,
+		Levels: feature.Known, Joined: n.Wall().UTC().Truncate(time.Millisecond), CreationID: n.births + 1,
 	}
 }
 

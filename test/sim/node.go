@@ -189,7 +189,7 @@ func (n *node) start() {
 func (n *node) open() (err error) {
 	w := n.w
 	n.store, err = storage.Open(n.FS, rowsDir, storage.Options{
-		Identity:   storage.Identity{Cluster: [16]byte{1}, Node: n.self(), Birth: n.births + 1},
+		Identity:   storage.Identity{Cluster: [16]byte{1}, Node: n.self(), CreationID: n.births + 1},
 		CacheBytes: 1 << 20, MemtableBytes: 512 << 10, MinFreeDisk: -1, TombstoneCacheBytes: -1,
 	})
 	if err != nil {

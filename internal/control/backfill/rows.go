@@ -78,7 +78,7 @@ func (v *visitor) addMutation() {
 	v.bytes = 0
 }
 
-// Passed implements command.Walker. It ends the chunk after many empty keys.
+// Passed implements command.ProgressVisitor. It ends the chunk after many empty keys.
 func (v *visitor) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
 	if v.examined += looked; v.examined < chunkExamined {
 		return command.More, nil

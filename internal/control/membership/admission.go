@@ -58,7 +58,7 @@ func (a *Admission) Admit(ctx context.Context, who peers.JoinRequest) (peers.Joi
 		switch {
 		case known != nil && known.State == meta.Left:
 			return nil, rejectf("node %s has left the cluster: start it on an empty directory", who.Node.Short())
-		case known != nil && known.Birth != who.Birth:
+		case known != nil && known.CreationID != who.CreationID:
 			return nil, rejectf("node %s is already a member, with another data directory that contains its Raft "+
 				"votes. Give the "+
 				"new directory its own identity (ilion cert node), and decommission %s if its disk is lost",
@@ -157,13 +157,13 @@ func levelsOf(n *peers.JoinRequest) feature.Range {
 func nodeOf(n *peers.JoinRequest) *meta.Node {
 	return &meta.Node{
 		ID: n.Node, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone, State: meta.Up,
-		Levels: levelsOf(n), Birth: n.Birth,
+		Levels: levelsOf(n), CreationID: n.CreationID,
 	}
 }
 
 func joinRequest(n *meta.Node) peers.JoinRequest {
 	return peers.JoinRequest{
-		Node: n.ID, Birth: n.Birth, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone,
+		Node: n.ID, CreationID: n.CreationID, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone,
 		Oldest: n.Levels.Oldest, Newest: n.Levels.Newest,
 	}
 }

@@ -29,7 +29,7 @@ const LogDir = "raft"
 
 // LogOwner returns the name of the data directory to which a log belongs.
 func LogOwner(id storage.Identity) []byte {
-	return binary.BigEndian.AppendUint64(append(id.Cluster[:], id.Node[:]...), id.Birth)
+	return binary.BigEndian.AppendUint64(append(id.Cluster[:], id.Node[:]...), id.CreationID)
 }
 
 // OpenLog opens the Raft log in dir, a subdirectory of the data directory, if it belongs to the store. It also starts a

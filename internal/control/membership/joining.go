@@ -61,10 +61,10 @@ func (k *ClusterFinder) FindCluster(ctx context.Context) (transport.ClusterID, e
 		return transport.ClusterID{}, errOnlySelf
 	}
 	warnings := lograte.Limiter{Sched: k.Sched}
-	for patience := firstAttemptTimeout; ; patience = min(2*patience, attemptTimeout) {
+	for timeout := firstAttemptTimeout; ; timeout = min(2*timeout, attemptTimeout) {
 		var errs []error
 		for _, address := range k.Addresses {
-			ask, cancel := k.Sched.WithTimeout(ctx, patience)
+			ask, cancel := k.Sched.WithTimeout(ctx, timeout)
 			id, err := k.QueryCluster(ask, address)
 			cancel()
 			if err == nil {

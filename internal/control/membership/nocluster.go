@@ -27,10 +27,10 @@ func (k *ClusterFinder) NoClusterFound(ctx context.Context) (bool, error) {
 	k.Log.LogAttrs(ctx, slog.LevelInfo, "looking for the cluster before bootstrap",
 		slog.Any("join", k.Addresses), slog.Duration("for", bootstrapWait))
 	begun := k.Sched.Now()
-	for patience := firstAttemptTimeout; k.Sched.Since(begun) < bootstrapWait; patience = min(2*patience,
+	for timeout := firstAttemptTimeout; k.Sched.Since(begun) < bootstrapWait; timeout = min(2*timeout,
 		attemptTimeout/2) {
 		for _, address := range k.Addresses {
-			ask, cancel := k.Sched.WithTimeout(ctx, patience)
+			ask, cancel := k.Sched.WithTimeout(ctx, timeout)
 			_, err := k.QueryCluster(ask, address)
 			cancel()
 			switch {

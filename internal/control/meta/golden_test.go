@@ -30,7 +30,7 @@ func TestNodeBytes(t *testing.T) {
 		"020d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7f"+
 			"ffffffffffffff0201ac0280c0a8ca9a3a0000",
 	)
-	n.Birth, n.Start, n.Mark, n.rest = 1<<40, 300, 7, []byte{18, 1, 42}
+	n.CreationID, n.Start, n.Mark, n.rest = 1<<40, 300, 7, []byte{18, 1, 42}
 	check(
 		"with a birth and a start, and more",
 		"020d31302e302e302e313a373030300d31302e302e302e313a39303432000265750161038000000000000000ffffffffffffffff7f"+

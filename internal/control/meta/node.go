@@ -49,9 +49,9 @@ type Node struct {
 	Levels feature.Range
 	// Joined is when the node was added, in milliseconds.
 	Joined time.Time
-	// Birth identifies the node's data directory, or is 0 if unknown. Another directory is another node, even with the
-	// same certificate.
-	Birth uint64
+	// CreationID identifies the node's data directory, or is 0 if unknown. Another directory is another node, even
+	// with the same certificate.
+	CreationID uint64
 	// Start is the newest start of the data directory that the cluster has admitted, and Mark is the random mark of
 	// that start. See package lineage.
 	Start, Mark uint64
@@ -88,7 +88,7 @@ func (n *Node) Append(dst []byte) []byte {
 		joined = n.Joined.UnixMilli()
 	}
 	w.Int(joined)
-	w.Uint(n.Birth)
+	w.Uint(n.CreationID)
 	if n.Start != 0 {
 		start := codec.Writer(nil)
 		start.Uint(n.Start)
@@ -163,7 +163,7 @@ func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 	if joined := r.Int(); joined != 0 {
 		n.Joined = time.UnixMilli(joined).UTC()
 	}
-	n.Birth = r.Uint()
+	n.CreationID = r.Uint()
 	refused := n.fields(&r)
 	switch {
 	case r.End() != nil:

@@ -50,8 +50,8 @@ type acknowledged struct {
 // JoinRequest is the request of a node to join the cluster.
 type JoinRequest struct {
 	Node topology.NodeID `json:"node"`
-	// Birth identifies its data directory.
-	Birth uint64 `json:"birth"`
+	// CreationID identifies its data directory.
+	CreationID uint64 `json:"birth"`
 	// Internal, CQL, and HTTP are addresses. HTTP may be empty.
 	Internal string `json:"internal"`
 	CQL      string `json:"cql"`

@@ -45,7 +45,7 @@ func (id ID) Short() string { return topology.NodeID(id).Short() }
 // NodeState is the state of a stopped node.
 type NodeState struct {
 	Cluster, Node ID
-	Birth         uint64
+	CreationID    uint64 `json:"Birth"`
 	Level         feature.Level
 	Start         incarnation.Start
 	// Taken and Dir are for display.
@@ -120,7 +120,7 @@ func (s *NodeState) decode() error {
 // logs of the partitions that get new members. It does not change when the node is started, or when it votes for nodes
 // that are lost.
 func (s *NodeState) fingerprint(forced map[uint64]bool) (string, error) {
-	same := NodeState{Cluster: s.Cluster, Node: s.Node, Birth: s.Birth, Version: s.Version, Records: s.Records}
+	same := NodeState{Cluster: s.Cluster, Node: s.Node, CreationID: s.CreationID, Version: s.Version, Records: s.Records}
 	for _, r := range s.Replicas {
 		if forced[r.Partition] {
 			r.Term = 0
@@ -207,7 +207,7 @@ func (d *directory) inspect() (*NodeState, error) {
 	if err := d.line.Check(membership.LogOwner(id), d.log); err != nil {
 		return nil, fmt.Errorf("cannot read the Raft log: %w", err)
 	}
-	s := &NodeState{Cluster: id.Cluster, Node: id.Node, Birth: id.Birth, Level: id.Level,
+	s := &NodeState{Cluster: id.Cluster, Node: id.Node, CreationID: id.CreationID, Level: id.Level,
 		Start: d.line.History.Newest()}
 	metas := map[uint64]keys.Meta{}
 	err := d.store.Metas(func(m keys.Meta) error {

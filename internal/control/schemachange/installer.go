@@ -129,7 +129,7 @@ func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table
 			st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Hints: true, Holds: viewRowExists(s, t, ix)})
 			continue
 		}
-		if c := t.ByName[ix.Column]; c != nil && ix.Near(c) {
+		if c := t.ByName[ix.Column]; c != nil && ix.SupportsANN(c) {
 			st.Indexes = append(st.Indexes, vectorIndex(ix, c))
 			continue
 		}

@@ -371,7 +371,7 @@ func AppendRead(dst []byte, c *Read) []byte {
 	if c.Pushdown != nil {
 		a.pushdown(c.Pushdown)
 	}
-	if c.Index != nil && c.Index.Near != nil {
+	if c.Index != nil && c.Index.Vector != nil {
 		a.Field(readNear, true, c.Index.appendNear(nil))
 		if c.Index.Nearest > 0 {
 			a.Field(readNearest, false, binary.AppendUvarint(nil, uint64(c.Index.Nearest)))

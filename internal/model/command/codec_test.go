@@ -175,8 +175,8 @@ func (p pick) read() Read {
 			c.Index.All = list(p, func() IndexTerm { return IndexTerm{p.u32(), p.bytes(), p.null(), p.bool()} })
 		}
 		if p.bool() {
-			c.Index.Near, c.Index.Generation = make([]byte, 4*(1+p.upTo(5))), p.u32()
-			copy(c.Index.Near, p.bytes())
+			c.Index.Vector, c.Index.Generation = make([]byte, 4*(1+p.upTo(5))), p.u32()
+			copy(c.Index.Vector, p.bytes())
 			c.Index.Nearest = p.upTo(3)
 		}
 	}

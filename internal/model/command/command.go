@@ -244,7 +244,7 @@ type IndexLookup struct {
 	// indicate, most promising rows first. After the first set of lists is exhausted, the rows of the next lists follow
 	// in the same way. Generation is the generation of the lists. Nearest, if not 0, is the number of wanted rows: a
 	// higher number widens the first set of lists.
-	Near       []byte
+	Vector     []byte
 	Generation uint32
 	Nearest    int
 }
@@ -273,9 +273,9 @@ const (
 	Enough
 )
 
-// Looker is a Visitor that is notified of each index entry before the corresponding row is looked up. The row may not
-// exist.
-type Looker interface {
+// EntryVisitor is a Visitor that is notified of each index entry before the corresponding row is looked up. The row
+// may not exist.
+type EntryVisitor interface {
 	Entry(clustering []byte) error
 }
 
@@ -287,18 +287,18 @@ type Visitor interface {
 	Row(clustering []byte, r *row.Row) (Step, error)
 }
 
-// Walker is a Visitor that is also notified of the progress of a range read that finds no rows. A table may contain
-// millions of deleted partitions. The visitor can stop the read there, and another command can resume it.
-type Walker interface {
+// ProgressVisitor is a Visitor that is also notified of the progress of a range read that finds no rows. A table may
+// contain millions of deleted partitions. The visitor can stop the read there, and another command can resume it.
+type ProgressVisitor interface {
 	Visitor
 	// Passed reports the number of keys examined since the last result or the last call. All partitions up to the end
 	// of this partition have been read. It is called about once per thousand keys.
 	Passed(tok token.Token, key []byte, looked int) (Step, error)
 }
 
-// Passed notifies v of the progress of a read if it is a Walker.
+// Passed notifies v of the progress of a read if it is a ProgressVisitor.
 func Passed(v Visitor, tok token.Token, key []byte, looked int) (Step, error) {
-	if w, ok := v.(Walker); ok {
+	if w, ok := v.(ProgressVisitor); ok {
 		return w.Passed(tok, key, looked)
 	}
 	return More, nil

@@ -75,7 +75,7 @@ func (r *reader) terms(f codec.Field, l *IndexLookup) {
 func (l *IndexLookup) appendNear(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(uint64(l.Generation))
-	w.Bytes(l.Near)
+	w.Bytes(l.Vector)
 	return w
 }
 
@@ -86,8 +86,8 @@ func (r *reader) near(f codec.Field, l *IndexLookup) {
 		return
 	}
 	v := codec.NewReader(f.Value, ErrMalformed)
-	l.Generation, l.Near = v.Uint32(), v.Bytes()
-	if v.End() != nil || len(l.Near) == 0 || len(l.Near)%4 != 0 {
+	l.Generation, l.Vector = v.Uint32(), v.Bytes()
+	if v.End() != nil || len(l.Vector) == 0 || len(l.Vector)%4 != 0 {
 		r.Fail()
 	}
 }

@@ -19,11 +19,11 @@ import (
 // treats the read as an ordinary read.
 func TestPushdownOfRead(t *testing.T) {
 	plain := Read{Table: 600, Key: []byte("k"), Epoch: 7}
-	folded := plain
-	folded.Pushdown = &Pushdown{Program: []byte("program"), Rows: 500}
-	b := AppendRead(nil, &folded)
+	pushed := plain
+	pushed.Pushdown = &Pushdown{Program: []byte("program"), Rows: 500}
+	b := AppendRead(nil, &pushed)
 	var got Read
-	if err := DecodeRead(&got, b); err != nil || got.Pushdown == nil || !gocmp.Equal(*got.Pushdown, *folded.Pushdown) {
+	if err := DecodeRead(&got, b); err != nil || got.Pushdown == nil || !gocmp.Equal(*got.Pushdown, *pushed.Pushdown) {
 		t.Fatalf("%+v, %v", got.Pushdown, err)
 	}
 	without := AppendRead(nil, &plain)
@@ -32,8 +32,8 @@ func TestPushdownOfRead(t *testing.T) {
 		t.Errorf("the field is %+v", f)
 	}
 	for _, bad := range []*Pushdown{{}, {Program: make([]byte, PushdownBytesMax+1)}} {
-		folded.Pushdown = bad
-		if err := DecodeRead(&got, AppendRead(nil, &folded)); !errors.Is(err, ErrMalformed) {
+		pushed.Pushdown = bad
+		if err := DecodeRead(&got, AppendRead(nil, &pushed)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("a program of %d bytes: %v", len(bad.Program), err)
 		}
 	}

@@ -156,8 +156,8 @@ const entriesPart = 8
 
 // Entries records n examined entries of a vector index. Each costs a fraction of its bytes.
 func (m *Meter) Entries(c *command.Read, n int) {
-	if c.Index != nil && c.Index.Near != nil {
-		m.Bytes += int64(n) * int64(vector.EntryLen(len(c.Index.Near)/4)) / entriesPart
+	if c.Index != nil && c.Index.Vector != nil {
+		m.Bytes += int64(n) * int64(vector.EntryLen(len(c.Index.Vector)/4)) / entriesPart
 	}
 }
 

@@ -235,7 +235,7 @@ func checkVectors(index *Index, t *cqltype.Type) error {
 	if t.Elems[0].Kind != cqltype.Float {
 		return dberr.Invalidf("SAI ANN indexes are only allowed on vector columns with float elements")
 	}
-	if t.Dimension == 1 && index.Nearness() == vector.Cosine {
+	if t.Dimension == 1 && index.Similarity() == vector.Cosine {
 		return dberr.Invalidf("Cosine similarity is not supported for single-dimension vectors")
 	}
 	return nil

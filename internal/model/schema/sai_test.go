@@ -156,7 +156,7 @@ func TestOneAttachedIndex(t *testing.T) {
 		}
 	}
 	table := s.Table("ks", "t")
-	if v, a := table.Column("v"), table.Column("a"); table.NearIndex(v) == nil || table.NearIndex(a) != nil {
+	if v, a := table.Column("v"), table.Column("a"); table.ANNIndex(v) == nil || table.ANNIndex(a) != nil {
 		t.Error("the index on vectors is not found")
 	}
 }

@@ -15,19 +15,19 @@ func (c *Column) IsFloatVector() bool {
 	return c.Type.Kind == cqltype.Vector && c.Type.Elems[0].Kind == cqltype.Float
 }
 
-// Near reports whether an index on a column supports vector search.
-func (ix *Index) Near(c *Column) bool { return c != nil && ix.Attached() && c.IsFloatVector() }
+// SupportsANN reports whether an index on a column supports vector search.
+func (ix *Index) SupportsANN(c *Column) bool { return c != nil && ix.Attached() && c.IsFloatVector() }
 
-// Nearness returns the similarity function of a vector index.
-func (ix *Index) Nearness() vector.Similarity {
+// Similarity returns the similarity function of a vector index.
+func (ix *Index) Similarity() vector.Similarity {
 	s, _ := vector.Parse(ix.Options[similarityOption]) // cosine is the default
 	return s
 }
 
-// NearIndex returns the index for vector search in a column, or nil if none exists.
-func (t *Table) NearIndex(c *Column) *Index {
+// ANNIndex returns the index for vector search in a column, or nil if none exists.
+func (t *Table) ANNIndex(c *Column) *Index {
 	for _, ix := range t.SortedIndexes() {
-		if ix.Column == c.Name && ix.Near(c) {
+		if ix.Column == c.Name && ix.SupportsANN(c) {
 			return ix
 		}
 	}
@@ -81,12 +81,12 @@ func (s *Schema) HasLists() bool {
 // because the vectors are static or key columns.
 func (ix *Index) ListsOf(c *Column) Lists {
 	switch {
-	case !ix.Near(c) || c.Kind != Regular:
+	case !ix.SupportsANN(c) || c.Kind != Regular:
 		return nil
 	case len(ix.Lists) > 0:
 		return ix.Lists
 	}
-	return Lists{vector.NewLists(ix.Nearness(), c.Type.Dimension)}
+	return Lists{vector.NewLists(ix.Similarity(), c.Type.Dimension)}
 }
 
 // SetLists replaces the lists of a vector index. It is not the result of a statement. If the newest lists have a new

@@ -247,7 +247,7 @@ func (f *Reader) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.Stop, nil
 }
 
-// Passed implements command.Walker.
+// Passed implements command.ProgressVisitor.
 func (f *Reader) Passed(tok token.Token, key []byte, _ int) (command.Step, error) {
 	if !f.Late() {
 		return command.More, nil

@@ -73,9 +73,9 @@ type Options struct {
 	// unlimited.
 	Memory *meter.Pool
 	Slots  *fairshare.Slots
-	// FoldsNever disables aggregation pushdown: the coordinating node evaluates queries over items that replicas
+	// NoPushdown disables aggregation pushdown: the coordinating node evaluates queries over items that replicas
 	// return.
-	FoldsNever bool
+	NoPushdown bool
 	// SortFreely allows queries to sort by several properties without a composite index.
 	SortFreely bool
 }

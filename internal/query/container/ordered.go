@@ -231,7 +231,7 @@ func (s *stream) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// Passed implements command.Walker.
+// Passed implements command.ProgressVisitor.
 func (s *stream) Passed(_ token.Token, _ []byte, looked int) (command.Step, error) {
 	if s.budget == 0 {
 		return command.More, nil

@@ -11,36 +11,36 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// Aggregation pushdown evaluates a query page on the replicas if that reduces the amount of data. Reads carry a fold,
-// and the replicas return the partial result of many items (sql.Query.Part) in place of the items. The coordinating
-// node merges the partial results in place order with items that other replicas have returned. Continuations consist
-// of places and values and are therefore independent of pushdown.
+// Aggregation pushdown evaluates a query page on the replicas if that reduces the amount of data. Reads contain an
+// aggregation, and the replicas return the partial result of many items (sql.Query.Part) in place of the items. The
+// coordinating node merges the partial results in place order with items that other replicas have returned.
+// Continuations consist of places and values and are therefore independent of pushdown.
 
-// itemsFold is the first byte of an item fold program. foldVersion is the second byte.
+// itemsPushdown is the first byte of an item aggregation program. pushdownVersion is the second byte.
 const (
-	itemsFold   = 0x10
-	foldVersion = 1
-	// FirstFold and LastFold are the bounds of the first byte of fold programs that Engine executes.
-	FirstFold = itemsFold
-	LastFold  = 0x1f
+	itemsPushdown   = 0x10
+	pushdownVersion = 1
+	// FirstPushdown and LastPushdown are the bounds of the first byte of aggregation programs that Engine executes.
+	FirstPushdown = itemsPushdown
+	LastPushdown  = 0x1f
 )
 
 const (
-	// foldRowsFirst is the number of items of a scan's first fold. Each later fold reads twice as many, up to
-	// foldRowsMost.
-	foldRowsFirst = 500
-	foldRowsMost  = 8000
-	// foldPays is the minimum ratio of the items' size to the partial result's size if the latter exceeds foldSmall
-	// bytes. For streaming queries it is the minimum ratio of items to results.
-	foldPays  = 4
-	foldSmall = 1 << 10
-	// foldTextMax is the maximum length of a query and its parameters for pushdown. Compiling a longer query for each
-	// read costs more than it saves.
-	foldTextMax = 32 << 10
+	// pushdownRowsFirst is the number of items of a scan's first aggregation. Each later aggregation reads twice as
+	// many, up to pushdownRowsMost.
+	pushdownRowsFirst = 500
+	pushdownRowsMost  = 8000
+	// pushdownGain is the minimum ratio of the items' size to the partial result's size if the latter exceeds
+	// pushdownSmall bytes. For streaming queries it is the minimum ratio of items to results.
+	pushdownGain  = 4
+	pushdownSmall = 1 << 10
+	// pushdownTextMax is the maximum length of a query and its parameters for pushdown. Compiling a longer query for
+	// each read costs more than it saves.
+	pushdownTextMax = 32 << 10
 )
 
-// folded is the partial result that a replica has computed from items.
-type folded struct {
+// partial is the partial result that a replica has computed from items.
+type partial struct {
 	// before is the number of the scan's rows that precede these items.
 	before int
 	place  string // of or after the last item
@@ -49,43 +49,43 @@ type folded struct {
 	bytes  int64
 }
 
-// folder adds pushdown to the reads of a page.
-type folder struct {
+// pushdownPlan adds pushdown to the reads of a page.
+type pushdownPlan struct {
 	q   *sql.Query
 	r   *QueryRequest
 	run *sql.Run
 	c   *Container
-	// rows is the number of items for the next fold. off reports that pushdown is inefficient or failed.
+	// rows is the number of items for the next aggregation. off reports that pushdown is inefficient or failed.
 	rows int
 	off  bool
 }
 
-// newFolder returns the folder of a page, or nil if pushdown is not useful.
-func newFolder(c *Container, q *sql.Query, r *QueryRequest, run *sql.Run) *folder {
+// newPushdownPlan returns the pushdownPlan of a page, or nil if pushdown is not useful.
+func newPushdownPlan(c *Container, q *sql.Query, r *QueryRequest, run *sql.Run) *pushdownPlan {
 	size := len(r.Text) + len(r.Continuation)
 	for _, p := range r.Parameters {
 		size += len(p.Name) + len(p.Value)
 	}
-	if !q.Parts() || size > min(foldTextMax, command.PushdownBytesMax/2) {
+	if !q.Parts() || size > min(pushdownTextMax, command.PushdownBytesMax/2) {
 		return nil
 	}
-	return &folder{q: q, r: r, run: run, c: c, rows: foldRowsFirst}
+	return &pushdownPlan{q: q, r: r, run: run, c: c, rows: pushdownRowsFirst}
 }
 
-// offer returns the fold for the next read of a scan that continues a page, or nil. A streaming query uses pushdown
-// only after it has filtered out most items.
-func (f *folder) offer(w *within, page *Page) *command.Pushdown {
+// offer returns the aggregation for the next read of a scan that continues a page, or nil. A streaming query uses
+// pushdown only after it has filtered out most items.
+func (f *pushdownPlan) offer(w *within, page *Page) *command.Pushdown {
 	if f == nil || f.off {
 		return nil
 	}
 	most := f.run.Page
 	if m := &page.Metrics; f.q.Streams() {
-		if m.RetrievedCount == 0 || m.OutputCount > m.RetrievedCount/foldPays {
+		if m.RetrievedCount == 0 || m.OutputCount > m.RetrievedCount/pushdownGain {
 			return nil
 		}
 		most = max(most-len(page.Documents), 1)
 	}
-	out := codec.Writer{itemsFold, foldVersion}
+	out := codec.Writer{itemsPushdown, pushdownVersion}
 	out.EndFields()
 	out.Uint(f.c.table.Revision)
 	out.Text(f.r.Text)
@@ -101,8 +101,8 @@ func (f *folder) offer(w *within, page *Page) *command.Pushdown {
 	return &command.Pushdown{Program: out, Rows: f.rows}
 }
 
-// foldRequest is the encoded request to a replica.
-type foldRequest struct {
+// pushdownRequest is the encoded request to a replica.
+type pushdownRequest struct {
 	revision     uint64
 	text         string
 	parameters   []Parameter
@@ -114,10 +114,10 @@ type foldRequest struct {
 	query string
 }
 
-// decodeFold decodes the output of offer. Byte slices refer to src.
-func decodeFold(src []byte) (q foldRequest, err error) {
+// decodePushdown decodes the output of offer. Byte slices refer to src.
+func decodePushdown(src []byte) (q pushdownRequest, err error) {
 	r := codec.NewReader(src, errMalformed)
-	if r.Byte() != itemsFold || r.Byte() != foldVersion {
+	if r.Byte() != itemsPushdown || r.Byte() != pushdownVersion {
 		return q, errMalformed
 	}
 	if err := passFields(&r, "a container aggregate"); err != nil {
@@ -139,9 +139,9 @@ func decodeFold(src []byte) (q foldRequest, err error) {
 	return q, r.End()
 }
 
-// The result of a fold consists of the number of items, the size of their bodies, and the partial result.
+// The result of an aggregation consists of the number of items, the size of their bodies, and the partial result.
 
-func appendFolded(items, bytes int64, part []byte) []byte {
+func appendPartial(items, bytes int64, part []byte) []byte {
 	w := make(codec.Writer, 0, len(part)+20)
 	w.Uint(uint64(items))
 	w.Uint(uint64(bytes))
@@ -156,7 +156,7 @@ func (x *scan) PushedDown(f *command.PushdownResult) (command.Step, error) {
 		return command.Stop, nil
 	}
 	r := codec.NewReader(f.Result, errMalformed)
-	out := folded{before: len(x.rows), items: int64(r.UpTo(1 << 40)), bytes: int64(r.UpTo(1 << 50))}
+	out := partial{before: len(x.rows), items: int64(r.UpTo(1 << 40)), bytes: int64(r.UpTo(1 << 50))}
 	out.part = bytes.Clone(r.Rest())
 	if err := r.Err(); err != nil {
 		return command.Stop, err
@@ -169,7 +169,7 @@ func (x *scan) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	}
 	if out.items > 0 {
 		out.place = string(x.at.append(nil))
-		x.folds = append(x.folds, out)
+		x.partials = append(x.partials, out)
 		x.bytes += len(out.part)
 	}
 	if x.more = f.More || x.bytes >= chunkBytesMax && len(f.Key) > 0; x.more {
@@ -178,37 +178,37 @@ func (x *scan) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	return command.More, nil
 }
 
-// offered sets the fold of the next read.
+// offered sets the aggregation of the next read.
 func (x *scan) offered() {
 	x.q.Pushdown = nil
-	if x.folder != nil {
-		x.q.Pushdown = x.folder.offer(&x.within, x.page)
+	if x.pushdownPlan != nil {
+		x.q.Pushdown = x.pushdownPlan.offer(&x.within, x.page)
 	}
 }
 
-// checkPushdown decides after a read with a fold whether further pushdown is useful. It returns false if the read must
-// be repeated without a fold.
+// checkPushdown decides after a read with an aggregation whether further pushdown is useful. It returns false if the
+// read must be repeated without an aggregation.
 func (x *scan) checkPushdown() bool {
 	if x.q.Pushdown == nil {
 		return true
 	}
 	if x.failed {
-		x.folder.off = true
+		x.pushdownPlan.off = true
 		return false
 	}
 	var parts, items int64
-	for i := range x.folds {
-		parts, items = parts+int64(len(x.folds[i].part)), items+x.folds[i].bytes
+	for i := range x.partials {
+		parts, items = parts+int64(len(x.partials[i].part)), items+x.partials[i].bytes
 	}
-	x.folder.off = parts > items/foldPays && parts > foldSmall
-	x.folder.rows = min(2*x.folder.rows, foldRowsMost)
+	x.pushdownPlan.off = parts > items/pushdownGain && parts > pushdownSmall
+	x.pushdownPlan.rows = min(2*x.pushdownPlan.rows, pushdownRowsMost)
 	return true
 }
 
 // row returns a partial result as a row of a query's source.
-func (f *folded) row(m *QueryMetrics, indexed bool) sql.Row {
+func (f *partial) row(m *QueryMetrics, indexed bool) sql.Row {
 	m.RetrievedCount, m.RetrievedBytes = m.RetrievedCount+f.items, m.RetrievedBytes+f.bytes
-	m.FoldedCount += f.items
+	m.PushedDownCount += f.items
 	if indexed {
 		m.IndexHits += f.items
 	}

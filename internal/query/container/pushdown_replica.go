@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// fold evaluates a part of a query over the rows of a read. It implements partition.Fold.
-type fold struct {
+// aggregation evaluates a part of a query over the rows of a read. It implements partition.Aggregation.
+type aggregation struct {
 	c       *Container
-	request foldRequest
+	request pushdownRequest
 	q       *sql.Query
 	part    *sql.Collector
 	columns columns
@@ -37,28 +37,28 @@ type fold struct {
 	text         []byte // the encoded place
 }
 
-// Fold implements partition.Folds.
-func (e *Engine) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
-	r, err := decodeFold(c.Pushdown.Program)
+// Aggregate implements partition.Aggregator.
+func (e *Engine) Aggregate(ctx context.Context, c *command.Read) (partition.Aggregation, error) {
+	r, err := decodePushdown(c.Pushdown.Program)
 	if err != nil {
 		return nil, err
 	}
 	t := e.tableByID(c.Table)
 	if t == nil || t.Revision != r.revision || t.Container == nil {
-		return nil, partition.ErrNoFold
+		return nil, partition.ErrNoPushdown
 	}
 	ks := e.schema().Keyspace(t.Keyspace)
 	if ks == nil || ks.Database == nil {
-		return nil, partition.ErrNoFold
+		return nil, partition.ErrNoPushdown
 	}
-	f := &fold{c: e.container(e.database(ks), t), request: r}
+	f := &aggregation{c: e.container(e.database(ks), t), request: r}
 	f.columns = f.c.columns
 	if f.release, err = e.Compiling(r.text); err != nil {
-		return nil, partition.ErrNoFold
+		return nil, partition.ErrNoPushdown
 	}
 	if f.q, err = e.queries.find(&r); err != nil || !f.q.Parts() {
 		f.release()
-		return nil, partition.ErrNoFold
+		return nil, partition.ErrNoPushdown
 	}
 	run := sql.Run{Page: r.page, Now: r.now}
 	if r.continuation != "" {
@@ -68,7 +68,7 @@ func (e *Engine) Fold(ctx context.Context, c *command.Read) (partition.Fold, err
 		}
 	}
 	limits := e.evaluation(c.Principal)
-	limits.Steps = foldSteps
+	limits.Steps = pushdownSteps
 	run.Meter = meter.New(ctx, limits)
 	f.meter = run.Meter
 	f.sorted, f.bare, f.placed = !f.q.Sorts(), f.q.Bare(), !f.q.Groups()
@@ -80,7 +80,7 @@ func (e *Engine) Fold(ctx context.Context, c *command.Read) (partition.Fold, err
 }
 
 // Partition implements command.Visitor.
-func (f *fold) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
+func (f *aggregation) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
 	if !f.request.within.holds(f.c.Definition, tok, key) {
 		return command.NextPartition, nil
 	}
@@ -89,7 +89,7 @@ func (f *fold) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step,
 }
 
 // Row implements command.Visitor.
-func (f *fold) Row(clustering []byte, r *row.Row) (command.Step, error) {
+func (f *aggregation) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	item := sql.Row{Ordered: f.sorted}
 	if f.placed {
 		f.at.clustering = clustering
@@ -121,25 +121,25 @@ func (f *fold) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// Charge implements partition.Fold.
-func (f *fold) Charge() ru.Units { return evaluated(f.meter) }
+// Charge implements partition.Aggregation.
+func (f *aggregation) Charge() ru.Units { return evaluated(f.meter) }
 
-// Close implements partition.Fold.
-func (f *fold) Close() {
+// Close implements partition.Aggregation.
+func (f *aggregation) Close() {
 	f.meter.Close()
 	f.release()
 }
 
-// foldSteps limits the work of a fold beyond its allowance. Above it, the replica returns the items and the
+// pushdownSteps limits the work of an aggregation beyond its allowance. Above it, the replica returns the items and the
 // coordinating node evaluates them.
-const foldSteps = 5_000_000
+const pushdownSteps = 5_000_000
 
-// Result implements partition.Fold.
-func (f *fold) Result() ([]byte, error) {
+// Result implements partition.Aggregation.
+func (f *aggregation) Result() ([]byte, error) {
 	if f.items == 0 {
-		return appendFolded(0, 0, nil), nil
+		return appendPartial(0, 0, nil), nil
 	}
-	return appendFolded(f.items, f.bytes, f.part.Partial()), nil
+	return appendPartial(f.items, f.bytes, f.part.Partial()), nil
 }
 
 // itemOf returns the item of a row for a query: as clients see it (using buffer), or in the form in which it was sent.
@@ -151,4 +151,4 @@ func (x *pageScan) itemOf(s *scanned) document.Value {
 	return document.View(x.buffer)
 }
 
-var _ partition.Folds = (*Engine)(nil)
+var _ partition.Aggregator = (*Engine)(nil)

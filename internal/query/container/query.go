@@ -67,8 +67,8 @@ type Page struct {
 // QueryMetrics describes the execution of a page.
 type QueryMetrics struct {
 	RetrievedCount, RetrievedBytes, OutputCount, OutputBytes int64
-	// IndexHits counts the items found by an index. FoldedCount counts the items that replicas have aggregated.
-	IndexHits, FoldedCount int64
+	// IndexHits counts the items found by an index. PushedDownCount counts the items that replicas have aggregated.
+	IndexHits, PushedDownCount int64
 }
 
 // queryError returns the client error for a failed query.
@@ -219,8 +219,8 @@ func (e *Engine) Query(ctx context.Context, c *Container, request *QueryRequest)
 	}
 	x := &pageScan{e: e, c: c, scopes: scopes, request: r, streams: q.Streams(), start: run.After.Start(),
 		page: &Page{Documents: [][]byte{}}, bare: q.Bare(), until: e.opts.Sched.Now().Add(e.opts.QueryTime)}
-	if !e.opts.FoldsNever {
-		x.folder = newFolder(c, q, r, &run)
+	if !e.opts.NoPushdown {
+		x.pushdownPlan = newPushdownPlan(c, q, r, &run)
 	}
 	x.plan(q, &run)
 	var cancel context.CancelFunc
@@ -292,8 +292,8 @@ type pageScan struct {
 	// buffer holds the client view of the current item. bare reports that the query does not need system properties.
 	buffer []byte
 	bare   bool
-	// folder adds pushdown to the reads of scans, or is nil.
-	folder *folder
+	// pushdownPlan adds pushdown to the reads of scans, or is nil.
+	pushdownPlan *pushdownPlan
 	// meter counts the work of the evaluation. until is the time at which a page of a streaming query ends.
 	meter *meter.Meter
 	until time.Time
@@ -320,7 +320,7 @@ func (x *pageScan) source(ctx context.Context) sql.Source {
 				x.last.by(x.index, x.first)
 			}
 			if !x.scopes[i].hasID {
-				x.last.folder, x.last.page = x.folder, x.page
+				x.last.pushdownPlan, x.last.page = x.pushdownPlan, x.page
 			}
 			if !x.yieldAll(ctx, i, yield) {
 				return
@@ -361,10 +361,10 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 			return false
 		}
 		x.read = true
-		folds := x.last.folds
+		partials := x.last.partials
 		for i := range x.last.rows {
 			var ok bool
-			if folds, ok = x.yieldFolds(folds, i, yield); !ok {
+			if partials, ok = x.yieldPartials(partials, i, yield); !ok {
 				return false
 			}
 			row := &x.last.rows[i]
@@ -382,23 +382,23 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 				return false
 			}
 		}
-		if _, ok := x.yieldFolds(folds, len(x.last.rows), yield); !ok {
+		if _, ok := x.yieldPartials(partials, len(x.last.rows), yield); !ok {
 			return false
 		}
 	}
 	return true
 }
 
-// yieldFolds yields the partial results that precede a row of the current scan and returns the others. It returns
+// yieldPartials yields the partial results that precede a row of the current scan and returns the others. It returns
 // false if no more are wanted.
-func (x *pageScan) yieldFolds(folds []folded, before int, yield func(sql.Row, error) bool) ([]folded, bool) {
-	for len(folds) > 0 && folds[0].before <= before {
-		if !yield(folds[0].row(&x.page.Metrics, x.last.q.Index != nil), nil) {
+func (x *pageScan) yieldPartials(partials []partial, before int, yield func(sql.Row, error) bool) ([]partial, bool) {
+	for len(partials) > 0 && partials[0].before <= before {
+		if !yield(partials[0].row(&x.page.Metrics, x.last.q.Index != nil), nil) {
 			return nil, false
 		}
-		folds = folds[1:]
+		partials = partials[1:]
 	}
-	return folds, true
+	return partials, true
 }
 
 // where returns the position of the page and its charge.

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// queries caches compiled queries by text and parameters, because one page takes several folds.
+// queries caches compiled queries by text and parameters, because one page requires several aggregations.
 type queries struct {
 	mu sync.Mutex
 	of map[string]*sql.Query
@@ -21,8 +21,8 @@ const (
 	queryTextMax = 8 << 10
 )
 
-// find returns the compiled query of a fold.
-func (s *queries) find(r *foldRequest) (*sql.Query, error) {
+// find returns the compiled query of an aggregation.
+func (s *queries) find(r *pushdownRequest) (*sql.Query, error) {
 	s.mu.Lock()
 	q := s.of[r.query]
 	s.mu.Unlock()

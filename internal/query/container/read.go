@@ -23,7 +23,7 @@ type charged struct {
 // Charge implements ru.Charged.
 func (v charged) Charge(u ru.Units) { *v.charge += u }
 
-// Passed implements command.Walker.
+// Passed implements command.ProgressVisitor.
 func (v charged) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	return command.Passed(v.Visitor, t, key, looked)
 }

@@ -74,12 +74,12 @@ type scan struct {
 
 	rows  []scanned
 	bytes int
-	// folder adds pushdown to the reads of a page, or is nil. folds holds the partial results of the last read. failed
-	// reports that a fold was not executed.
-	folder *folder
-	page   *Page
-	folds  []folded
-	failed bool
+	// pushdownPlan adds pushdown to the reads of a page, or is nil. partials holds the partial results of the last
+	// read. failed reports that an aggregation was not executed.
+	pushdownPlan *pushdownPlan
+	page         *Page
+	partials     []partial
+	failed       bool
 	// at is the current logical partition. more reports that there may be items after rows.
 	at   place
 	more bool
@@ -202,14 +202,14 @@ func (x *scan) resume() bool {
 	return true
 }
 
-// next reads the next items into x.rows, or partial results into x.folds. Both may be empty before the end.
+// next reads the next items into x.rows, or partial results into x.partials. Both may be empty before the end.
 func (x *scan) next(ctx context.Context) error {
 	x.offered()
 	x.begin()
 	var charge ru.Units
 	err := x.e.read(ctx, &x.q, &charge, x.begin)
 	if err == nil && !x.checkPushdown() {
-		return x.next(ctx) // as rows; a failed fold is not charged
+		return x.next(ctx) // as rows; a failed aggregation is not charged
 	}
 	x.charge += charge
 	if len(x.q.Slices) > 0 && x.q.Slices[0].End != nil {
@@ -232,7 +232,7 @@ func (x *scan) next(ctx context.Context) error {
 
 // begin discards the results of an earlier attempt.
 func (x *scan) begin() command.Visitor {
-	x.rows, x.folds, x.bytes, x.more, x.failed = x.rows[:0], x.folds[:0], 0, false, false
+	x.rows, x.partials, x.bytes, x.more, x.failed = x.rows[:0], x.partials[:0], 0, false, false
 	return x
 }
 
@@ -262,7 +262,7 @@ func (x *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.Stop, nil
 }
 
-// Passed implements command.Walker.
+// Passed implements command.ProgressVisitor.
 func (x *scan) Passed(tok token.Token, key []byte, _ int) (command.Step, error) {
 	if x.e.opts.Sched.Now().Before(x.until) {
 		return command.More, nil

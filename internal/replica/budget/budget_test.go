@@ -22,7 +22,7 @@ func newBudget(perSecond int64) (*Budget, *clock) {
 }
 
 // take asks for requests of one price, each as soon as the one before is answered or may be tried again, until some
-// time has passed; it returns what it got.
+// time has passed; it returns the granted units.
 func take(b *Budget, c *clock, term uint64, price ru.Units, d time.Duration) (got ru.Units) {
 	for end := c.now + Instant(d); c.now < end; {
 		if wait := b.Admit(term, one, c.now); wait > 0 {

@@ -16,7 +16,7 @@ type group struct {
 	leader    *Budget
 	term      uint64
 	followers [2]*Slice
-	// here is what followers have served themselves.
+	// here is the load that followers have served themselves.
 	given, here ru.Units
 	refused     int
 }

@@ -27,7 +27,7 @@ func meteredReplica(perSecond int64) *Replica {
 	return r
 }
 
-// TestRefusalOfBudget checks that the official retry policies of Cosmos DB find in the refusal what they look for: they
+// TestRefusalOfBudget checks that the retry policies of Cosmos DB's SDKs understand a rejection: they
 // split the text at commas and then at equals signs, and want an integer behind the key RetryAfterMs.
 func TestRefusalOfBudget(t *testing.T) {
 	r := meteredReplica(400)
@@ -53,8 +53,8 @@ func TestRefusalOfBudget(t *testing.T) {
 	}
 }
 
-// TestSpend checks that what evaluating rows has cost is taken from the balance: the leader refuses the next request, a
-// follower asks the leader before it serves one, and pays then.
+// TestSpend checks that the cost of evaluating rows is deducted from the balance: the leader refuses the next request,
+// a follower asks the leader before it serves one, and pays then.
 func TestSpend(t *testing.T) {
 	r := meteredReplica(400)
 	r.seq = &evaluator{term: 1}
@@ -94,7 +94,7 @@ type evaluator struct {
 
 func (e *evaluator) evaluating() uint64 { return e.term }
 
-// BenchmarkBudget is what admission and metering cost a request of a partition with a throughput, and a refusal.
+// BenchmarkBudget measures admission and metering of a request with provisioned throughput, and a rejection.
 func BenchmarkBudget(b *testing.B) {
 	r := meteredReplica(budget.MaxPerSecond)
 	key, tokens, n := []byte("key"), make([]token.Token, 1<<16), 0

@@ -21,7 +21,7 @@ type sender = func(*Replica, func(*command.Mutation)) error
 type tally struct{ sure, unsure [40]int64 }
 
 // clients write keys and add to counters until end, by send, which finds the partition of a key. They fail the test
-// when a write that was acknowledged is not what is read next.
+// when a read does not return an acknowledged write.
 func (w *world) clients(clients *sync.WaitGroup, end time.Time, send func(key string, f sender) error) *tally {
 	tally := new(tally)
 	var mu sync.Mutex

@@ -47,7 +47,7 @@ type node struct {
 	host  atomic.Pointer[Host] // nil while it is down
 	// crashed is set from the moment when nothing that the node does reaches others.
 	crashed atomic.Bool
-	// levels are what the node's build understands, feature.Known if it is zero.
+	// levels holds the feature levels that the node's build supports; the zero value means feature.Known.
 	levels feature.Range
 	// around, if not nil, is put around the node's store; staleness is its Cluster.StalenessMax.
 	around    func(Store) Store
@@ -355,7 +355,7 @@ func (w *world) read(id topology.PartitionID, key string) (v, ts int64) {
 	return v, ts
 }
 
-// same waits until all replicas of a partition have applied as much, and compares what they hold.
+// same waits until all replicas of a partition have applied the same entries, and compares their contents.
 func (w *world) same(id topology.PartitionID, on ...int) {
 	w.t.Helper()
 	lead := w.leader(id)

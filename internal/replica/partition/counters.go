@@ -123,7 +123,7 @@ func (m *readMeter) Partition(t token.Token, key []byte, static *row.Row) (comma
 	return m.v.Partition(t, key, static)
 }
 
-// Passed implements command.Walker.
+// Passed implements command.ProgressVisitor.
 func (m *readMeter) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	m.Entries(m.c, looked)
 	if m.span != nil && !m.span.Contains(t, key) {

@@ -33,7 +33,7 @@ func (h *hops) note(format string, args ...any) {
 	h.mu.Unlock()
 }
 
-// hopSequencer notes what passes the seam between a replica and what orders its entries.
+// hopSequencer records the calls between a replica and its sequencer.
 type hopSequencer struct {
 	sequencer
 	*hops

@@ -99,8 +99,8 @@ type Host struct {
 	programs    atomic.Pointer[Programs]
 	batches     atomic.Pointer[Batches]
 	asking      atomic.Int32 // queries to batches in flight
-	folds       atomic.Pointer[Folds]
-	folding     atomic.Int64 // folds in progress
+	aggregator  atomic.Pointer[Aggregator]
+	pushdown    atomic.Int64 // aggregations in progress
 	views       atomic.Pointer[Views]
 	// sim is nil except in simulations.
 	sim *SimHooks

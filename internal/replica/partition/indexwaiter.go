@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// indexWaiter is what a follower's read waits on, with a timer for its deadline. It is reused, because the channel and
+// indexWaiter lets a follower's read wait, with a timer for its deadline. It is reused, because the channel and
 // the timers that a context with a deadline allocates for its first waiter cost more than the rest of the wait.
 type indexWaiter struct {
 	outcome outcomeWaiter

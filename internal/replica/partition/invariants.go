@@ -36,8 +36,8 @@ func (l *invariants) checkWrite(r *Replica, m *command.Mutation) {
 	l.stamps[k] = m.Timestamp
 }
 
-// checkCommitted checks three properties after a commit: the stored meta is what was written, the state visible to
-// readers advances, and no other replica of the node holds any of the replica's keys (P3).
+// checkCommitted checks three properties after a commit: the stored metadata equals the written metadata, the state
+// visible to readers advances, and no other replica of the node holds any of the replica's keys (P3).
 func (a *machine) checkCommitted(r *Replica) {
 	shown, applied := r.visible.Load(), r.ahead.applied
 	invariant.Check(applied >= shown, "P6: the applied index of partition %d decreases from %d to %d", r.id, shown,

@@ -72,7 +72,7 @@ func stripeOf(table uint32, t token.Token) uint32 {
 	return uint32(h^h>>32) % stripeCount
 }
 
-// heldLatch is what a writer holds: the stripe's mutex if latch is nil, otherwise the latch.
+// heldLatch is the lock of a writer: the stripe's mutex if latch is nil, otherwise the latch.
 type heldLatch struct {
 	stripe *stripe
 	latch  *latch

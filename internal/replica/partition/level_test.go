@@ -22,7 +22,7 @@ import (
 
 var laterLevels = feature.Range{Oldest: 1, Newest: feature.Newest + 1}
 
-// laterWriter is what a later build does: in partitions of its level, entries carry a field that this build has not
+// laterWriter writes like a later build: in partitions of its level, entries carry a field that this build has not
 // got.
 type laterWriter struct {
 	sequencer

@@ -77,7 +77,7 @@ type lookupVisitor struct {
 	staleBytes int64
 }
 
-// Entry implements command.Looker. An entry is stale unless Row finds otherwise.
+// Entry implements command.EntryVisitor. An entry is stale unless Row finds otherwise.
 func (l *lookupVisitor) Entry(clustering []byte) error {
 	if len(l.stale) < staleMax {
 		l.stale = append(l.stale, bytes.Clone(clustering))

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// BenchmarkApply is what the applier of a node takes for a write, by the number of its partitions: batches of 24
+// BenchmarkApply measures how long a node applies a write, by the number of its partitions: batches of 24
 // entries, on a disk in memory, flushes and compactions included.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{1, 256} {

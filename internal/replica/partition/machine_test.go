@@ -87,7 +87,7 @@ func (b *bench) close() {
 	}
 }
 
-// crash loses what was not synced and opens again.
+// crash discards unsynced data and opens the store again.
 func (b *bench) crash() {
 	left := b.fs.CrashClone(vfs.CrashCloneCfg{})
 	b.close()
@@ -230,8 +230,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestCommitInEntry checks that a truncation commits what is open before it with the progress from before its entry, so
-// after a crash there the entry is applied again, with the same end.
+// TestCommitInEntry checks that a truncation commits the open batch before it with the progress from before its entry,
+// so after a crash there the entry is applied again, with the same end.
 func TestCommitInEntry(t *testing.T) {
 	b := newBench(t)
 	in := half(false, 3)

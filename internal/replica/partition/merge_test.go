@@ -52,7 +52,7 @@ func (w *world) either(left, right topology.PartitionID, key string,
 	}
 }
 
-// done repeats an order to a partition's leader until it has what it is to lead to.
+// done repeats a request to a partition's leader until it has had its effect.
 func (w *world) done(what string, id topology.PartitionID, order func(*Replica) error, has func(*Replica) bool) {
 	w.t.Helper()
 	w.until(what, func() bool {

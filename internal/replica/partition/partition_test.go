@@ -61,7 +61,7 @@ func TestAcknowledgedAfterSync(t *testing.T) {
 	})
 }
 
-// A refusal of a conditional waits for a sync as well, if what it tells was not durable yet.
+// A conditional write that is not applied also waits for a sync if the values that it returns are not durable yet.
 func TestRefusalWaitsForSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -573,7 +573,7 @@ func TestWriteAllUpdates(t *testing.T) {
 	}
 }
 
-// A replica refuses what is not in its span, and spans of a node never overlap.
+// A replica rejects keys outside of its span, and the spans of a node never overlap.
 func TestSpans(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 4, Options{})
@@ -674,8 +674,8 @@ func TestTruncateAndDrop(t *testing.T) {
 	}
 }
 
-// A replica that requires a schema refuses what was planned for an older one: also a conditional that was being
-// evaluated when the requirement came, which is in the log after it.
+// A replica that requires a schema rejects a statement that was planned for an older schema: also a conditional that
+// was being evaluated when the requirement came, which is in the log after it.
 func TestRequire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)

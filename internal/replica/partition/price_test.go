@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// bill is a visitor that takes so many rows, 0 = all, and hears what they cost.
+// bill is a visitor that accepts a number of rows (0 means all) and receives their cost.
 type bill struct {
 	most, rows int
 	units      ru.Units

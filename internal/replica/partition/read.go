@@ -44,9 +44,9 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	p := r.host.readers.Get().(*readMeter)
 	p.begin(v, c)
-	f := r.newFolding(ctx, c, v)
+	f := r.newPushdown(ctx, c, v)
 	if f != nil {
-		defer func() { f.fold.Close(); r.host.folding.Add(-1) }()
+		defer func() { f.aggregation.Close(); r.host.pushdown.Add(-1) }()
 		p.v = f
 	}
 	horizon := r.horizon.Load() // before the store is read: later writes are above it
@@ -59,8 +59,8 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	err = staleIndex(err)
 	price, passed := p.Price(c), p.passed && f == nil
-	if f != nil && !f.failed { // the work of a failed fold is repeated and charged where the rows are sent
-		price += f.fold.Charge()
+	if f != nil && !f.failed { // the work of a failed aggregation is repeated and charged where the rows are sent
+		price += f.aggregation.Charge()
 	}
 	r.recordRead(c.Principal, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestAcknowledgedSurvives checks that what was acknowledged is there after its leader crashed and lost all that it had
+// TestAcknowledgedSurvives checks that acknowledged writes exist after their leader crashed and lost everything it had
 // not synced, and so it is when all nodes did; replicas hold the same.
 func TestAcknowledgedSurvives(t *testing.T) {
 	w := newWorld(t, 3)
@@ -78,7 +78,7 @@ func (w *world) trouble(id topology.PartitionID, stop chan struct{}) {
 }
 
 // TestLeaderChanges checks that while leaders change, a write that was acknowledged is never lost, and none comes back
-// later: the last value of a key is what was acknowledged last. Stamps grow. Counters count each addition once.
+// later: the last value of a key is the last acknowledged value. Stamps grow. Counters count each addition once.
 func TestLeaderChanges(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -136,7 +136,7 @@ func TestLeaderChanges(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestStaleTerm checks that what was evaluated in a term that is over is in no log.
+// TestStaleTerm checks that no log contains a write that was evaluated in an earlier term.
 func TestStaleTerm(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)

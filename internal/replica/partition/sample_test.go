@@ -85,7 +85,7 @@ func TestSamplesWeigh(t *testing.T) {
 	})
 }
 
-// BenchmarkSample is what sampling costs a request.
+// BenchmarkSample measures the cost of sampling a request.
 func BenchmarkSample(b *testing.B) {
 	for name, every := range map[string]ru.Units{"off": 0, "on": 64 * ru.Unit} {
 		b.Run(name, func(b *testing.B) {

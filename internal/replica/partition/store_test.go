@@ -110,7 +110,7 @@ func (s *testStore) metas() (out []keys.Meta) {
 	return out
 }
 
-// recorder keeps what is proposed to a replica, in order.
+// recorder records the proposals to a replica, in order.
 type recorder struct {
 	sequencer
 	mu sync.Mutex

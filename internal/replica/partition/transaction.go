@@ -292,8 +292,8 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 // must fail the transaction, but neither stop the node nor leak the resources of the request.
 func (h *Host) runRecovered(ctx context.Context, p Program, t *Txn) (result []byte, err error) {
 	defer func() {
-		if defect := recover(); defect != nil {
-			h.opts.Log.LogAttrs(ctx, slog.LevelError, "panic in a transaction", slog.Any("defect", defect),
+		if panicked := recover(); panicked != nil {
+			h.opts.Log.LogAttrs(ctx, slog.LevelError, "panic in a transaction", slog.Any("panic", panicked),
 				slog.String("stack", string(debug.Stack())))
 			result, err = nil, dberr.Serverf("The transaction failed because of an internal error. See the log of "+
 				"the partition's "+

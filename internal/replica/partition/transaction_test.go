@@ -91,7 +91,7 @@ func transfer(ctx context.Context, t *Txn) ([]byte, error) {
 	return wire(b["n"] + 1), nil
 }
 
-// opening stages what transfers begin with.
+// opening stages the opening balances of the transfers.
 func opening(ctx context.Context, t *Txn) ([]byte, error) {
 	return nil, errors.Join(set(ctx, t, "a", 1000), set(ctx, t, "b", 0), set(ctx, t, "n", 0))
 }
@@ -390,7 +390,7 @@ func TestPanickingTransaction(t *testing.T) {
 		if err := set(ctx, t, "a", 5); err != nil {
 			return nil, err
 		}
-		panic("a defect")
+		panic("a fault")
 	}})
 	r := h.Replicas()[0]
 	for range 2 {
@@ -407,7 +407,7 @@ func TestPanickingTransaction(t *testing.T) {
 		func() error { return r.ConditionalWrite(t.Context(), transaction("k", "open"), nil) },
 		func() error { return r.Write(t.Context(), put("k", 1), nil) },
 	} {
-		if defect := panicking(request); defect == nil {
+		if panicked := panicking(request); panicked == nil {
 			t.Error("it did not panic")
 		}
 	}
@@ -420,9 +420,9 @@ func TestPanickingTransaction(t *testing.T) {
 	}
 }
 
-// panicking calls f and returns what it panics with.
-func panicking(f func() error) (defect any) {
-	defer func() { defect = recover() }()
+// panicking calls f and returns the value of its panic.
+func panicking(f func() error) (panicked any) {
+	defer func() { panicked = recover() }()
 	_ = f()
 	return nil
 }

@@ -234,7 +234,7 @@ func (r *Replica) SweepLatched(ctx context.Context, s *command.Sweep, done comma
 	return err
 }
 
-// Truncation describes what a TRUNCATE removes.
+// Truncation describes the data that a TRUNCATE removes.
 type Truncation struct {
 	// Indexes holds the indexes of the table whose entries are removed as well.
 	Indexes []uint32

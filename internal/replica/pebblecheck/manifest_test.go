@@ -90,8 +90,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestTornTails checks that what a crash leaves is not taken for damage: a list that ends in the middle of a record, at
-// any byte, or whose last sectors were never written.
+// TestTornTails checks that a file that is incomplete after a crash is not reported as damage: a list that ends in the
+// middle of a record, at any byte, or whose last sectors were never written.
 func TestTornTails(t *testing.T) {
 	fs, name := store(t)
 	text, err := read(fs, name)

@@ -69,8 +69,8 @@ func TestProposalsGatherOverGroups(t *testing.T) {
 	}
 }
 
-// TestCommitIsNotWritten checks that a commit index alone costs no write, and that what depends on earlier writes is
-// answered all the same.
+// TestCommitIsNotWritten checks that a commit index alone costs no write, and that output that depends on earlier
+// writes is answered all the same.
 func TestCommitIsNotWritten(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{AlwaysTick: true})
 	term := uint64(6)

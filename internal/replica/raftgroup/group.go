@@ -29,7 +29,7 @@ type Group struct {
 
 	// loop
 
-	// raft is the library's state of this replica. log is what it reads. initial and conf are its initial state.
+	// raft is the library's state of this replica. log is its log. initial and conf are its initial state.
 	raft    rawNode
 	log     raft.Storage
 	initial *pb.HardState

@@ -32,9 +32,9 @@ type bench struct {
 	applies []raftgroup.Apply
 	// lazy leaves applies where they are.
 	lazy bool
-	// echo is what the peer says it has heard of this node's clock.
+	// echo is this node's clock as last received by the peer.
 	echo raftgroup.Instant
-	// carry, if not nil, takes what the node sends.
+	// carry, if not nil, receives the messages of the node.
 	carry func(raftgroup.Frame)
 }
 
@@ -177,7 +177,7 @@ func (b *bench) keep(frames []raftgroup.Frame) {
 	}
 }
 
-// take returns what was sent since the last take, as text.
+// take returns the messages sent since the last call, as text.
 func (b *bench) take() string {
 	var out []string
 	for _, m := range b.sent {
@@ -212,7 +212,7 @@ func (b *bench) tick(n int) {
 	}
 }
 
-// received is what the store keeps of a snapshot that came.
+// received is the snapshot that the store has received.
 func (b *bench) received(data raftgroup.SnapshotData) raftgroup.SnapshotData {
 	b.t.Helper()
 	kept, err := b.store.Receive(1, io.NewSectionReader(data, 0, data.Size()))

@@ -163,14 +163,14 @@ func (r *reads) handleReply(p *peer, m *pb.Message) {
 // serve them.
 func (r *reads) tickQueries() {
 	h := r.g.host
-	patience := uint64(h.opts.ElectionTicks) / 4
-	if r.round != 0 && h.ticks-r.beganTick > patience {
+	waitLimit := uint64(h.opts.ElectionTicks) / 4
+	if r.round != 0 && h.ticks-r.beganTick > waitLimit {
 		endAll(r.asking, ErrReadTimeout)
 		r.asking, r.round = nil, 0
 	}
 	left := r.waiting[:0]
 	for _, w := range r.waiting {
-		if h.ticks-w.beganTick > patience {
+		if h.ticks-w.beganTick > waitLimit {
 			endAll(w.reads, ErrReadTimeout)
 		} else {
 			left = append(left, w)

@@ -57,7 +57,7 @@ const (
 	outcomeUnknown
 )
 
-// outcome returns what a committed entry reveals about the proposal. Entries arrive in order.
+// outcome returns the outcome of the proposal after an entry is committed. Entries arrive in order.
 func (f *pendingProposal) outcome(index, term uint64) outcomeKind {
 	switch {
 	case f.index == 0:

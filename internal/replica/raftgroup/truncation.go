@@ -83,7 +83,7 @@ func (t *logTail) write(m *pb.Message, sync bool) {
 // entryOverhead is the approximate size of an entry in addition to its data.
 const entryOverhead = 64
 
-// logged tells the library what is in the log.
+// logged informs the library of the entries in the log.
 func (h *Host) logged(l *Logged) {
 	g := l.g
 	h.logQueued -= l.bytes

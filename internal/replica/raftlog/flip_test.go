@@ -74,7 +74,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// flipped opens and reads the log with a bit of one byte flipped, and returns what is wrong then.
+// flipped opens and reads the log with one bit of a byte flipped, and returns the resulting error.
 func flipped(t *testing.T, files map[string][]byte, name string, at int, allowed []string) string {
 	t.Helper()
 	fs := vfs.NewMem()

@@ -201,7 +201,7 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that what would leave a hole or cut the future is an error.
+// TestRefusals checks that a batch that leaves a gap or truncates entries after the end is an error.
 func TestRefusals(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	defer func() { must(t, s.Close()) }()

@@ -71,7 +71,7 @@ type debtor struct {
 
 func (d *debtor) Lent(u ru.Units) { d.lent += u }
 
-// TestLentWithRead checks that what a leader lends comes with its last page to the visitor on the follower's node.
+// TestLentWithRead checks that the visitor on a follower's node receives a leader's loan with the last page.
 func TestLentWithRead(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		rows := replay([]item{{Token: 3, Key: []byte("key")}})

@@ -20,7 +20,7 @@ const PageBytes = 64 << 10
 // static row if any), a row (clustering key, cells), or the progress of a read that has found nothing (token, key,
 // number of keys). The last page ends with itemEnd, the number of items on all pages, and the trace. A failed read ends
 // with itemFailed, the error, and the trace. itemEnd may be preceded by the units lent to the follower that requested
-// them. Only a read with a fold may receive the result of the fold instead of rows.
+// them. Only a read with an aggregation may receive the result of the aggregation instead of rows.
 const (
 	itemPartition byte = 1 + iota
 	itemPartitionStatic
@@ -29,7 +29,7 @@ const (
 	itemFailed
 	itemPassed
 	itemLent
-	itemFolded
+	itemPushedDown
 )
 
 // The flags of an encoded row.
@@ -181,11 +181,11 @@ func (p *pageReader) take(r *reader) (last bool, err error) {
 				p.Entries(p.c, int(min(looked, math.MaxInt32)))
 				p.handleStep(command.Passed(p.v, tok, key, int(min(looked, math.MaxInt32))))
 			}
-		case itemFolded:
+		case itemPushedDown:
 			f := command.TakePushdownResult(&r.Reader)
 			p.items++
 			if r.Err() == nil && !p.over {
-				p.folded(&f)
+				p.pushedDown(&f)
 			}
 		case itemLent:
 			p.lent = ru.Units(r.UpTo(math.MaxInt64))
@@ -203,8 +203,8 @@ func (p *pageReader) take(r *reader) (last bool, err error) {
 	return false, r.Err()
 }
 
-// folded passes on the result of a fold.
-func (p *pageReader) folded(f *command.PushdownResult) {
+// pushedDown passes on the result of an aggregation.
+func (p *pageReader) pushedDown(f *command.PushdownResult) {
 	to, ok := p.v.(command.PushdownVisitor)
 	if !ok || p.c.Pushdown == nil {
 		p.over, p.failure = true, ErrMalformed

@@ -41,7 +41,8 @@ func (p *pageWriter) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return p.sent(p.rows == p.flushAt)
 }
 
-// Passed implements command.Walker. It sends the page immediately, because no other item may follow for a long time.
+// Passed implements command.ProgressVisitor. It sends the page immediately, because no other item may follow for a
+// long time.
 func (p *pageWriter) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	if p.canceled.Load() {
 		return command.Stop, nil
@@ -53,9 +54,9 @@ func (p *pageWriter) Passed(t token.Token, key []byte, looked int) (command.Step
 	return p.sent(true)
 }
 
-// Folded implements command.Folder. The last page follows.
+// PushedDown implements command.PushdownVisitor. The last page follows.
 func (p *pageWriter) PushedDown(f *command.PushdownResult) (command.Step, error) {
-	p.page = command.AppendPushdownResult(append(p.page, itemFolded), f)
+	p.page = command.AppendPushdownResult(append(p.page, itemPushedDown), f)
 	p.items++
 	return command.Stop, nil
 }

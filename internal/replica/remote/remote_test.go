@@ -121,7 +121,7 @@ func (f *fake) Require(ctx context.Context, x partition.Extent, revision uint64)
 	return f.heard(ctx, heardOf(x, revision))
 }
 
-// heardOf is what a fake has heard of a command for the whole of a partition.
+// heardOf is a command for a whole partition that a fake has received.
 func heardOf(x partition.Extent, v any) string { return fmt.Sprintf("%d %s %v", x.Epoch, x.Span, v) }
 
 func (f *fake) Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (int64, error) {
@@ -146,7 +146,7 @@ func (f *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) err
 	return f.err
 }
 
-// counting counts what a visitor was given.
+// counting counts the calls of a visitor.
 type counting struct {
 	command.Visitor
 	n *int
@@ -314,7 +314,7 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 	},
 }
 
-// extent is what commands for the whole of a partition are planned for.
+// extent is the span for which commands for a whole partition are planned.
 var extent = partition.Extent{Epoch: 7, Span: keys.Span{Table: 600, Begin: []byte{1}, End: []byte{2}}}
 
 // TestRequests checks that every request arrives unchanged, and that its response, error and trace come back.
@@ -495,7 +495,7 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// answers is a Responder that keeps what it is given.
+// answers is a Responder that records the responses.
 type answers struct {
 	once  sync.Once
 	end   []byte
@@ -514,7 +514,7 @@ type blind struct{}
 func (blind) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
 func (blind) Row([]byte, *row.Row) (command.Step, error)                    { return command.More, nil }
 
-// item is what a visitor was given: a partition, or a row of it.
+// item is an argument of a visitor: a partition, or one of its rows.
 type item struct {
 	Token token.Token
 	Key   []byte

@@ -81,7 +81,7 @@ func (f *nearFound) Row([]byte, *row.Row) (command.Step, error) {
 func searchNear(s *Store, r token.Range) (map[string]int, error) {
 	f := nearFound{times: map[string]int{}}
 	return f.times, s.Read(context.Background(), &command.Read{Table: testTable, Range: r, Now: 1,
-		Index: &command.IndexLookup{Index: nearIndex, Near: vector.AppendVector(nil, []float32{1, 0, 0, 1}),
+		Index: &command.IndexLookup{Index: nearIndex, Vector: vector.AppendVector(nil, []float32{1, 0, 0, 1}),
 			Generation: 1}}, &f)
 }
 
@@ -211,7 +211,7 @@ func TestNearComesToAll(t *testing.T) {
 	}
 }
 
-// TestPackedListsHearOfArrivals checks that a search finds what the snapshot of a replica has brought, whose lists were
+// TestPackedListsHearOfArrivals checks that a search finds the vectors of a received replica snapshot, whose lists were
 // packed before.
 func TestPackedListsHearOfArrivals(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})

@@ -110,10 +110,10 @@ func (rd *reader) readANN() error {
 		}
 	}()
 	column, lists := rd.lists()
-	if lists == nil || len(rd.r.Index.Near) != 4*lists.Dimension {
+	if lists == nil || len(rd.r.Index.Vector) != 4*lists.Dimension {
 		return &refusal{ErrNoIndex}
 	}
-	n.search = lists.NewSearch(vector.ReadVector(nil, rd.r.Index.Near))
+	n.search = lists.NewSearch(vector.ReadVector(nil, rd.r.Index.Vector))
 	n.stamp = rd.s.ann.now() // before the data is opened that it stamps
 	bounds := keys.AppendTable(nil, n.index|keys.IndexSpace)
 	var err error

@@ -47,7 +47,7 @@ func logged(k, clustering string, stamp, was int64, ttl int32, keep int64) comma
 	return m
 }
 
-// logReader collects what a read of the change log finds.
+// logReader collects the results of a change log read.
 type logReader struct {
 	key   string
 	found []string

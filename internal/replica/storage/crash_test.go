@@ -109,7 +109,7 @@ func crashBatch(t *testing.T, s *Store, n uint64, payload []byte) {
 	}
 }
 
-// shared collects what the shared row says.
+// shared collects the values of the shared row.
 type shared struct {
 	last uint64
 	all  int

@@ -63,7 +63,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// filesOf is what the files of a store hold, by their names.
+// filesOf returns the contents of the store's files by name.
 func filesOf(t *testing.T, fs vfs.FS) map[string][]byte {
 	t.Helper()
 	names, err := fs.List("db")

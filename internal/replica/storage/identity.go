@@ -28,10 +28,10 @@ const FormatVersion = 2
 type Identity struct {
 	Format        int
 	Cluster, Node [16]byte
-	// Birth is drawn when the directory is created; 0 in directories created by older builds. It distinguishes a node
-	// from another one whose certificate gives it the same identity, for example from the same node after the loss of
-	// its disk.
-	Birth uint64
+	// CreationID is drawn when the directory is created; 0 in directories created by older builds. It distinguishes a
+	// node from another one whose certificate gives it the same identity, for example from the same node after the
+	// loss of its disk.
+	CreationID uint64
 	// Created is in UTC, to the second.
 	Created time.Time
 	// Level is the feature level of the directory. In Options, 0 means the newest level that the build supports.
@@ -50,7 +50,7 @@ const (
 
 func (id Identity) text() string {
 	text := fmt.Sprintf("%s\nformat %d\nlevel %d\ncluster %x\nnode %x\nbirth %016x\ncreated %s\n",
-		identityHead, id.Format, id.Level, id.Cluster, id.Node, id.Birth, id.Created.UTC().Format(time.RFC3339))
+		identityHead, id.Format, id.Level, id.Cluster, id.Node, id.CreationID, id.Created.UTC().Format(time.RFC3339))
 	for _, line := range id.rest {
 		text += line + "\n"
 	}
@@ -112,7 +112,7 @@ func parseIdentity(text string) (Identity, error) {
 		case "node":
 			err = parseID(&id.Node, value)
 		case "birth":
-			id.Birth, err = strconv.ParseUint(value, 16, 64)
+			id.CreationID, err = strconv.ParseUint(value, 16, 64)
 		case "created":
 			id.Created, err = time.Parse(time.RFC3339, value)
 		default:
@@ -158,10 +158,10 @@ func (id Identity) complete(newest feature.Level) Identity {
 			_, _ = rand.Read(p[:]) // never fails
 		}
 	}
-	for id.Birth == 0 {
+	for id.CreationID == 0 {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // never fails
-		id.Birth = binary.BigEndian.Uint64(b[:])
+		id.CreationID = binary.BigEndian.Uint64(b[:])
 	}
 	if id.Created.IsZero() {
 		id.Created = time.Now().UTC().Truncate(time.Second)

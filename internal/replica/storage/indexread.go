@@ -28,7 +28,7 @@ func (rd *reader) readIndex() (err error) {
 	if len(rd.r.Index.All) > 0 {
 		return rd.readTerms()
 	}
-	if rd.r.Index.Near != nil {
+	if rd.r.Index.Vector != nil {
 		return rd.readANN()
 	}
 	if len(rd.r.Index.Any) > 0 || rd.r.Index.Ordered() {
@@ -162,12 +162,12 @@ func (rd *reader) visitEntries(e *entries, whole bool) (command.Step, error) {
 	} else {
 		valid = true
 	}
-	looker, _ := rd.v.(command.Looker)
+	visitor, _ := rd.v.(command.EntryVisitor)
 	for valid && bytes.HasPrefix(e.it.Key(), e.part) {
 		clustering := e.it.Key()[len(e.part):]
 		if rd.wanted(clustering) {
-			if looker != nil {
-				if step, err := refused(command.More, looker.Entry(clustering)); err != nil {
+			if visitor != nil {
+				if step, err := refused(command.More, visitor.Entry(clustering)); err != nil {
 					return step, err
 				}
 			}

@@ -16,14 +16,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// meeting counts how many readers are at a row at the same time.
-type meeting struct{ now, most atomic.Int64 }
+// concurrency counts how many readers are at a row at the same time.
+type concurrency struct{ now, most atomic.Int64 }
 
-func (m *meeting) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
+func (m *concurrency) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-func (m *meeting) Row([]byte, *row.Row) (command.Step, error) {
+func (m *concurrency) Row([]byte, *row.Row) (command.Step, error) {
 	for n, old := m.now.Add(1), m.most.Load(); n > old && !m.most.CompareAndSwap(old, n); {
 		old = m.most.Load()
 	}
@@ -45,10 +45,10 @@ func TestLargeRows(t *testing.T) {
 	read := func(ctx context.Context, pk string, v command.Visitor) error {
 		return s.Read(ctx, &command.Read{Table: testTable, Key: []byte(pk), Token: token.Hash([]byte(pk))}, v)
 	}
-	if err := read(t.Context(), "large", &meeting{}); err != nil {
+	if err := read(t.Context(), "large", &concurrency{}); err != nil {
 		t.Fatal(err)
 	}
-	var at, at2 meeting
+	var at, at2 concurrency
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {

@@ -142,7 +142,7 @@ func (m *model) readPartition(t *rapid.T, p *modelPartition, r *command.Read, v 
 	return true
 }
 
-// collector writes down what it is shown and stops after a number of rows.
+// collector records the rows that it receives and stops after a number of them.
 type collector struct {
 	lines   []string
 	limit   int

@@ -245,7 +245,7 @@ func TestTruncateInBatch(t *testing.T) {
 	}
 }
 
-// TestEachEntry checks that seeking over what lies outside of a span finds the same entries as looking at all of them.
+// TestEachEntry checks that seeking over entries outside of a span finds the same entries as reading all of them.
 func TestEachEntry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := Open(vfs.NewMem(), "db", Options{})
@@ -349,7 +349,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestAdmit checks that what a leader refuses on a full disk, a replica that finds it in its log applies nevertheless.
+// TestAdmit checks that a replica with a full disk applies an entry of its log even though a leader would reject it.
 func TestAdmit(t *testing.T) {
 	free := uint64(9 << 20)
 	s := openMem(t, Options{DiskUsage: func(string) (vfs.DiskUsage, error) {

@@ -183,7 +183,7 @@ func everything(t testing.TB, s *Store) []string {
 	return out
 }
 
-// leftFiles lists what is in the directory of temporary files.
+// leftFiles lists the directory of temporary files.
 func leftFiles(t testing.TB, s *Store) []string {
 	t.Helper()
 	names, err := s.fs.List(s.fs.PathJoin(s.dir, snapshotDir))
@@ -618,7 +618,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestOpenEmptiesSnapshots checks that what an earlier process was writing is gone.
+// TestOpenEmptiesSnapshots checks that opening the store deletes the temporary files of an earlier process.
 func TestOpenEmptiesSnapshots(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})

@@ -119,7 +119,7 @@ func TestMiddleOnDisk(t *testing.T) {
 	}
 }
 
-// TestSize checks that a size is what the tables have, and what is in memtables only where it makes a difference.
+// TestSize checks that a size includes sstables, and memtables only if they make a difference.
 func TestSize(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600

@@ -386,7 +386,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestOpenRefusals checks that what cannot be opened says why, on one line.
+// TestOpenRefusals checks that the error for a directory that cannot be opened states the reason on one line.
 func TestOpenRefusals(t *testing.T) {
 	write := func(dir, name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {

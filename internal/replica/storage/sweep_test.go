@@ -224,7 +224,7 @@ func TestSweepKeepsWhatCame(t *testing.T) {
 	}
 }
 
-// TestSweeper checks that the loop looks at the spans it is given and proposes what it finds.
+// TestSweeper checks that the loop examines its spans and proposes a sweep of the keys that it finds.
 func TestSweeper(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(0))

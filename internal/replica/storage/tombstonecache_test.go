@@ -137,7 +137,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestQueueRestarted checks that what is known of dead rows outlives a restart.
+// TestQueueRestarted checks that tombstone runs survive a restart.
 func TestQueueRestarted(t *testing.T) {
 	fs := vfs.NewMem()
 	for i := range 2 {
@@ -161,7 +161,7 @@ func TestQueueRestarted(t *testing.T) {
 }
 
 // TestTombstoneCacheCrash checks that rows come and go in one partition while the learner stores runs; after a crash
-// that loses any part of the log, what is read with the stored runs is what is read without them.
+// that loses any part of the log, reads with and without the stored runs return the same rows.
 func TestTombstoneCacheCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	skips := uint64(0)
@@ -211,7 +211,7 @@ func TestTombstoneCacheCrash(t *testing.T) {
 	}
 }
 
-// TestRunFinder checks that what is written while a run is being learned stays outside of it, and readers use a run
+// TestRunFinder checks that rows written during the search for a run are excluded from it, and readers use a run
 // only if their iterator was made after it was learned.
 func TestRunFinder(t *testing.T) {
 	p := []byte("p")

@@ -25,8 +25,8 @@ func (t *Transport) hello(c Class, to NodeID) hello {
 	}
 }
 
-// judge checks the other side's hello. Both sides call it. want is the node that was dialed, or zero.
-func (t *Transport) judge(h hello, proof proven, want NodeID) (p Peer, err error) {
+// checkHello checks the other side's hello. Both sides call it. want is the node that was dialed, or zero.
+func (t *Transport) checkHello(h hello, proof proven, want NodeID) (p Peer, err error) {
 	refuse := func(reason error, format string, args ...any) (Peer, error) {
 		return p, &Refused{Reason: reason, Text: fmt.Sprintf(format, args...)}
 	}
@@ -124,7 +124,7 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 	}
 	// This side's check comes first, because it knows which node was wanted. However, a node of another cluster may
 	// know this node from before.
-	s.peer, err = t.judge(theirs, proof, want)
+	s.peer, err = t.checkHello(theirs, proof, want)
 	if err != nil && !(errors.Is(err, ErrCluster) && theirs.status == statusCopy) {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, 
 	if theirs.class == classIdentify {
 		return s, classIdentify, t.answerIdentify(s, theirs)
 	}
-	s.peer, err = t.judge(theirs, proof, NodeID{})
+	s.peer, err = t.checkHello(theirs, proof, NodeID{})
 	if c := theirs.class; err == nil && c != Raft && c != Snapshot && c != Command {
 		err = &Refused{Reason: ErrHandshake, Text: c.String()}
 	}

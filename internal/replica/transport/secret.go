@@ -78,7 +78,7 @@ func readIntroduction(r io.Reader) (i introduction, err error) {
 // proof returns the proof of a side, dialer or acceptor.
 func proof(secret []byte, side string, dialler, acceptor *introduction) []byte {
 	h := hmac.New(sha256.New, secret)
-	_, _ = io.WriteString(h, side) // a hash takes everything
+	_, _ = io.WriteString(h, side) // a hash accepts input of any length
 	_, _ = h.Write([]byte{secretVersion})
 	for _, part := range [][]byte{dialler.node[:], acceptor.node[:], dialler.nonce[:], acceptor.nonce[:]} {
 		_, _ = h.Write(part)

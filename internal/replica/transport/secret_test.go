@@ -91,7 +91,7 @@ func TestSecretIsProvenByTheAcceptor(t *testing.T) {
 	})
 }
 
-// recorder keeps what was written to a connection.
+// recorder records the bytes written to a connection.
 type recorder struct {
 	net.Conn
 	mu  sync.Mutex
@@ -184,7 +184,7 @@ func TestShortSecret(t *testing.T) {
 	}
 }
 
-// FuzzIntro proves that no bytes make readIntro panic or read on, and that what it accepts is what append makes.
+// FuzzIntro checks that no input makes readIntro panic or read too far, and that append reproduces accepted input.
 func FuzzIntro(f *testing.F) {
 	i := newIntroduction(id(2))
 	f.Add(i.append(nil))

@@ -10,7 +10,7 @@ import (
 	"net"
 )
 
-// security is what both sides of a connection must prove before their hellos.
+// security holds the credentials that both sides of a connection must prove before their hellos.
 type security struct {
 	client, server *tls.Config // nil: no TLS
 	secret         []byte      // nil: no secret
@@ -28,7 +28,7 @@ func newSecurity(config *tls.Config, secret []byte) (*security, error) {
 	return &security{client: client, server: server, secret: secret}, nil
 }
 
-// proven is what the other side has proven before its hello. The zero value means nothing.
+// proven is the identity that the peer has proven before its hello. The zero value means none.
 type proven struct {
 	leaf   *x509.Certificate
 	secret bool

@@ -27,7 +27,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// shelf keeps what OnSnapshot was given.
+// shelf keeps the snapshots passed to OnSnapshot.
 type shelf struct {
 	mu   sync.Mutex
 	got  [][]byte
@@ -133,7 +133,7 @@ func TestSnapshotResultSurvivesCut(t *testing.T) {
 	})
 }
 
-// TestSnapshotFailures checks what sender and receiver hear when it does not work.
+// TestSnapshotFailures checks the errors of the sender and the receiver of a failed snapshot.
 func TestSnapshotFailures(t *testing.T) {
 	send := func(t *testing.T, n *memnet.Network, o Options, size int) (*Transport, error) {
 		two := start(t, n, 2, Handlers{}, o)

@@ -141,7 +141,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestSampledTurns checks that samples are fair where clients take turns, and that what is dear is always noted.
+// TestSampledTurns checks that samples are fair if clients take turns, and that expensive requests are always recorded.
 func TestSampledTurns(t *testing.T) {
 	p, of := new(Partition), map[token.Token]ru.Units{}
 	for s := range int64(5) {
@@ -226,7 +226,7 @@ func BenchmarkNote(b *testing.B) {
 	}
 }
 
-// BenchmarkTick is what a second costs a busy partition.
+// BenchmarkTick measures the cost of each second for a busy partition.
 func BenchmarkTick(b *testing.B) {
 	p, z, now := new(Partition), newZipf(1e5, 1), int64(noon)
 	for range 1 << 15 {

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const table = keys.FirstTable
 
-// testingT is what *testing.T, *testing.B and *rapid.T have in common.
+// testingT holds the common methods of *testing.T, *testing.B, and *rapid.T.
 type testingT interface {
 	Fatal(...any)
 	Fatalf(string, ...any)
@@ -126,7 +126,7 @@ func (w *world) write(ms []command.Mutation, o WriteOptions) error {
 	return <-done
 }
 
-// log is a visitor that writes down what it sees and answers by its step function.
+// log is a visitor that records its calls and returns the result of its step function.
 type log struct {
 	lines []string
 	step  func(n int) command.Step

@@ -295,7 +295,7 @@ func (r *fake) Require(_ context.Context, x partition.Extent, revision uint64) e
 	return nil
 }
 
-// whole refuses a command for the whole of a partition that is not what its sender believes.
+// whole rejects a command for a whole partition whose extent differs from the sender's.
 func (r *fake) whole(x partition.Extent) *verdict {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
@@ -349,7 +349,7 @@ func (r *fake) ReadHere(ctx context.Context, c *command.Read, v command.Visitor)
 	return r.pass(ctx, c, v, w)
 }
 
-// pass passes on rows, or does what a verdict says.
+// pass passes on rows, or acts according to a verdict.
 func (r *fake) pass(ctx context.Context, c *command.Read, v command.Visitor, w *verdict) error {
 	if w != nil && w.hang {
 		<-ctx.Done()
@@ -403,7 +403,7 @@ func (r *fake) Borrow(*command.Read)                           {}
 func (r *fake) Lent(_, _ ru.Units)                             {}
 func (r *fake) Refused(_ fairshare.Principal, _ time.Duration) {}
 
-// Spend notes what was charged.
+// Spend records the charge.
 func (r *fake) Spend(_ fairshare.Principal, _ token.Token, _ []byte, u ru.Units) {
 	r.f.change(func() { r.f.log = append(r.f.log, fmt.Sprintf("spend %d of %d here", u, r.id)) })
 }

@@ -208,7 +208,7 @@ func (r *readRelay) Row(clustering []byte, found *row.Row) (command.Step, error)
 	return r.handle(r.v.Row(clustering, found))
 }
 
-// Passed implements command.Walker.
+// Passed implements command.ProgressVisitor.
 func (r *readRelay) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	if !r.received.Load() {
 		r.received.Store(true)
@@ -226,8 +226,8 @@ func (r *readRelay) Passed(t token.Token, key []byte, looked int) (command.Step,
 	return step, err
 }
 
-// Folded implements command.Folder. If the physical partition has more rows, the read does not continue with the next
-// one.
+// PushedDown implements command.PushdownVisitor. If the physical partition has more rows, the read does not continue
+// with the next one.
 func (r *readRelay) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	r.received.Store(true)
 	r.seen, r.inPartition = true, true

@@ -40,7 +40,7 @@ func (d *debts) add(id topology.PartitionID, u ru.Units) {
 	d.some.Store(int32(len(d.of)))
 }
 
-// take returns what a partition is owed, which is forgotten.
+// take returns the debt to a partition and deletes it.
 func (d *debts) take(id topology.PartitionID) ru.Units {
 	if d.some.Load() == 0 {
 		return 0

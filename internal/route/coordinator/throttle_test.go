@@ -72,8 +72,8 @@ func TestThrottledWaits(t *testing.T) {
 	}
 }
 
-// TestThrottledInOrder checks that what waits is sent in the order in which it came, one at a time, that what comes
-// later waits, too, and that another claimant does not wait for it.
+// TestThrottledInOrder checks that waiting requests are sent in the order of their arrival, one at a time, that what
+// comes later waits, too, and that another claimant does not wait for it.
 func TestThrottledInOrder(t *testing.T) {
 	inFleetWith(t, 1, Options{ThrottledWait: time.Second}, func(t *testing.T, f *fleet, c *Coordinator) {
 		began := time.Now()

@@ -77,7 +77,7 @@ func (g *Gate) wrap(page string, p access.Permission, h http.HandlerFunc) http.H
 			h(w, r)
 			return
 		}
-		if local, code, text := g.judge(r, p); code != http.StatusOK {
+		if local, code, text := g.authorize(r, p); code != http.StatusOK {
 			g.refuse(w, r, local, code, text)
 			return
 		}
@@ -91,12 +91,12 @@ func (g *Gate) admits(r *http.Request) bool {
 	if g == nil || !slices.Contains(g.Open, "status") {
 		return true
 	}
-	_, code, _ := g.judge(r, look)
+	_, code, _ := g.authorize(r, look)
 	return code == http.StatusOK
 }
 
-// judge returns 200, or the status and the reason of a rejection, and whether the request comes from this machine.
-func (g *Gate) judge(r *http.Request, p access.Permission) (local bool, code int, text string) {
+// authorize returns 200, or the status and the reason of a rejection, and whether the request comes from this machine.
+func (g *Gate) authorize(r *http.Request, p access.Permission) (local bool, code int, text string) {
 	a, err := netip.ParseAddrPort(r.RemoteAddr)
 	from := a.Addr().Unmap()
 	local = err == nil && from.IsLoopback()

@@ -64,7 +64,7 @@ type Gate struct {
 	part    atomic.Uint64
 	saved   atomic.Int64
 	// Requests that have waited longer than this number of nanoseconds are admitted at a lower rate.
-	patience atomic.Int64
+	waitLimit atomic.Int64
 	// asked is the load that was requested while the gate was closed, in units.
 	asked  atomic.Int64
 	shares fairshare.Shares
@@ -106,8 +106,8 @@ func (g *Gate) Admit(c fairshare.Principal, cost ru.Units, waited, now time.Dura
 	g.asked.Add(int64(cost))
 	saved := g.saved.Load()
 	part := math.Float64frombits(g.part.Load())
-	if patience := time.Duration(g.patience.Load()); waited > patience {
-		part *= less(float64(waited) / float64(patience))
+	if waitLimit := time.Duration(g.waitLimit.Load()); waited > waitLimit {
+		part *= less(float64(waited) / float64(waitLimit))
 	}
 	b := g.balance.Add(int64(part * float64(cost)))
 	if b > saved {
@@ -213,9 +213,9 @@ func less(over float64) float64 { return 1 - min(0.98, 0.3*max(0, over-1)) }
 // longer.
 func (g *Gate) waiting(s Sample) float64 {
 	// This also applies if almost no requests complete: other processes may be using the processors.
-	patience := max(g.bound, time.Duration(float64(g.floor)/max(1, g.done)*float64(time.Second)))
-	g.patience.Store(int64(patience))
-	return float64(s.Waited) / float64(patience)
+	waitLimit := max(g.bound, time.Duration(float64(g.floor)/max(1, g.done)*float64(time.Second)))
+	g.waitLimit.Store(int64(waitLimit))
+	return float64(s.Waited) / float64(waitLimit)
 }
 
 // running returns the ratio of the service time of admitted requests to its limit. By Little's law, the service time

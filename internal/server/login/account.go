@@ -39,9 +39,9 @@ type AccountOptions struct {
 // bytes and cannot be guessed, and the comparison is cheap. Clients with wrong keys are delayed like clients with
 // wrong passwords (LI5).
 type Account struct {
-	opts     AccountOptions
-	suspect  queue
-	failures failures
+	opts          AccountOptions
+	afterFailures queue
+	failures      failures
 	outcomes
 }
 
@@ -54,7 +54,7 @@ func NewAccount(o AccountOptions) *Account {
 		o.After = time.After
 	}
 	a := &Account{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt, o.Now)}
-	a.suspect.slots = make(chan struct{}, waitingMax)
+	a.afterFailures.slots = make(chan struct{}, waitingMax)
 	a.failures.now = o.Now
 	return a
 }
@@ -69,9 +69,9 @@ func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, passw
 	}
 	wait := a.failures.delay(from, name)
 	a.failures.add(from, name)
-	err := a.suspect.enter(ctx, a.opts.After, wait, from)
+	err := a.afterFailures.enter(ctx, a.opts.After, wait, from)
 	if err == nil {
-		<-a.suspect.slots
+		<-a.afterFailures.slots
 		err = incorrect(name)
 	}
 	a.tell(ctx, from, name, err)

@@ -52,13 +52,13 @@ const (
 // bcrypt is slow by design, and a driver opens dozens of connections with the same password. Therefore the last
 // correct password of each user is cached in memory as a salted SHA-256 hash.
 type Checker struct {
-	opts     Options
-	salt     [32]byte
-	stranger []byte // a hash without a password that takes as long to check as others
-	clean    queue
-	suspect  queue
-	failures failures
-	lines    lines
+	opts          Options
+	salt          [32]byte
+	stranger      []byte // a hash without a password that takes as long to check as others
+	clean         queue
+	afterFailures queue
+	failures      failures
+	lines         lines
 	outcomes
 
 	mu    sync.Mutex
@@ -86,7 +86,7 @@ func New(o Options) (*Checker, error) {
 		}
 	}
 	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt, o.Now), known: map[string]remembered{}}
-	c.clean.slots, c.suspect.slots = make(chan struct{}, checksAtOnce), make(chan struct{}, checksAtOnce)
+	c.clean.slots, c.afterFailures.slots = make(chan struct{}, checksAtOnce), make(chan struct{}, checksAtOnce)
 	c.failures.now = o.Now
 	if _, err := rand.Read(c.salt[:]); err != nil {
 		return nil, fmt.Errorf("cannot generate a salt: %w", err)
@@ -182,18 +182,18 @@ type attempt struct {
 func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error) {
 	wait := c.failures.delay(a.from, a.name)
 	if wait > 0 {
-		return c.compare(ctx, &c.suspect, wait, a)
+		return c.compare(ctx, &c.afterFailures, wait, a)
 	}
 	in, err := c.lines.join(ctx, network(a.from))
 	switch {
 	case err != nil:
 		return false, errTooMany
 	case in == nil:
-		return c.compare(ctx, &c.suspect, waitMin, a)
+		return c.compare(ctx, &c.afterFailures, waitMin, a)
 	}
 	if wait = c.failures.delay(a.from, a.name); wait > 0 { // earlier attempts have failed
 		c.lines.leave(in)
-		return c.compare(ctx, &c.suspect, wait, a)
+		return c.compare(ctx, &c.afterFailures, wait, a)
 	}
 	defer c.lines.leave(in)
 	return c.compare(ctx, &c.clean, 0, a)

@@ -34,13 +34,13 @@ func hashed(t *testing.T, password string) string {
 }
 
 // A Checker with a state that tests change.
-type door struct {
+type loginTest struct {
 	*Checker
 	state *access.State
 }
 
-func newDoor(t *testing.T, roles ...*access.Role) *door {
-	d := &door{state: &access.State{}}
+func newLoginTest(t *testing.T, roles ...*access.Role) *loginTest {
+	d := &loginTest{state: &access.State{}}
 	for _, r := range roles {
 		d.state = d.state.WithRole(r)
 	}
@@ -56,7 +56,7 @@ func newDoor(t *testing.T, roles ...*access.Role) *door {
 
 var here, there = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 
-func (d *door) try(from netip.Addr, name, password string) string {
+func (d *loginTest) try(from netip.Addr, name, password string) string {
 	login, err := d.Authenticate(context.Background(), from, name, password)
 	switch role := login.Role; {
 	case err != nil:
@@ -70,7 +70,7 @@ func (d *door) try(from netip.Addr, name, password string) string {
 // TestLogins checks which logins succeed, and that changes of a role take effect immediately.
 func TestLogins(t *testing.T) {
 	long := strings.Repeat("x", 72)
-	d := newDoor(t,
+	d := newLoginTest(t,
 		&access.Role{Name: "app", Login: true, Hash: hashed(t, "a")},
 		&access.Role{Name: "group", Hash: hashed(t, "g")},
 		&access.Role{Name: "empty", Login: true},
@@ -116,7 +116,7 @@ func TestLogins(t *testing.T) {
 // TestThrottle checks LI1 and LI2 with virtual time. An address with failures waits increasingly long. Other addresses
 // log in immediately. So do clients at the failing address whose password is remembered and needs no bcrypt check.
 func TestThrottle(t *testing.T) {
-	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")},
+	d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")},
 		&access.Role{Name: "two", Login: true, Hash: hashed(t, "2")})
 	synctest.Test(t, func(t *testing.T) {
 		took := func(from netip.Addr, name, password string) time.Duration {
@@ -174,7 +174,7 @@ func TestThrottle(t *testing.T) {
 // failed. A login from another address waits for one of them. The clients of one driver log in with a single check.
 func TestManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
+		d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
 		for range checksAtOnce {
 			d.clean.slots <- struct{}{}
 		}
@@ -211,7 +211,7 @@ func TestManyAtOnce(t *testing.T) {
 // TestGuessesLockNobodyOut checks that a correct password is accepted from a new address while another address
 // continuously sends as many wrong passwords as possible. The number of log lines stays limited.
 func TestGuessesLockNobodyOut(t *testing.T) {
-	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
+	d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		d.outcomes.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -243,8 +243,8 @@ func TestGuessesLockNobodyOut(t *testing.T) {
 		if failed, most := strings.Count(log.String(), "omitted"), 30*failureLines; failed < 20 || lines > most {
 			t.Errorf("%d lines, %d of failures; at most %d", lines, failed, most)
 		}
-		if len(d.suspect.of) > 0 || d.suspect.waiting.Load() != 0 {
-			t.Errorf("%d networks still wait", len(d.suspect.of))
+		if len(d.afterFailures.of) > 0 || d.afterFailures.waiting.Load() != 0 {
+			t.Errorf("%d networks still wait", len(d.afterFailures.of))
 		}
 	})
 }
@@ -252,7 +252,7 @@ func TestGuessesLockNobodyOut(t *testing.T) {
 // TestNameUnderAttack checks that logins with a user name that is guessed from many addresses are delayed, except from
 // addresses that have logged in with it.
 func TestNameUnderAttack(t *testing.T) {
-	d := newDoor(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
+	d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
 	if got := d.try(here, "app", "a"); got != "" {
 		t.Fatal(got)
 	}

@@ -163,8 +163,8 @@ func (x *exchange) lanes(c *container.Container, keys []string, ordered bool) (o
 func (x *exchange) doOfBulk(ctx context.Context, c *container.Container, keyText string, op container.Operation,
 	silent bool) (result container.Result, _ container.Where) {
 	defer func() {
-		if defect := recover(); defect != nil {
-			f := x.defect(defect)
+		if panicked := recover(); panicked != nil {
+			f := x.recovered(panicked)
 			result = container.Result{Status: f.status, Err: &container.Error{Status: f.status, Code: codes[f.status],
 				Message: f.message}}
 		}

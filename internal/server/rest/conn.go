@@ -119,9 +119,9 @@ func (c *conn) serve() {
 
 // end closes the connection and releases its slot, even after a panic.
 func (c *conn) end() {
-	if defect := recover(); defect != nil {
+	if panicked := recover(); panicked != nil {
 		c.server.opts.Log.LogAttrs(c.server.ctx, slog.LevelError, "panic while serving an HTTP connection",
-			slog.Any("panic", defect), slog.String("stack", string(debug.Stack())))
+			slog.Any("panic", panicked), slog.String("stack", string(debug.Stack())))
 	}
 	c.cancel()
 	_ = c.clientConn.Close()

@@ -102,8 +102,8 @@ func (x *exchange) carryOut() *answer {
 // serve authenticates the request, determines its operation and executes it.
 func (x *exchange) serve() (a *answer, err error) {
 	defer func() {
-		if defect := recover(); defect != nil {
-			err = x.defect(defect)
+		if panicked := recover(); panicked != nil {
+			err = x.recovered(panicked)
 		}
 	}()
 	s, c, method := x.server, x.conn, x.request.Method
@@ -155,10 +155,10 @@ func (x *exchange) serve() (a *answer, err error) {
 	return op.do(x, c.ctx)
 }
 
-// defect logs a panic in a request and returns the client's error.
-func (x *exchange) defect(defect any) *failure {
+// recovered logs a panic in a request and returns the client's error.
+func (x *exchange) recovered(panicked any) *failure {
 	x.server.opts.Log.LogAttrs(x.server.ctx, slog.LevelError, "panic while serving an HTTP request",
-		slog.String("method", x.request.Method), slog.Any("panic", defect),
+		slog.String("method", x.request.Method), slog.Any("panic", panicked),
 		slog.String("stack", string(debug.Stack())))
 	return &failure{status: http.StatusInternalServerError, message: "Internal error. See the log of the node."}
 }

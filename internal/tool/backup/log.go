@@ -158,7 +158,7 @@ func short(sum string) string { return sum[:min(len(sum), archive.ShortDigestLen
 
 // Verify reads and checks all segments of the log, and checks that each one continues the previous one. If the
 // callback is not nil, it receives the progress.
-func (l *Log) Verify(ctx context.Context, t Target, told func(p Progress)) error {
+func (l *Log) Verify(ctx context.Context, t Target, onProgress func(p Progress)) error {
 	var p Progress
 	for _, c := range l.Chains {
 		before := ""
@@ -176,8 +176,8 @@ func (l *Log) Verify(ctx context.Context, t Target, told func(p Progress)) error
 			if err != nil {
 				return fmt.Errorf("archive segment %s: %w", &n, err)
 			}
-			if p.Files++; told != nil {
-				told(p)
+			if p.Files++; onProgress != nil {
+				onProgress(p)
 			}
 		}
 	}

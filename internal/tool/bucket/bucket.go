@@ -56,7 +56,7 @@ type Bucket struct {
 	http   *http.Client
 	who    func() (Credentials, error)
 	// The time limits for requests; tests shorten them.
-	patience patience
+	retries retryPolicy
 }
 
 // Open returns a bucket without sending a request.
@@ -64,7 +64,7 @@ func Open(name string, o Options) (*Bucket, error) {
 	if !isName(name) {
 		return nil, fmt.Errorf("invalid bucket name %q: expected 3 to 63 characters from a-z, 0-9, dots, and dashes", name)
 	}
-	b := &Bucket{name: name, region: o.Region, who: o.Credentials, patience: defaultPatience}
+	b := &Bucket{name: name, region: o.Region, who: o.Credentials, retries: defaultRetryPolicy}
 	if b.region == "" {
 		b.region = defaultRegion
 	}
@@ -96,9 +96,9 @@ func Open(name string, o Options) (*Bucket, error) {
 	b.http = &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: b.patience.dial, KeepAlive: 30 * time.Second}).DialContext,
+			DialContext:            (&net.Dialer{Timeout: b.retries.dial, KeepAlive: 30 * time.Second}).DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
-			TLSHandshakeTimeout:    b.patience.dial,
+			TLSHandshakeTimeout:    b.retries.dial,
 			MaxIdleConnsPerHost:    idleConns,
 			IdleConnTimeout:        time.Minute,
 			DisableCompression:     true,
@@ -141,7 +141,7 @@ func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
 		default:
 			err = fmt.Errorf("the server acknowledged object %s but did not store it", key)
 		}
-		if err := b.pause(ctx, b.patience.pauseMax); err != nil {
+		if err := b.pause(ctx, b.retries.pauseMax); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ func open(t *testing.T, s *s3.Server) *Bucket {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.patience.pause, b.patience.pauseMax = time.Millisecond, 2*time.Millisecond
+	b.retries.pause, b.retries.pauseMax = time.Millisecond, 2*time.Millisecond
 	t.Cleanup(b.Close)
 	return b
 }
@@ -190,7 +190,7 @@ func TestEnds(t *testing.T) {
 			s := s3.New(t, 1)
 			b := open(t, s)
 			s.Bad(func(w http.ResponseWriter, r *http.Request) bool { c.serve(w, r); return true })
-			b.patience.try, b.patience.rate, b.patience.tries = 200*time.Millisecond, 1<<20, 3
+			b.retries.try, b.retries.rate, b.retries.tries = 200*time.Millisecond, 1<<20, 3
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			var err error
@@ -216,7 +216,7 @@ func TestStops(t *testing.T) {
 		return true
 	})
 	b := open(t, s)
-	b.patience.pause, b.patience.pauseMax = time.Hour, time.Hour
+	b.retries.pause, b.retries.pauseMax = time.Hour, time.Hour
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	time.AfterFunc(50*time.Millisecond, func() { cancel(why) })

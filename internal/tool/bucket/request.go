@@ -21,7 +21,7 @@ import (
 )
 
 // The time limits for requests to the server.
-type patience struct {
+type retryPolicy struct {
 	// tries is the maximum number of attempts of a request, and all the total time for retries.
 	tries int
 	all   time.Duration
@@ -33,11 +33,11 @@ type patience struct {
 	rate      int64
 }
 
-var defaultPatience = patience{tries: 10, all: 10 * time.Minute, pause: 200 * time.Millisecond,
+var defaultRetryPolicy = retryPolicy{tries: 10, all: 10 * time.Minute, pause: 200 * time.Millisecond,
 	pauseMax: 10 * time.Second, dial: 10 * time.Second, try: 30 * time.Second, rate: 32 << 10}
 
 // slowest returns the time limit for a request that transfers n bytes.
-func (p *patience) slowest(n int64) time.Duration {
+func (p *retryPolicy) slowest(n int64) time.Duration {
 	return p.try + time.Duration(float64(max(n, 0))/float64(p.rate)*float64(time.Second))
 }
 
@@ -94,8 +94,8 @@ func (b *Bucket) ask(ctx context.Context, r *request) (*answer, error) {
 		return nil, fmt.Errorf("object name %s is too long. Use a shorter prefix", r.key)
 	}
 	digest := digestOf(r.body)
-	until := time.Now().Add(b.patience.all)
-	pause := b.patience.pause
+	until := time.Now().Add(b.retries.all)
+	pause := b.retries.pause
 	for try := 1; ; try++ {
 		a, err := b.send(ctx, r, digest)
 		if err == nil {
@@ -108,13 +108,13 @@ func (b *Bucket) ask(ctx context.Context, r *request) (*answer, error) {
 		if !errors.As(err, &f) {
 			return nil, b.tell(r, err)
 		}
-		if errors.Is(err, fs.ErrNotExist) || !f.again || try == b.patience.tries || time.Now().After(until) {
+		if errors.Is(err, fs.ErrNotExist) || !f.again || try == b.retries.tries || time.Now().After(until) {
 			return nil, b.tell(r, err)
 		}
-		if err := b.pause(ctx, max(pause, min(f.after, b.patience.pauseMax))); err != nil {
+		if err := b.pause(ctx, max(pause, min(f.after, b.retries.pauseMax))); err != nil {
 			return nil, err
 		}
-		pause = min(2*pause, b.patience.pauseMax)
+		pause = min(2*pause, b.retries.pauseMax)
 	}
 }
 
@@ -162,7 +162,7 @@ func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	slow := time.AfterFunc(b.patience.slowest(int64(len(r.body))), func() { cancel(errSlow) })
+	slow := time.AfterFunc(b.retries.slowest(int64(len(r.body))), func() { cancel(errSlow) })
 	defer slow.Stop()
 	u := b.base
 	u.Path += "/" + r.key
@@ -189,7 +189,7 @@ func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, 
 	if expected < 0 {
 		expected = limit
 	}
-	slow.Reset(b.patience.slowest(expected))
+	slow.Reset(b.retries.slowest(expected))
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
 		return nil, unsent(ctx, err)

@@ -21,7 +21,7 @@ const (
 )
 
 // sign signs a request, including all present headers, whose body has the given digest. URL.RawPath and URL.RawQuery
-// must be encoded with escape and encodeQuery, so that the signature covers what is sent.
+// must be encoded with escape and encodeQuery, so that the signature covers the request as sent.
 func sign(r *http.Request, c Credentials, region, digest string, at time.Time) {
 	at = at.UTC()
 	r.Header.Set("X-Amz-Date", at.Format(signTime))

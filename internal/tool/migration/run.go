@@ -90,13 +90,13 @@ func (m *migration) schema(ctx context.Context) error {
 	}
 	const before = "nothing was copied. Exclude them with --exclude, repair them, or skip all rejected ones with " +
 		"--skip-refused"
-	if err := m.judge(before); err != nil || only {
+	if err := m.check(before); err != nil || only {
 		return err
 	}
 	if err := m.plan.Apply(ctx, m.target); err != nil {
 		return err
 	}
-	if err := m.judge(before); err != nil {
+	if err := m.check(before); err != nil {
 		return err
 	}
 	if o.Roles {
@@ -123,8 +123,8 @@ func (m *migration) roles(ctx context.Context) error {
 	return nil
 }
 
-// judge returns an error if the plan cannot be executed completely. then is the advice for the user.
-func (m *migration) judge(then string) error {
+// check returns an error if the plan cannot be executed completely. then is the advice for the user.
+func (m *migration) check(then string) error {
 	failed := m.plan.Failed()
 	fatal := 0
 	for _, s := range failed {
@@ -184,7 +184,7 @@ func (m *migration) late(ctx context.Context) error {
 	if err := m.plan.Late(ctx, m.target); err != nil {
 		return err
 	}
-	return m.judge("rows copied")
+	return m.check("rows copied")
 }
 
 // open reads the descriptions of the tables, and divides new tables into ranges.

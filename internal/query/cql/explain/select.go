@@ -123,9 +123,9 @@ func (l *peekReader) counted(before *ru.Meter, pass func() (command.Step, error)
 	return step, err
 }
 
-// Passed implements command.Walker.
+// Passed implements command.ProgressVisitor.
 func (l *peekReader) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
-	if l.c.Index != nil && l.c.Index.Near != nil {
+	if l.c.Index != nil && l.c.Index.Vector != nil {
 		l.meter.Entries(&l.c, looked)
 		return command.Passed(l.v, t, key, looked)
 	}

@@ -31,7 +31,7 @@ func AppendEntryValue(dst, key, value []byte) []byte {
 func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error) {
 	c := t.ByName[ix.Column]
 	switch {
-	case ix.Near(c):
+	case ix.SupportsANN(c):
 		return vectorEntries(t, ix.ListsOf(c), c, key, r), nil
 	case c == nil || t.OfVectors(ix):
 		return nil, nil

@@ -23,7 +23,7 @@ type IndexForm struct {
 
 // FormOf returns the form of an index on a column.
 func FormOf(c *schema.Column, ix *schema.Index) IndexForm {
-	if !ix.Attached() || ix.Near(c) {
+	if !ix.Attached() || ix.SupportsANN(c) {
 		return IndexForm{} // vector entries are computed from vectors
 	}
 	return IndexForm{ix.Indexed(c), ix.Analysis()}

@@ -52,7 +52,7 @@ func (p *Plan) bindANN(stmt *parser.Select, env *expr.Env) (*annOrder, error) {
 	case !c.IsFloatVector():
 		return nil, dberr.Invalidf("ANN ordering is only supported on float vector indexes")
 	}
-	if n.index = p.table.NearIndex(c); n.index != nil {
+	if n.index = p.table.ANNIndex(c); n.index != nil {
 		return n, nil
 	}
 	for _, ix := range p.table.Indexes {
@@ -94,7 +94,7 @@ func (p *Plan) checkANN(stmt *parser.Select) error {
 func (w *where) rejectANNColumns() error {
 	for _, r := range w.others.List {
 		for _, c := range r.Columns {
-			if w.table.NearIndex(c) != nil {
+			if w.table.ANNIndex(c) != nil {
 				return dberr.Invalidf("Vector indexes only support ANN queries")
 			}
 		}
@@ -158,7 +158,7 @@ func (s *scan) beginANN(limit int64) error {
 			limit))
 	}
 	target, _ := n.column.Type.Floats(s.ann.target[:0], v)
-	s.ann = annResult{target: target, buf: s.ann.buf[:0], wire: v, similarity: n.index.Nearness(),
+	s.ann = annResult{target: target, buf: s.ann.buf[:0], wire: v, similarity: n.index.Similarity(),
 		limit: int(limit)}
 	if err := s.ann.similarity.Check(target); err != nil {
 		return &dberr.ReadFailure{Level: s.options.Level, BlockFor: 1, Failures: 1, Message: err.Error()}
@@ -265,5 +265,5 @@ func (s *scan) emitANN() error {
 
 // String returns the clause as printed by Explain.
 func (n *annOrder) String() string {
-	return n.column.Name + " nearest to " + n.text + " by " + n.index.Nearness().String()
+	return n.column.Name + " nearest to " + n.text + " by " + n.index.Similarity().String()
 }

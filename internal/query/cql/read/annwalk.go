@@ -39,7 +39,7 @@ func (s *scan) runANN(ctx context.Context, r Reader) error {
 	n.rows, n.bytes, n.seen = n.rows[:0], 0, 0
 	n.search, n.previous = newest.NewSearch(n.target), math.MaxFloat32
 	s.open, s.continuing = false, false
-	s.index = command.IndexLookup{Index: s.plan.ann.index.ID, Near: n.wire, Generation: newest.Generation,
+	s.index = command.IndexLookup{Index: s.plan.ann.index.ID, Vector: n.wire, Generation: newest.Generation,
 		Nearest: n.limit}
 	s.cmd.Index, s.cmd.Range, s.cmd.AfterKey, s.cmd.Continued = &s.index, tokens, nil, false
 	s.cmd.AfterClustering, s.cmd.AfterPartition, s.cmd.AfterToken = nil, false, 0

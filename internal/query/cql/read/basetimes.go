@@ -247,7 +247,7 @@ func (p *piece) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return p.step(p.rows), nil
 }
 
-// Passed implements command.Walker.
+// Passed implements command.ProgressVisitor.
 func (p *piece) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
 	p.tok, p.key, p.clustering = tok, bytes.Clone(key), nil
 	p.events = append(p.events, readEvent{tok: tok, key: p.key, passed: true, looked: looked})

@@ -341,7 +341,7 @@ type chargingVisitor struct {
 // Charge implements ru.Charged.
 func (c *chargingVisitor) Charge(u ru.Units) { c.s.Charge(u) }
 
-// Passed implements command.Walker.
+// Passed implements command.ProgressVisitor.
 func (c *chargingVisitor) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	return command.Passed(c.Visitor, t, key, looked)
 }

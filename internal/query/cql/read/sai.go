@@ -32,7 +32,7 @@ type saiTerm struct {
 
 // saiSupports reports whether a storage-attached index on a column serves a restriction.
 func saiSupports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
-	if i.Near(c) || i.Indexed(c)[0].Kind == cqltype.Vector {
+	if i.SupportsANN(c) || i.Indexed(c)[0].Kind == cqltype.Vector {
 		return false
 	}
 	if c.Type.IsCollection() && c.Type.MultiCell() {

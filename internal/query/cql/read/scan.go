@@ -188,7 +188,7 @@ func (s *scan) row(clustering []byte, r *row.Row) (command.Step, error) {
 	return s.visited(step, clustering, false), nil
 }
 
-// Passed implements command.Walker.
+// Passed implements command.ProgressVisitor.
 func (s *scan) Passed(tok token.Token, key []byte, looked int) (command.Step, error) {
 	if s.ann.search != nil {
 		return command.More, nil // an index walk does not pause

@@ -67,8 +67,8 @@ type Difference struct {
 	Repaired bool   `json:"repaired"`
 }
 
-// suspect is a base row that its view or index does not seem to match.
-type suspect struct {
+// candidate is a base row that its view or index does not seem to match.
+type candidate struct {
 	token           token.Token
 	key, clustering []byte
 	// extra is the key value under which the view has an unexpected row, and at is the position of that row. at is nil
@@ -81,15 +81,15 @@ type suspect struct {
 	busy  bool
 }
 
-// judge compares suspects repeatedly until they agree or the pauses have passed. Then it repairs the differences.
-func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspects []*suspect,
-	agrees func(context.Context, *suspect) (bool, error), repair func(*suspect) (command.Mutation, error)) error {
-	suspects, err := f.again(ctx, suspects, agrees)
+// recheck compares candidates repeatedly until they agree or the pauses have passed. Then it repairs the differences.
+func (f *Verifier) recheck(ctx context.Context, t *schema.Table, out *Page, candidates []*candidate,
+	agrees func(context.Context, *candidate) (bool, error), repair func(*candidate) (command.Mutation, error)) error {
+	candidates, err := f.again(ctx, candidates, agrees)
 	if err != nil {
 		return err
 	}
-	differ, said := suspects[:0:0], map[*suspect]string{}
-	for _, s := range suspects {
+	differ, said := candidates[:0:0], map[*candidate]string{}
+	for _, s := range candidates {
 		if s.busy {
 			out.Busy++
 			continue
@@ -97,7 +97,7 @@ func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspec
 		differ = append(differ, s)
 		said[s] = s.what
 	}
-	left := map[*suspect]bool{}
+	left := map[*candidate]bool{}
 	if f.Repair && len(differ) > 0 {
 		ms := make([]command.Mutation, 0, len(differ))
 		for _, s := range differ {
@@ -139,8 +139,8 @@ func (f *Verifier) judge(ctx context.Context, t *schema.Table, out *Page, suspec
 const comparisonsMax = 32
 
 // compare compares several rows concurrently and returns the rows that do not agree, in order.
-func (f *Verifier) compare(ctx context.Context, rows []*suspect, agrees func(context.Context, *suspect) (bool, error)) (
-	differ []*suspect, err error) {
+func (f *Verifier) compare(ctx context.Context, rows []*candidate, agrees func(context.Context, *candidate) (bool, error)) (
+	differ []*candidate, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	good := make([]bool, len(rows))
@@ -169,22 +169,22 @@ func (f *Verifier) compare(ctx context.Context, rows []*suspect, agrees func(con
 	return differ, err
 }
 
-// again compares suspects again after each pause and returns the rows that never agree.
-func (f *Verifier) again(ctx context.Context, suspects []*suspect,
-	agrees func(context.Context, *suspect) (bool, error)) ([]*suspect, error) {
+// again compares candidates again after each pause and returns the rows that never agree.
+func (f *Verifier) again(ctx context.Context, candidates []*candidate,
+	agrees func(context.Context, *candidate) (bool, error)) ([]*candidate, error) {
 	pauses := f.Pauses
 	if pauses == nil {
 		pauses = usualPauses
 	}
 	for _, pause := range pauses {
-		if len(suspects) == 0 {
+		if len(candidates) == 0 {
 			break
 		}
 		if err := (*sched.Scheduler)(nil).Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 		var err error
-		suspects, err = f.compare(ctx, suspects, func(ctx context.Context, s *suspect) (bool, error) {
+		candidates, err = f.compare(ctx, candidates, func(ctx context.Context, s *candidate) (bool, error) {
 			before := s.image
 			ok, err := agrees(ctx, s)
 			s.busy = !bytes.Equal(before, s.image)
@@ -194,7 +194,7 @@ func (f *Verifier) again(ctx context.Context, suspects []*suspect,
 			return nil, err
 		}
 	}
-	return suspects, nil
+	return candidates, nil
 }
 
 // rowText returns a primary key in CQL notation.

@@ -195,8 +195,8 @@ func TestVerifyIndex(t *testing.T) {
 	}
 }
 
-// meeting provides the reads of a Verifier, where point reads wait for each other.
-type meeting struct {
+// barrier provides the reads of a Verifier, where point reads wait for each other.
+type barrier struct {
 	*world
 	want    int
 	mu      sync.Mutex
@@ -204,7 +204,7 @@ type meeting struct {
 	met     chan struct{}
 }
 
-func (m *meeting) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
+func (m *barrier) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	if c.Key != nil {
 		m.mu.Lock()
 		if m.waiting++; m.waiting == m.want {
@@ -231,7 +231,7 @@ func TestRowsAreComparedTogether(t *testing.T) {
 		w.must(fmt.Sprintf("INSERT INTO t (k, v) VALUES (%d, %d)", i, i))
 	}
 	table, ix := w.catalog.Snapshot().Keyspaces["ks"].Index("iv")
-	rows := &meeting{world: w, want: 10, met: make(chan struct{})}
+	rows := &barrier{world: w, want: 10, met: make(chan struct{})}
 	f := &view.Verifier{Rows: rows, Now: w.now, Pauses: []time.Duration{time.Millisecond}}
 	p, err := f.Index(t.Context(), table, ix, expr.IndexOps, view.At{}, 20)
 	if err != nil || p.Rows != 20 || len(p.Differences) != 0 {

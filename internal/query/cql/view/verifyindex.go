@@ -38,7 +38,7 @@ func BuildEntries(current func() *schema.Schema, entries EntriesOf) EntriesOf {
 func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, from At,
 	limit int) (*Page, error) {
 	c := t.Column(ix.Column)
-	if ix.Kind == schema.ViewKind || ix.Kind == schema.DocumentKind || t.OfVectors(ix) && !ix.Near(c) {
+	if ix.Kind == schema.ViewKind || ix.Kind == schema.DocumentKind || t.OfVectors(ix) && !ix.SupportsANN(c) {
 		return nil, dberr.Invalidf("Index %s.%s is of a container or of a collection of vectors, which cannot be verified",
 			t.Keyspace, ix.Name)
 	}
@@ -48,7 +48,7 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 	if err != nil {
 		return nil, err
 	}
-	agrees := func(ctx context.Context, s *suspect) (bool, error) {
+	agrees := func(ctx context.Context, s *candidate) (bool, error) {
 		ops, err := f.entriesOf(ctx, t, ix, entries, s, now)
 		if err != nil {
 			return false, err
@@ -70,22 +70,22 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 		return found, nil
 	}
 	out := &Page{Rows: len(rows), Next: next}
-	all := make([]*suspect, len(rows))
+	all := make([]*candidate, len(rows))
 	for i := range rows {
-		all[i] = &suspect{token: rows[i].token, key: rows[i].key, clustering: rows[i].clustering}
+		all[i] = &candidate{token: rows[i].token, key: rows[i].key, clustering: rows[i].clustering}
 	}
-	suspects, err := f.compare(ctx, all, agrees)
+	candidates, err := f.compare(ctx, all, agrees)
 	if err != nil {
 		return nil, err
 	}
-	return out, f.judge(ctx, t, out, suspects, agrees, func(s *suspect) (command.Mutation, error) {
+	return out, f.recheck(ctx, t, out, candidates, agrees, func(s *candidate) (command.Mutation, error) {
 		ops, err := f.entriesOf(ctx, t, ix, entries, s, now)
 		return command.Mutation{Table: t.ID, Token: s.token, Key: s.key, SchemaVersion: t.Revision, Ops: ops}, err
 	})
 }
 
 // entriesOf returns the entries that the current row requires.
-func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, s *suspect,
+func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, s *candidate,
 	now int64) (ops []command.Op, err error) {
 	read := command.Read{Table: t.ID, Token: s.token, Key: s.key, Level: dberr.Quorum, Now: now,
 		Dropped: t.Hidden()}
@@ -106,7 +106,7 @@ func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.In
 }
 
 // finds reports whether an entry finds a row.
-func (f *Verifier) finds(ctx context.Context, t *schema.Table, op *command.Op, s *suspect, now int64) (bool, error) {
+func (f *Verifier) finds(ctx context.Context, t *schema.Table, op *command.Op, s *candidate, now int64) (bool, error) {
 	look := &command.IndexLookup{Index: op.Index, Value: op.Value}
 	if op.Index&keys.OrderedIndex != 0 && len(op.Clustering) > 0 { // otherwise the entry refers to a whole partition
 		look = &command.IndexLookup{Index: op.Index, Any: [][][]byte{{op.Value}}}

@@ -50,20 +50,20 @@ func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, f
 	if next == nil && !from.Back {
 		out.Next = &At{Back: true}
 	}
-	all := make([]*suspect, len(rows))
+	all := make([]*candidate, len(rows))
 	for i := range rows {
-		all[i] = &suspect{token: rows[i].token, key: rows[i].key, clustering: rows[i].clustering}
+		all[i] = &candidate{token: rows[i].token, key: rows[i].key, clustering: rows[i].clustering}
 		if from.Back {
 			if all[i], err = p.origin(&rows[i]); err != nil {
 				return nil, err
 			}
 		}
 	}
-	suspects, err := f.compare(ctx, all, p.agrees)
+	candidates, err := f.compare(ctx, all, p.agrees)
 	if err != nil {
 		return nil, err
 	}
-	return out, f.judge(ctx, base, out, suspects, p.agrees, func(s *suspect) (command.Mutation, error) {
+	return out, f.recheck(ctx, base, out, candidates, p.agrees, func(s *candidate) (command.Mutation, error) {
 		value := s.extra
 		if s.at == nil && v.key != nil {
 			value = nil // the delivery enters the place if it is missing
@@ -77,7 +77,7 @@ func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, f
 const compareStamp = 1
 
 // agrees reports whether the view data of a base row is correct. Otherwise it sets s.what to a description.
-func (p *viewPage) agrees(ctx context.Context, s *suspect) (bool, error) {
+func (p *viewPage) agrees(ctx context.Context, s *candidate) (bool, error) {
 	values, err := p.v.valuesOf(s.key, s.clustering)
 	if err != nil {
 		return false, err
@@ -141,7 +141,7 @@ func unlike(t *schema.Table, want, have *row.Row) string {
 }
 
 // origin returns the base row of a view row.
-func (p *viewPage) origin(at *foundRow) (*suspect, error) {
+func (p *viewPage) origin(at *foundRow) (*candidate, error) {
 	v := p.v
 	of := map[*schema.Column][]byte{}
 	for i, s := range v.partition {
@@ -159,7 +159,7 @@ func (p *viewPage) origin(at *foundRow) (*suspect, error) {
 		}
 		of[s.from], rest = value, more
 	}
-	out := &suspect{extra: of[v.key], at: &Place{Key: at.key, Clustering: at.clustering, Token: at.token}}
+	out := &candidate{extra: of[v.key], at: &Place{Key: at.key, Clustering: at.clustering, Token: at.token}}
 	if v.key == nil {
 		out.extra = nil
 	}

@@ -26,7 +26,7 @@ type index struct {
 func indexesOf(t *schema.Table) []*index {
 	var out []*index
 	for _, ix := range t.Indexes {
-		if c := t.ByName[ix.Column]; c != nil && (ix.Near(c) || !t.OfVectors(ix)) {
+		if c := t.ByName[ix.Column]; c != nil && (ix.SupportsANN(c) || !t.OfVectors(ix)) {
 			i := len(out)
 			for i > 0 && out[i-1].ID > ix.ID {
 				i--
@@ -39,7 +39,7 @@ func indexesOf(t *schema.Table) []*index {
 
 // addIndexValue adds an index entry for a value, which it copies.
 func (x *Execution) addIndexValue(g *group, ix *index, clustering, value []byte) error {
-	if ix.Near(ix.column) {
+	if ix.SupportsANN(ix.column) {
 		return x.addVectorEntries(g, ix, clustering, value)
 	}
 	begin := len(x.arena)
@@ -128,7 +128,7 @@ func (x *Execution) addVectorEntries(g *group, ix *index, clustering, value []by
 	if !ok {
 		return nil
 	}
-	if err := ix.Nearness().Check(v); err != nil {
+	if err := ix.Similarity().Check(v); err != nil {
 		return &dberr.WriteFailure{Level: dberr.One, BlockFor: 1, Failures: 1, WriteType: "SIMPLE",
 			Message: "index " + ix.Name + ": " + err.Error()}
 	}

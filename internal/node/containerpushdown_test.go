@@ -21,14 +21,14 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-// foldWorld generates random items and queries.
-type foldWorld struct{ *rand.Rand }
+// pushdownWorld generates random items and queries.
+type pushdownWorld struct{ *rand.Rand }
 
-func (w foldWorld) pick(of ...string) string { return of[w.IntN(len(of))] }
+func (w pushdownWorld) pick(of ...string) string { return of[w.IntN(len(of))] }
 
 // item returns the body of a random item. Properties are often missing and have several types. Sums of the numbers are
 // exact.
-func (w foldWorld) item(i int) string {
+func (w pushdownWorld) item(i int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"id":"%04d","k":"k%d"`, i, i%37)
 	for _, name := range []string{"a", "b"} {
@@ -43,7 +43,7 @@ func (w foldWorld) item(i int) string {
 }
 
 // query returns a random query with a random scope and page size.
-func (w foldWorld) query(keys int) container.QueryRequest {
+func (w pushdownWorld) query(keys int) container.QueryRequest {
 	q := container.QueryRequest{CrossPartition: true, MaxItems: []int{0, 0, 0, 0, 40, 120}[w.IntN(6)]}
 	where := w.pick("", "", " WHERE c.m = @m", " WHERE c.m > @m AND c.n < 500", " WHERE c.a = 1 OR c.b = 'x'",
 		" WHERE IS_DEFINED(c.a)", " WHERE STARTSWITH(c.id, '00')", " WHERE c.text LIKE '%xxx' AND c.m != @m",
@@ -79,16 +79,16 @@ func (w foldWorld) query(keys int) container.QueryRequest {
 	return q
 }
 
-// foldAnswer contains all pages of a query and their charge.
-type foldAnswer struct {
+// pushdownAnswer contains all pages of a query and their charge.
+type pushdownAnswer struct {
 	documents []string
 	pages     []int
 	charge    string
-	folded    int64
+	pushed    int64
 }
 
 // ask reads all pages of a query. It retries a page that times out or is unavailable, up to 20 times per query.
-func ask(ctx context.Context, e *container.Engine, c *container.Container, q container.QueryRequest) (a foldAnswer,
+func ask(ctx context.Context, e *container.Engine, c *container.Container, q container.QueryRequest) (a pushdownAnswer,
 	err error) {
 	for late := 0; ; {
 		p, err := e.Query(ctx, c, &q)
@@ -104,7 +104,7 @@ func ask(ctx context.Context, e *container.Engine, c *container.Container, q con
 		}
 		a.pages = append(a.pages, len(p.Documents))
 		a.charge += p.Charge.String() + " "
-		a.folded += p.Metrics.FoldedCount
+		a.pushed += p.Metrics.PushedDownCount
 		if q.Continuation = p.Continuation; q.Continuation == "" {
 			return a, nil
 		}
@@ -114,9 +114,9 @@ func ask(ctx context.Context, e *container.Engine, c *container.Container, q con
 	}
 }
 
-// unreliable wraps folds and makes some of them decline, stop early, or fail during or after the scan.
+// unreliable wraps aggregations and makes some of them decline, stop early, or fail during or after the scan.
 type unreliable struct {
-	partition.Folds
+	partition.Aggregator
 	mu     sync.Mutex
 	random *rand.Rand
 }
@@ -127,48 +127,48 @@ func (u *unreliable) draw(n int) int {
 	return u.random.IntN(n)
 }
 
-var errFold = errors.New("a fold that fails")
+var errAggregation = errors.New("an aggregation that fails")
 
-// Fold implements partition.Folds.
-func (u *unreliable) Fold(ctx context.Context, c *command.Read) (partition.Fold, error) {
+// Aggregate implements partition.Aggregator.
+func (u *unreliable) Aggregate(ctx context.Context, c *command.Read) (partition.Aggregation, error) {
 	if u.draw(5) == 0 {
-		return nil, partition.ErrNoFold
+		return nil, partition.ErrNoPushdown
 	}
-	f, err := u.Folds.Fold(ctx, c)
-	return &unreliableFold{f, u}, err
+	f, err := u.Aggregator.Aggregate(ctx, c)
+	return &unreliableAggregation{f, u}, err
 }
 
-type unreliableFold struct {
-	partition.Fold
+type unreliableAggregation struct {
+	partition.Aggregation
 	u *unreliable
 }
 
-func (f *unreliableFold) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
-	return f.Fold.Partition(t, key, static)
+func (f *unreliableAggregation) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+	return f.Aggregation.Partition(t, key, static)
 }
 
-func (f *unreliableFold) Row(clustering []byte, r *row.Row) (command.Step, error) {
-	step, err := f.Fold.Row(clustering, r)
+func (f *unreliableAggregation) Row(clustering []byte, r *row.Row) (command.Step, error) {
+	step, err := f.Aggregation.Row(clustering, r)
 	switch f.u.draw(400) {
 	case 0:
-		return step, errFold
+		return step, errAggregation
 	case 1, 2, 3, 4, 5:
 		step = command.Stop
 	}
 	return step, err
 }
 
-func (f *unreliableFold) Result() ([]byte, error) {
+func (f *unreliableAggregation) Result() ([]byte, error) {
 	if f.u.draw(50) == 0 {
-		return nil, errFold
+		return nil, errAggregation
 	}
-	return f.Fold.Result()
+	return f.Aggregation.Result()
 }
 
-// unfolded returns an engine that evaluates all queries on the node itself.
-func unfolded(n *Node) *container.Engine {
+// withoutPushdown returns an engine that evaluates all queries on the node itself.
+func withoutPushdown(n *Node) *container.Engine {
 	return container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
-		Definitions: &n.definitions, FoldsNever: true, SortFreely: true})
+		Definitions: &n.definitions, NoPushdown: true, SortFreely: true})
 }
 
 // splitOne splits the first physical partition of container c that can be split.
@@ -184,40 +184,40 @@ func splitOne(t *testing.T, n *Node) {
 	t.Fatal(err)
 }
 
-// differ runs random queries with and without folds. Both runs must return the same documents in the same pages. If
-// costs is true, queries with COUNT must also have the same charge. The result is the number of folded items.
-func differ(t *testing.T, w foldWorld, s *items, queries int, costs bool) (folded int64) {
+// differ runs random queries with and without pushdown. Both runs must return the same documents in the same pages. If
+// costs is true, queries with COUNT must also have the same charge. The result is the number of aggregated items.
+func differ(t *testing.T, w pushdownWorld, s *items, queries int, costs bool) (pushed int64) {
 	t.Helper()
-	plain := unfolded(s.n)
+	plain := withoutPushdown(s.n)
 	for range queries {
 		q := w.query(37)
 		want, err := ask(t.Context(), plain, s.c, q)
 		got, err2 := ask(t.Context(), s.n.containers, s.c, q)
 		if err != nil || err2 != nil {
-			t.Fatalf("%s: %v with folds, %v without", q.Text, err2, err)
+			t.Fatalf("%s: %v with pushdown, %v without", q.Text, err2, err)
 		}
 		if !slices.Equal(got.documents, want.documents) || !slices.Equal(got.pages, want.pages) {
-			t.Fatalf("%s of %+v, pages of %d:\n%v\n%v\nwithout folds\n%v\n%v", q.Text, q.Scope, q.MaxItems,
+			t.Fatalf("%s of %+v, pages of %d:\n%v\n%v\nwithout pushdown\n%v\n%v", q.Text, q.Scope, q.MaxItems,
 				got.documents, got.pages, want.documents, want.pages)
 		}
 		if costs && strings.Contains(q.Text, "COUNT") && got.charge != want.charge {
-			t.Fatalf("%s of %+v by %d: %s with folds, %s without", q.Text, q.Scope, q.MaxItems, got.charge, want.charge)
+			t.Fatalf("%s of %+v by %d: %s with pushdown, %s without", q.Text, q.Scope, q.MaxItems, got.charge, want.charge)
 		}
-		folded += got.folded
+		pushed += got.pushed
 	}
-	return folded
+	return pushed
 }
 
-const foldContainer = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
+const pushdownContainer = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
 	"excludedPaths":[{"path":"/n/?"},{"path":"/text/?"},{"path":"/a/*"}]}}`
 
-// TestFoldsChangeNothing compares queries that replicas evaluate to queries that the coordinating node evaluates. It
-// checks that both return the same results, even after splits and if folds decline, stop early, or fail.
-func TestFoldsChangeNothing(t *testing.T) {
+// TestPushdownChangesNothing compares queries that replicas evaluate to queries that the coordinating node evaluates.
+// It checks that both return the same results, even after splits and if aggregations decline, stop early, or fail.
+func TestPushdownChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := foldWorld{rand.New(rand.NewPCG(3, 1))}
+	w := pushdownWorld{rand.New(rand.NewPCG(3, 1))}
 	n := startNode(t, Options{InitialPartitions: 3})
-	s := newContainer(t, n, foldContainer)
+	s := newContainer(t, n, pushdownContainer)
 	for i := range 600 {
 		s.want(201, nil, create(w.item(i)))
 	}
@@ -227,30 +227,30 @@ func TestFoldsChangeNothing(t *testing.T) {
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, SortFreely: true})
-	faulty := &unreliable{Folds: n.containers, random: rand.New(rand.NewPCG(5, 8))}
+	faulty := &unreliable{Aggregator: n.containers, random: rand.New(rand.NewPCG(5, 8))}
 	for round := range rounds {
-		var known partition.Folds = foldDispatcher{n.containers}
+		var known partition.Aggregator = aggregationDispatcher{n.containers}
 		if round%2 == 1 {
 			known = faulty
 		}
-		n.host.SetFolds(known)
-		if folded := differ(t, w, s, each, round%2 == 0); folded == 0 {
-			t.Error("no items are folded")
+		n.host.SetAggregator(known)
+		if pushed := differ(t, w, s, each, round%2 == 0); pushed == 0 {
+			t.Error("no items are aggregated")
 		}
 		splitOne(t, n)
 	}
 }
 
-// foldCluster starts a cluster of five nodes. The last node joins after the container has been created, so it has no
-// replica of some physical partitions.
-func foldCluster(t *testing.T, fill func(s *items)) (nodes []*Node) {
+// pushdownCluster starts a cluster of five nodes. The last node joins after the container has been created, so it has
+// no replica of some physical partitions.
+func pushdownCluster(t *testing.T, fill func(s *items)) (nodes []*Node) {
 	t.Helper()
 	nodes = []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
 	for range 3 {
 		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
 	}
 	poll.Until(t, "four voters", func() bool { return voters(nodes[3]) == 4 })
-	fill(newContainer(t, nodes[0], foldContainer))
+	fill(newContainer(t, nodes[0], pushdownContainer))
 	nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
 	poll.Until(t, "five nodes have the container", func() bool {
 		return !slices.ContainsFunc(nodes, func(n *Node) bool { return n.catalog.Snapshot().Table("d", "c") == nil })
@@ -268,12 +268,12 @@ func elsewhere(n *Node) (count int) {
 	return count
 }
 
-// TestFoldsInCluster runs the same checks on each node of a five-node cluster while partitions split. The fifth node
+// TestPushdownInCluster runs the same checks on each node of a five-node cluster while partitions split. The fifth node
 // must read from other nodes.
-func TestFoldsInCluster(t *testing.T) {
+func TestPushdownInCluster(t *testing.T) {
 	t.Parallel()
-	w := foldWorld{rand.New(rand.NewPCG(7, 2))}
-	nodes := foldCluster(t, func(s *items) {
+	w := pushdownWorld{rand.New(rand.NewPCG(7, 2))}
+	nodes := pushdownCluster(t, func(s *items) {
 		for i := range 300 {
 			s.want(201, nil, create(w.item(i)))
 		}
@@ -292,8 +292,8 @@ func TestFoldsInCluster(t *testing.T) {
 		splitOne(t, first)
 		n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 			Definitions: &n.definitions, SortFreely: true})
-		if folded := differ(t, w, itemsOf(t, n), each, false); folded == 0 {
-			t.Error("no items are folded")
+		if pushed := differ(t, w, itemsOf(t, n), each, false); pushed == 0 {
+			t.Error("no items are aggregated")
 		}
 		poll.Until(t, "the split is done", func() bool {
 			return len(n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID)) > before

@@ -15,20 +15,20 @@ import (
 	"github.com/ilion-db/ilion/test/poll"
 )
 
-var foldItems = flag.Int("container.folds", 0, "measure queries over so many items with folds and without")
+var pushdownItems = flag.Int("container.pushdown", 0, "number of items for measuring queries with and without pushdown")
 
-// TestFoldCosts compares the processor time of queries that replicas evaluate to queries for which replicas return
+// TestPushdownCosts compares the processor time of queries that replicas evaluate to queries for which replicas return
 // items. It uses a cluster of two nodes.
-func TestFoldCosts(t *testing.T) {
-	if *foldItems == 0 {
-		t.Skip("without -container.folds")
+func TestPushdownCosts(t *testing.T) {
+	if *pushdownItems == 0 {
+		t.Skip("without -container.pushdown")
 	}
 	a := clusterNode(t, nil, Options{InitialPartitions: 2})
 	b := clusterNode(t, a, Options{})
 	poll.Until(t, "two nodes know each other", func() bool { return len(b.metadata.State().Nodes) == 2 })
 	s := newContainer(t, a, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
 		"includedPaths":[{"path":"/city/?"}],"excludedPaths":[{"path":"/*"}]}}`)
-	for i := range *foldItems {
+	for i := range *pushdownItems {
 		s.want(201, nil, create(benchItem(i)))
 	}
 	poll.Until(t, "the second node has the container", func() bool {
@@ -46,7 +46,7 @@ func TestFoldCosts(t *testing.T) {
 			var took [2][]time.Duration
 			var charge [2]string
 			for range 7 {
-				for i, e := range []*container.Engine{unfolded(n), n.containers} {
+				for i, e := range []*container.Engine{withoutPushdown(n), n.containers} {
 					c := itemsOf(t, n).c
 					began := processorTime()
 					answer, err := ask(t.Context(), e, c, container.QueryRequest{Text: text, CrossPartition: true})
@@ -59,7 +59,7 @@ func TestFoldCosts(t *testing.T) {
 			}
 			slices.Sort(took[0])
 			slices.Sort(took[1])
-			t.Logf("%s, %s: %v without folds, %v with", text, name, took[0][3], took[1][3])
+			t.Logf("%s, %s: %v without pushdown, %v with", text, name, took[0][3], took[1][3])
 			if charge[0] != charge[1] {
 				t.Log(fmt.Sprint("    for ", charge[0], "RU, and ", charge[1], "RU"))
 			}

@@ -15,15 +15,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// counts are folds that count rows. enough is after how many they end, fails whether they fail there.
+// counts are aggregations that count rows. enough is after how many they end, fails whether they fail there.
 type counts struct {
 	enough int
 	fails  bool
 }
 
-func (f counts) Fold(_ context.Context, c *command.Read) (Fold, error) {
+func (f counts) Aggregate(_ context.Context, c *command.Read) (Aggregation, error) {
 	if string(c.Pushdown.Program) != "count" {
-		return nil, ErrNoFold
+		return nil, ErrNoPushdown
 	}
 	return &count{counts: f}, nil
 }
@@ -53,7 +53,7 @@ func (f *count) Charge() ru.Units { return 0 }
 
 func (f *count) Result() ([]byte, error) { return fmt.Append(nil, f.rows), nil }
 
-// asker is a visitor that offers a fold.
+// asker is a visitor that offers an aggregation.
 type asker struct {
 	rows    int
 	got     []command.PushdownResult
@@ -78,10 +78,11 @@ func (a *asker) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestFolds checks that a replica folds rows as requested, for the price of the rows, and that it stops at its own
-// limits and at the reader's, where the next read resumes. It delivers rows if it does not know the program, if the
-// caller cannot use a partial result, or if there are too many folds. A fold that fails returns an error.
-func TestFolds(t *testing.T) {
+// TestPushdown checks that a replica aggregates rows as requested, for the price of the rows, and that it stops at its
+// own limits and at the reader's, where the next read resumes. It delivers rows if it does not know the program, if
+// the caller cannot use a partial result, or if there are too many aggregations. An aggregation that fails returns an
+// error.
+func TestPushdown(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)
 	r := h.Replicas()[0]
@@ -111,12 +112,12 @@ func TestFolds(t *testing.T) {
 			t.Errorf("%s: %d rows, %d answers, for %v", what, a.rows, len(a.got), a.charged)
 		}
 	}
-	passed("before folds are known", ask(command.Read{Pushdown: offer}))
-	h.SetFolds(counts{})
+	passed("before an aggregator is set", ask(command.Read{Pushdown: offer}))
+	h.SetAggregator(counts{})
 	passed("of another program", ask(command.Read{Pushdown: &command.Pushdown{Program: []byte("x")}}))
-	h.folding.Store(foldsMax)
+	h.pushdown.Store(pushdownsMax)
 	passed("beside too many", ask(command.Read{Pushdown: offer}))
-	h.folding.Store(0)
+	h.pushdown.Store(0)
 
 	whole := ask(command.Read{Pushdown: offer})
 	if whole.rows != 0 || len(whole.got) != 1 || string(whole.got[0].Result) != fmt.Sprint(rows) ||
@@ -144,17 +145,17 @@ func TestFolds(t *testing.T) {
 		}
 	}
 	through("by 500 rows", command.Read{Pushdown: &command.Pushdown{Program: offer.Program, Rows: 500}}, 3)
-	h.SetFolds(counts{enough: 300})
+	h.SetAggregator(counts{enough: 300})
 	through("as it has enough", command.Read{Pushdown: offer}, 5)
-	h.SetFolds(counts{})
+	h.SetAggregator(counts{})
 	h.SetThroughputs(Throughputs{PerSecond: map[topology.PartitionID]int64{r.ID(): 1_000_000}})
 	through("where the throughput is bounded", command.Read{Pushdown: offer}, 3)
 	h.SetThroughputs(Throughputs{})
-	h.SetFolds(counts{enough: 10, fails: true})
+	h.SetAggregator(counts{enough: 10, fails: true})
 	if a := ask(command.Read{Pushdown: offer}); len(a.got) != 1 || !a.got[0].Failed || a.rows != 0 {
-		t.Errorf("a fold that fails: %+v", a.got)
+		t.Errorf("an aggregation that fails: %+v", a.got)
 	}
-	if n := h.folding.Load(); n != 0 {
-		t.Errorf("%d folds are still counted", n)
+	if n := h.pushdown.Load(); n != 0 {
+		t.Errorf("%d aggregations are still counted", n)
 	}
 }

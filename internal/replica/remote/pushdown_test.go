@@ -10,23 +10,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// folder is a visitor that takes what was made of rows.
-type folder struct {
+// pushdownVisitor is a visitor that receives aggregates of rows.
+type pushdownVisitor struct {
 	payer
 	got []command.PushdownResult
 }
 
-func (f *folder) PushedDown(a *command.PushdownResult) (command.Step, error) {
+func (f *pushdownVisitor) PushedDown(a *command.PushdownResult) (command.Step, error) {
 	own := *a
 	own.Result, own.Key = bytes.Clone(a.Result), bytes.Clone(a.Key)
 	f.got = append(f.got, own)
 	return command.More, nil
 }
 
-// TestFoldOfAnotherNode checks that the partial result of another node reaches the caller that offered the fold, with
-// the price of all rows that were read. Rows arrive if the other node could not fold them. A response without a request
-// is rejected.
-func TestFoldOfAnotherNode(t *testing.T) {
+// TestPushdownOnAnotherNode checks that the partial result of another node reaches the caller that offered the
+// aggregation, with the price of all rows that were read. Rows arrive if the other node could not aggregate them. A
+// response without a request is rejected.
+func TestPushdownOnAnotherNode(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		made := command.PushdownResult{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000,
 			More:  true,
@@ -36,7 +36,7 @@ func TestFoldOfAnotherNode(t *testing.T) {
 			return err
 		}
 		c := &command.Read{Table: 600, Pushdown: &command.Pushdown{Program: []byte("p"), Rows: 10}}
-		v := &folder{payer: payer{c: c}}
+		v := &pushdownVisitor{payer: payer{c: c}}
 		if err := w.replica.Read(t.Context(), c, v); err != nil {
 			t.Fatal(err)
 		}
@@ -45,14 +45,14 @@ func TestFoldOfAnotherNode(t *testing.T) {
 			string(v.got[0].Key) != "key" || len(v.charged) != 1 || v.charged[0] != want {
 			t.Errorf("%d answers, charged %v, want %v", len(v.got), v.charged, want)
 		}
-		if err := w.replica.Read(t.Context(), &command.Read{Table: 600}, &folder{payer: payer{c: c}}); err == nil {
+		if err := w.replica.Read(t.Context(), &command.Read{Table: 600}, &pushdownVisitor{payer: payer{c: c}}); err == nil {
 			t.Error("an answer that nobody asked for is taken")
 		}
 		if err := w.replica.Read(t.Context(), c, &payer{c: c}); err == nil {
 			t.Error("an answer is given to who cannot do with it")
 		}
 		w.rows = replay([]item{{Token: 3, Key: []byte("key")}})
-		v = &folder{payer: payer{c: c}}
+		v = &pushdownVisitor{payer: payer{c: c}}
 		if err := w.replica.Read(t.Context(), c, v); err != nil || len(v.got) != 0 || len(v.charged) != 1 {
 			t.Errorf("rows instead: %v, %+v", err, v)
 		}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
+)
+
+// Aggregator executes the programs of aggregations; see command.Pushdown. It must be safe for concurrent use.
+type Aggregator interface {
+	// Aggregate prepares the aggregation for one read. It must not block. If it returns any error, the rows are passed
+	// on instead.
+	Aggregate(ctx context.Context, c *command.Read) (Aggregation, error)
+}
+
+// Aggregation aggregates the rows of one read. One goroutine uses it. An error of its visitor causes the rows to be
+// requested again without an aggregation, so it must be an error of the aggregation alone.
+type Aggregation interface {
+	// Partition and Row process rows. Stop means that no more rows are needed or that no more rows fit. Result then
+	// covers all processed rows.
+	command.Visitor
+	// Result returns the aggregate. It is called once, at the end.
+	Result() ([]byte, error)
+	// Charge returns the price of the work so far beyond the price of reading the rows.
+	Charge() ru.Units
+	// Close releases the resources of the aggregation. It is called once, last.
+	Close()
+}
+
+// ErrNoPushdown can be returned by Aggregator.Aggregate to have the rows passed on.
+var ErrNoPushdown = errors.New("this replica does not aggregate the rows")
+
+// SetAggregator sets the aggregator. Before that, rows are passed on.
+func (h *Host) SetAggregator(f Aggregator) { h.aggregator.Store(&f) }
+
+// The limits of one aggregation. An aggregation that reaches them returns its result so far, and its reader continues
+// with another read.
+const (
+	// pushdownRowsMax and pushdownBytesMax bound the rows or keys, and the logical bytes, of one aggregation. If the
+	// throughput is limited, the limits are lower, because a read is charged after it is done.
+	pushdownRowsMax       = 8192
+	pushdownBytesMax      = 16 << 20
+	pushdownRowsBudgeted  = 500
+	pushdownBytesBudgeted = 1 << 20
+	// pushdownsMax bounds the concurrent aggregations of a node, each of which may use several MiB. Above it, rows are
+	// passed on.
+	pushdownsMax = 64
+)
+
+// pushdown is the visitor of a read with pushdown. It enforces the limits and tracks the position of the read.
+type pushdown struct {
+	aggregation Aggregation
+	to          command.PushdownVisitor
+	answer      command.PushdownResult
+	failed      bool
+	// rows and bytes are the remaining limits.
+	rows, bytes int64
+}
+
+// newPushdown returns the pushdown of a read, or nil if the rows must be passed on.
+func (r *Replica) newPushdown(ctx context.Context, c *command.Read, v command.Visitor) *pushdown {
+	if c.Pushdown == nil || c.Changes != nil || c.Index.Ordered() {
+		return nil
+	}
+	to, ok := v.(command.PushdownVisitor)
+	known := r.host.aggregator.Load()
+	if !ok || known == nil {
+		return nil
+	}
+	var f *pushdown
+	defer func() {
+		if f == nil {
+			r.host.pushdown.Add(-1)
+		}
+	}()
+	if r.host.pushdown.Add(1) > pushdownsMax {
+		return nil
+	}
+	aggregation, err := (*known).Aggregate(ctx, c)
+	if err != nil {
+		return nil
+	}
+	f = &pushdown{aggregation: aggregation, to: to, rows: pushdownRowsMax, bytes: pushdownBytesMax}
+	if r.Budgeted() {
+		f.rows, f.bytes = pushdownRowsBudgeted, pushdownBytesBudgeted
+	}
+	if n := int64(c.Pushdown.Rows); n > 0 {
+		f.rows = min(f.rows, n)
+	}
+	return f
+}
+
+// tell passes on the result. Nothing was passed on before.
+func (f *pushdown) tell(m *readMeter) error {
+	f.answer.Rows, f.answer.Bytes = m.Rows, m.Bytes
+	if !f.failed {
+		var err error
+		if f.answer.Result, err = f.aggregation.Result(); err != nil {
+			f.failed = true
+		}
+	}
+	if f.failed {
+		f.answer = command.PushdownResult{Failed: true}
+	}
+	_, err := f.to.PushedDown(&f.answer)
+	return err
+}
+
+// Partition implements command.Visitor.
+func (f *pushdown) Partition(t token.Token, key []byte, static *row.Row) (command.Step, error) {
+	a := &f.answer
+	a.Token, a.Key, a.Clustering = t, append(a.Key[:0], key...), a.Clustering[:0]
+	step, err := f.checkStep(f.aggregation.Partition(t, key, static))
+	a.More = step == command.Stop
+	return step, err
+}
+
+// Row implements command.Visitor.
+func (f *pushdown) Row(clustering []byte, found *row.Row) (command.Step, error) {
+	a := &f.answer
+	a.Clustering = append(a.Clustering[:0], clustering...)
+	step, err := f.checkStep(f.aggregation.Row(clustering, found))
+	f.rows--
+	f.bytes -= int64(len(a.Key) + len(clustering) + found.Size())
+	if step == command.More && (f.rows <= 0 || f.bytes <= 0) {
+		step = command.Stop
+	}
+	a.More = step == command.Stop
+	return step, err
+}
+
+// checkStep records an error of the aggregation. The rows are then processed elsewhere.
+func (f *pushdown) checkStep(step command.Step, err error) (command.Step, error) {
+	if err != nil {
+		f.failed = true
+		return command.Stop, nil
+	}
+	return step, nil
+}
+
+// Passed implements command.ProgressVisitor: a read that finds few rows also ends at the limits.
+func (f *pushdown) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
+	a := &f.answer
+	if f.rows -= int64(looked); f.rows > 0 {
+		return command.More, nil
+	}
+	a.Token, a.Key, a.Clustering = t, append(a.Key[:0], key...), a.Clustering[:0]
+	a.More, a.AfterPartition = true, true
+	return command.Stop, nil
+}
