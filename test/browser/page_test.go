@@ -79,7 +79,7 @@ func TestPageIsLive(t *testing.T) {
 		"/ui/":                          "physical partitions",
 		"/ui/storage?table=ks.foods":    "Largest logical partitions",
 		"/ui/heat?table=ks.foods":       "Heat map",
-		"/ui/changes":                   "Under way",
+		"/ui/changes":                   "In progress",
 		"/ui/slow":                      "No request has taken 500 ms or more",
 		"/ui/explore?statement=SELECT+": "Ctrl + Enter runs",
 	} {

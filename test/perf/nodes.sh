@@ -34,7 +34,7 @@ cluster() { # arguments of start...
   node 1 --internal "$base.1:7000" --bootstrap "$@"
   for n in 2 3 4; do node "$n" --internal "$base.$n:7000" --join "$base.1:7000" "$@"; done
   for _ in $(seq 300); do
-    "$ilion" status --http "$base.1:8080" 2>/dev/null | grep -q 'All is well' && [ "$(voters)" = 4 ] && return
+    "$ilion" status --http "$base.1:8080" 2>/dev/null | grep -q 'No problems' && [ "$(voters)" = 4 ] && return
     sleep 0.1
   done
   echo "the cluster did not become healthy" >&2; exit 1

@@ -138,13 +138,13 @@ func cellOf(p *admin.PartitionUsage, m *admin.MinuteUsage, first time.Time, most
 	if m.Given == 0 && most > 0 {
 		part = m.Units / most
 	}
-	tell := fmt.Sprintf("%s, partition %d: %.0f RU, %d requests, at most %.0f RU/s, %d throttled", m.At, p.ID,
+	tell := fmt.Sprintf("%s, partition %d: %.0f RU, %d requests, peak %.0f RU/s, %d throttled", m.At, p.ID,
 		m.Units, m.Requests, m.Peak, m.Throttled)
 	if m.Given > 0 {
 		tell += fmt.Sprintf(", %.0f %% of its throughput", 100*m.Utilisation)
 	}
 	if m.TopKey != "" {
-		tell += "; most by " + m.TopKey
+		tell += "; mostly by " + m.TopKey
 	}
 	return heatCell{X: heatLeft + x*heatWidth, Step: min(int(max(part, 0)*heatSteps), heatSteps-1), Tell: tell,
 		Throttled: m.Throttled > 0}, true

@@ -161,13 +161,13 @@ func choose(ps []admin.PartitionUsage, at int, st *admin.PartitionStatus, limit 
 	switch {
 	case st == nil:
 	case st.SplitsOff != 0:
-		c.Doing = "splitting into " + strconv.FormatUint(st.SplitsOff, 10) + ", too"
+		c.Doing = "is being split: its upper part becomes partition " + strconv.FormatUint(st.SplitsOff, 10)
 	case st.MergesInto != 0:
-		c.Doing = "merges: " + st.MergeStage
+		c.Doing = "is being merged: " + st.MergeStage
 	case len(st.Wanted) > 0:
-		c.Doing = "moves"
+		c.Doing = "is being moved"
 	case st.Stuck != "":
-		c.Doing = "cannot split: " + st.Stuck
+		c.Doing = "cannot be split: " + st.Stuck
 	}
 	return c
 }

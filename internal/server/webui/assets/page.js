@@ -1,4 +1,4 @@
-// Asks for the view again, and puts the new one in its place.
+// Requests the view again and replaces the old content.
 const main = document.getElementById("main");
 const live = document.getElementById("live");
 const every = 2000;
@@ -12,11 +12,11 @@ async function refresh() {
     show(await answer.text());
     say("Live, " + new Date().toLocaleTimeString());
   } catch {
-    say("The node does not answer. What is shown is old.");
+    say("The node does not respond. The data is out of date.");
   }
 }
 
-// busy: somebody is about to choose.
+// busy reports whether the user is editing a form field.
 function busy() {
   const at = document.activeElement;
   return at !== null && main.contains(at) && /^(SELECT|INPUT|TEXTAREA)$/.test(at.tagName);
@@ -37,7 +37,7 @@ function say(words) {
   live.classList.toggle("old", words.startsWith("The node"));
 }
 
-// A partition is selected without the page being made anew.
+// Select a partition without loading the page again.
 main.addEventListener("click", (event) => {
   const link = event.target.closest("a[href^='/ui/storage']");
   if (!link || location.pathname !== "/ui/storage" || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -47,7 +47,7 @@ main.addEventListener("click", (event) => {
 });
 addEventListener("popstate", refresh);
 
-// The arrows go from bar to bar.
+// The arrow keys select the adjacent bar.
 main.addEventListener("keydown", (event) => {
   const step = { ArrowLeft: "before", ArrowRight: "after" }[event.key];
   if (step && (event.target.closest(".bars") || event.target.closest(".steps"))) {
