@@ -201,7 +201,8 @@ func differ(t *testing.T, w pushdownWorld, s *items, queries int, costs bool) (p
 				got.documents, got.pages, want.documents, want.pages)
 		}
 		if costs && strings.Contains(q.Text, "COUNT") && got.charge != want.charge {
-			t.Fatalf("%s of %+v by %d: %s with pushdown, %s without", q.Text, q.Scope, q.MaxItems, got.charge, want.charge)
+			t.Fatalf("%s of %+v by %d: %s with pushdown, %s without", q.Text, q.Scope, q.MaxItems, got.charge,
+				want.charge)
 		}
 		pushed += got.pushed
 	}

@@ -19,7 +19,8 @@ func (n *Node) nodeRecord() *meta.Node {
 		start = n.cluster.directoryGuard.Directory.History.Newest()
 	}
 	return &meta.Node{
-		ID: id.Node, CreationID: id.CreationID, Start: start.Number, Mark: start.Mark, Internal: n.internalAddr(), CQL: cql,
+		ID: id.Node, CreationID: id.CreationID, Start: start.Number, Mark: start.Mark, Internal: n.internalAddr(),
+		CQL:    cql,
 		HTTP:   web,
 		Region: n.opts.Region, Zone: n.opts.Zone, State: meta.Up, Levels: n.levels,
 	}

@@ -120,7 +120,8 @@ func records() []record {
 			7,
 		}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu", Zone: "a",
 		Tokens: []token.Token{-1, 5},
-		State:  meta.Leaving, Levels: feature.Range{Oldest: 1, Newest: 2}, Joined: time.UnixMilli(1e12), CreationID: 1 << 40,
+		State:  meta.Leaving, Levels: feature.Range{Oldest: 1, Newest: 2}, Joined: time.UnixMilli(1e12),
+		CreationID: 1 << 40,
 	}
 	event := meta.Event{Kind: meta.Move, Table: 1024, Partition: 5, From: topology.NodeID{7}, To: topology.NodeID{8},
 		Reason: topology.Reason{Cause: topology.ToHeal, Began: 1e12}, Ended: 1e12 + 9, Bytes: 300,

@@ -163,7 +163,8 @@ func nodeOf(n *peers.JoinRequest) *meta.Node {
 
 func joinRequest(n *meta.Node) peers.JoinRequest {
 	return peers.JoinRequest{
-		Node: n.ID, CreationID: n.CreationID, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone,
+		Node: n.ID, CreationID: n.CreationID, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region,
+		Zone:   n.Zone,
 		Oldest: n.Levels.Oldest, Newest: n.Levels.Newest,
 	}
 }

@@ -120,7 +120,8 @@ func (s *NodeState) decode() error {
 // logs of the partitions that get new members. It does not change when the node is started, or when it votes for nodes
 // that are lost.
 func (s *NodeState) fingerprint(forced map[uint64]bool) (string, error) {
-	same := NodeState{Cluster: s.Cluster, Node: s.Node, CreationID: s.CreationID, Version: s.Version, Records: s.Records}
+	same := NodeState{Cluster: s.Cluster, Node: s.Node, CreationID: s.CreationID, Version: s.Version,
+		Records: s.Records}
 	for _, r := range s.Replicas {
 		if forced[r.Partition] {
 			r.Term = 0

@@ -45,7 +45,8 @@ func TestPushdownOnAnotherNode(t *testing.T) {
 			string(v.got[0].Key) != "key" || len(v.charged) != 1 || v.charged[0] != want {
 			t.Errorf("%d answers, charged %v, want %v", len(v.got), v.charged, want)
 		}
-		if err := w.replica.Read(t.Context(), &command.Read{Table: 600}, &pushdownVisitor{payer: payer{c: c}}); err == nil {
+		if err := w.replica.Read(t.Context(), &command.Read{Table: 600},
+			&pushdownVisitor{payer: payer{c: c}}); err == nil {
 			t.Error("an answer that nobody asked for is taken")
 		}
 		if err := w.replica.Read(t.Context(), c, &payer{c: c}); err == nil {

@@ -139,7 +139,8 @@ func (f *Verifier) recheck(ctx context.Context, t *schema.Table, out *Page, cand
 const comparisonsMax = 32
 
 // compare compares several rows concurrently and returns the rows that do not agree, in order.
-func (f *Verifier) compare(ctx context.Context, rows []*candidate, agrees func(context.Context, *candidate) (bool, error)) (
+func (f *Verifier) compare(ctx context.Context, rows []*candidate, agrees func(context.Context, *candidate) (bool,
+	error)) (
 	differ []*candidate, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
