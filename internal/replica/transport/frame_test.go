@@ -48,7 +48,7 @@ func TestFlippedBit(t *testing.T) {
 	}
 }
 
-// TestFrames checks that frames are read as they were appended, and that a frame of another connection is rejected.
+// TestFrames checks that the reader returns the appended frames, and that a frame of another connection is rejected.
 func TestFrames(t *testing.T) {
 	all := frames(t)
 	of := func(name string) Frame {

@@ -47,7 +47,7 @@ func (s *writeRequest) retry(err error) {
 			err = s.queuedError(&t)
 		}
 		if err == nil {
-			s.c.noteAt(s.trace, "Asking again:", p, &t)
+			s.c.noteAt(s.trace, "Retrying:", p, &t)
 			err = s.attemptOnce(ctx, &t, p, func(ctx context.Context, t *target, p *topology.Partition) error {
 				o = s.attemptCopy(ctx, t, p)
 				return o.Err

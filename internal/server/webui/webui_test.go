@@ -86,13 +86,13 @@ func TestViews(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/ui/": {"s.foods", "1 problem", "physical partitions", "6.0 MiB"},
 		"/ui/storage": {"Physical partition 3", "Beef Products", "Soups, Sauces, and Gravies", "75",
-			"cap of 4.0 MiB"},
+			"limit of 4.0 MiB"},
 		"/ui/storage?table=s.foods&partition=1": {"Physical partition 1", `aria-current="true"`, "25"},
-		"/ui/storage?table=s.none":              {"There is no table s.none."},
+		"/ui/storage?table=s.none":              {"Table s.none does not exist."},
 		"/ui/heat":                              {"partition 1", `class="h9 refused"`, "12:30"},
-		"/ui/changes":                           {"split", "merge", "under way"},
+		"/ui/changes":                           {"split", "merge", "in progress"},
 		"/ui/explore?statement=SELECT+1":        {"SELECT 1", "Explain"},
-		"/ui/slow": {"1.5 s", "timeout", "QUORUM", "9, more", "No answer from node", "01234567<",
+		"/ui/slow": {"1.5 s", "timeout", "QUORUM", "9, more", "did not respond", "01234567<",
 			"500 ms or more"},
 	} {
 		w := ask(h, "GET", path, nil)
@@ -129,7 +129,7 @@ func TestChangesOnce(t *testing.T) {
 		status.Changes = []admin.ChangeStatus{{Kind: "split", Partition: 1, Other: 2, Began: began}}
 		o.Status = func() admin.Status { return status }
 		body := ask(Handler(o), "GET", "/ui/changes", nil).Body.String()
-		if got := !strings.Contains(body, "No partition splits"); got != want {
+		if got := !strings.Contains(body, "No partition is being split"); got != want {
 			t.Errorf("began at %s: a change is shown as in progress: %v, want %v", began, got, want)
 		}
 	}
@@ -156,7 +156,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d marks for 1,000 partitions", n)
 	}
 	body := ask(h, "GET", "/ui/heat", nil).Body.String()
-	if n := strings.Count(body, "<g "); n != heatRowsMost || !strings.Contains(body, "880 more") {
+	if n := strings.Count(body, "<g "); n != heatRowsMost || !strings.Contains(body, "880 are omitted") {
 		t.Errorf("%d rows", n)
 	}
 }
