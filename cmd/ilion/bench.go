@@ -29,7 +29,7 @@ type benchCommand struct {
 	Duration     time.Duration `default:"10s" help:"Length of the measurement (default ${default})"`
 	Warmup       time.Duration `default:"2s" help:"Warm-up time before the measurement (default ${default})"`
 	Consistency  string        `default:"LOCAL_ONE" help:"Consistency level (default ${default})"`
-	ServerPIDs   []int         `name:"server-pid" placeholder:"PID,..." help:"Server processes whose CPU time is measured"`
+	ServerPIDs   []int         `name:"server-pid" placeholder:"PID,..." help:"Local server processes whose CPU time is measured"`
 	SkipLoad     bool          `help:"Use the rows of an earlier run instead of loading new ones"`
 	Verify       bool          `help:"Compare every row that is read with the row that was written, and fail if they differ"`
 	JSON         bool          `name:"json" help:"Print the result as a JSON object"`

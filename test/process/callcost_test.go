@@ -94,14 +94,11 @@ func BenchmarkCall(b *testing.B) {
 	for b.Loop() {
 		for turn := range callTurns + 1 {
 			for i, k := range kinds {
-				before, _, _ := c.ServerCPU()
+				before := s.CPU(b)
 				n := rush(b, lines, ids[i], k.values)
-				after, _, err := c.ServerCPU()
-				if err != nil {
-					b.Fatal(err)
-				}
+				used := s.CPU(b) - before
 				if turn > 0 { // the first turn is a warm-up
-					costs[i] = append(costs[i], float64(after-before)/float64(n))
+					costs[i] = append(costs[i], float64(used.Microseconds())/float64(n))
 				}
 			}
 		}

@@ -279,19 +279,12 @@ func (c *costServer) measure(l load, round int) float64 {
 	for i := range clients {
 		clients[i] = l.connect(c, i*costKeys / *costClients)
 	}
-	cpu := func() int64 {
-		micros, ok, err := c.admin.ServerCPU()
-		if c.must(err); !ok {
-			c.t.Fatal("the server does not export its CPU time")
-		}
-		return micros
-	}
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	if *costProfile != "" && round == *costRounds {
 		wg.Go(func() { c.profile(l.name) })
 	}
-	before, until := cpu(), time.Now().Add(*costTime)
+	before, until := c.server.CPU(c.t), time.Now().Add(*costTime)
 	for _, ask := range clients {
 		wg.Go(func() {
 			for time.Now().Before(until) {
@@ -304,7 +297,7 @@ func (c *costServer) measure(l load, round int) float64 {
 		})
 	}
 	wg.Wait()
-	return float64(cpu()-before) / float64(done.Load())
+	return float64((c.server.CPU(c.t) - before).Microseconds()) / float64(done.Load())
 }
 
 // profile takes a CPU profile of the server.

@@ -55,8 +55,6 @@ func (c *conn) message(h cqlwire.Header, body []byte) error {
 		c.authResponse(h, body)
 	case cqlwire.OpRegister:
 		c.register(h, body)
-	case cqlwire.OpCPU:
-		c.cpu(h)
 	default:
 		c.execute(h, body)
 	}
@@ -77,10 +75,6 @@ func (c *conn) validate(h cqlwire.Header) error {
 	switch op {
 	case cqlwire.OpQuery, cqlwire.OpPrepare, cqlwire.OpExecute, cqlwire.OpBatch, cqlwire.OpRegister,
 		cqlwire.OpStartup, cqlwire.OpOptions, cqlwire.OpAuthResponse:
-	case cqlwire.OpCPU:
-		if !c.remote.Addr().IsLoopback() {
-			return dberr.Protocolf("Unknown opcode %d", uint8(op))
-		}
 	case cqlwire.OpError, cqlwire.OpReady, cqlwire.OpAuthenticate, cqlwire.OpSupported, cqlwire.OpResult,
 		cqlwire.OpEvent, cqlwire.OpAuthChallenge, cqlwire.OpAuthSuccess:
 		return dberr.Protocolf("Wrong protocol direction (expected RESPONSE, got REQUEST) for opcode %d (%s)",

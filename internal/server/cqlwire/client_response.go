@@ -123,13 +123,6 @@ func DecodeAuthenticate(body []byte) (string, error) {
 	return string(s), c.err
 }
 
-// DecodeCPU decodes the body of the response to OpCPU, in microseconds.
-func DecodeCPU(body []byte) (int64, error) {
-	c := cursor{b: body}
-	v := c.i64()
-	return v, c.err
-}
-
 // Result is a decoded RESULT. Its byte slices refer to the body.
 type Result struct {
 	Kind ResultKind

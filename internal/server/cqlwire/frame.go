@@ -31,7 +31,7 @@ const FrameSizeMax = 256 << 20
 // Opcode is the type of a message.
 type Opcode uint8
 
-// The opcodes. CPU is private to Ilion: see AppendCPU.
+// The opcodes.
 const (
 	OpError         Opcode = 0x00
 	OpStartup       Opcode = 0x01
@@ -49,14 +49,13 @@ const (
 	OpAuthChallenge Opcode = 0x0E
 	OpAuthResponse  Opcode = 0x0F
 	OpAuthSuccess   Opcode = 0x10
-	OpCPU           Opcode = 0x7E
 )
 
 var opcodeNames = map[Opcode]string{
 	OpError: "ERROR", OpStartup: "STARTUP", OpReady: "READY", OpAuthenticate: "AUTHENTICATE", OpOptions: "OPTIONS",
 	OpSupported: "SUPPORTED", OpQuery: "QUERY", OpResult: "RESULT", OpPrepare: "PREPARE", OpExecute: "EXECUTE",
 	OpRegister: "REGISTER", OpEvent: "EVENT", OpBatch: "BATCH", OpAuthChallenge: "AUTH_CHALLENGE",
-	OpAuthResponse: "AUTH_RESPONSE", OpAuthSuccess: "AUTH_SUCCESS", OpCPU: "CPU",
+	OpAuthResponse: "AUTH_RESPONSE", OpAuthSuccess: "AUTH_SUCCESS",
 }
 
 // String returns the name that Cassandra uses in messages.

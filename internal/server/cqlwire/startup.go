@@ -108,8 +108,3 @@ func AppendSupported(dst []byte, options []Option) []byte {
 	}
 	return dst
 }
-
-// AppendCPU appends the body of the response to OpCPU: the user and system CPU time of the server process, in
-// microseconds. `ilion bench` requests it before and after a run to compute the CPU time per request. The body of the
-// request is empty.
-func AppendCPU(dst []byte, micros int64) []byte { return appendI64(dst, micros) }

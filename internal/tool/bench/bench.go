@@ -2,8 +2,7 @@
 
 // Package bench runs a load test against a CQL server. It measures throughput, latency, and the server's CPU time per
 // request, which is the figure that is comparable between runs on a shared machine. It works with any CQL server
-// through package rawclient. It requests the CPU time from Ilion; for other servers on the same machine, it reads the
-// process table.
+// through package rawclient. It reads the CPU time of servers on the same machine from the process table.
 //
 // By default, the loop is closed: every connection keeps a fixed number of requests in flight, and sends the next
 // request when a response arrives. With Options.Rate, the loop is open: requests are sent at their scheduled times
@@ -49,8 +48,8 @@ type Options struct {
 	// Warmup is the time before the measurement, and Duration the length of the measurement.
 	Warmup, Duration time.Duration
 	Consistency      dberr.Consistency
-	// ServerPIDs are local processes whose CPU times are added, for servers that cannot report their CPU time, or for
-	// several nodes.
+	// ServerPIDs are the local processes of the servers, whose CPU times are added. Without them, the report contains
+	// no CPU time.
 	ServerPIDs []int
 	// SkipLoad uses the rows of an earlier run with the same sizes.
 	SkipLoad bool
@@ -147,7 +146,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := w.setup(ctx, admin); err != nil {
 		return nil, err
 	}
-	cpu := cpuClock{admin: admin, pids: o.ServerPIDs}
 	r := &run{o: o, rows: w.rowsPerRequest()}
 	if err := r.connect(ctx, w); err != nil {
 		return nil, err
@@ -161,7 +159,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			}
 		})
 	}
-	rep, err := r.measure(ctx, &cpu)
+	rep, err := r.measure(ctx)
 	r.phase.Store(int32(stopping))
 	wg.Wait()
 	for _, l := range r.conns {
@@ -199,7 +197,7 @@ func (r *run) connect(ctx context.Context, w *workload) error {
 }
 
 // measure waits for the end of the warm-up and of the measurement, and records the counters at both times.
-func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
+func (r *run) measure(ctx context.Context) (*Report, error) {
 	if err := sleep(ctx, r.o.Warmup); err != nil {
 		return nil, err
 	}
@@ -209,7 +207,7 @@ func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 		Distribution: r.o.Distribution, Consistency: r.o.Consistency.String(), RowsPerRequest: r.rows,
 		Verified: r.o.Verify,
 	}
-	cpu0, have, err := cpu.read()
+	cpu0, err := cpuTime(r.o.ServerPIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -234,14 +232,14 @@ func (r *run) measure(ctx context.Context, cpu *cpuClock) (*Report, error) {
 		}
 		last, lastCount = now, n
 	}
-	cpu1, _, err := cpu.read()
+	cpu1, err := cpuTime(r.o.ServerPIDs)
 	if err != nil {
 		return nil, err
 	}
 	rep.Seconds = time.Since(begin).Seconds()
 	rep.Requests = r.count() - count0
 	rep.RequestsPerSecond = float64(rep.Requests) / rep.Seconds
-	if have && rep.Requests > 0 {
+	if len(r.o.ServerPIDs) > 0 && rep.Requests > 0 {
 		per := float64(cpu1-cpu0) / float64(rep.Requests)
 		rep.ServerCPU = &per
 	}

@@ -7,33 +7,21 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-
-	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
-
-// cpuClock reads the CPU time of the server: from the process table if PIDs were given, otherwise from the server.
-type cpuClock struct {
-	admin *rawclient.Conn
-	pids  []int
-}
 
 // clockTick is USER_HZ, the unit of /proc/PID/stat: 10 ms on every Linux platform that Go supports.
 const clockTick = 10_000
 
-// read returns the user and system time in microseconds. have is false if the server cannot report it and no PID was
-// given.
-func (c *cpuClock) read() (micros int64, have bool, err error) {
-	if len(c.pids) == 0 {
-		return c.admin.ServerCPU()
-	}
-	for _, pid := range c.pids {
+// cpuTime returns the sum of the user and system times of local processes, in microseconds.
+func cpuTime(pids []int) (micros int64, err error) {
+	for _, pid := range pids {
 		n, err := processTime(pid)
 		if err != nil {
-			return 0, false, fmt.Errorf("CPU time of process %d: %w", pid, err)
+			return 0, fmt.Errorf("CPU time of process %d: %w", pid, err)
 		}
 		micros += n
 	}
-	return micros, true, nil
+	return micros, nil
 }
 
 func processTime(pid int) (micros int64, err error) {

@@ -205,17 +205,3 @@ func (c *Conn) Prepare(text string) (*cqlwire.Result, error) {
 	}
 	return r, nil
 }
-
-// ServerCPU returns the CPU time of the server process, in microseconds. ok is false if the server does not support
-// the request, which is specific to Ilion.
-func (c *Conn) ServerCPU() (micros int64, ok bool, err error) {
-	op, body, err := c.Call(cqlwire.OpCPU, nil)
-	if e := (*cqlwire.Error)(nil); errors.As(err, &e) {
-		return 0, false, nil
-	}
-	if err != nil || op != cqlwire.OpCPU {
-		return 0, false, err
-	}
-	micros, err = cqlwire.DecodeCPU(body)
-	return micros, err == nil, err
-}
