@@ -84,14 +84,14 @@ func newLog(o Options, log *slog.Logger) *Log {
 	return l
 }
 
-// Wants reports whether the options select an entry with a category, a user, and a keyspace.
-func (l *Log) Wants(category, user, keyspace string) bool {
+// wants reports whether the options select an entry with a category, a user, and a keyspace.
+func (l *Log) wants(category, user, keyspace string) bool {
 	return l.categories.has(category) && l.users.has(user) && (keyspace == "" || l.keyspaces.has(keyspace))
 }
 
 // Write writes an entry if the options select it.
 func (l *Log) Write(e *Entry) {
-	if !l.Wants(e.Category, e.User, e.Keyspace) {
+	if !l.wants(e.Category, e.User, e.Keyspace) {
 		return
 	}
 	if l.o.NoLiterals {

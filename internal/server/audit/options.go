@@ -58,8 +58,8 @@ func list(s string) (out []string) {
 	return out
 }
 
-// Categories lists the categories of entries.
-var Categories = []string{"QUERY", "DML", "DDL", "DCL", "OTHER", "AUTH", "ERROR", "PREPARE"}
+// categories lists the categories of entries.
+var categories = []string{"QUERY", "DML", "DDL", "DCL", "OTHER", "AUTH", "ERROR", "PREPARE"}
 
 func (o Options) withDefaults(dir string) Options {
 	if o.Logger == "" {
@@ -90,8 +90,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("audit_logging_options.logger %q is unknown: use file or syslog", o.Logger)
 	}
 	for _, c := range append(list(o.IncludedCategories), list(o.ExcludedCategories)...) {
-		if !slices.Contains(Categories, c) {
-			return fmt.Errorf("audit_logging_options: %q is not a category: use %s", c, strings.Join(Categories, ", "))
+		if !slices.Contains(categories, c) {
+			return fmt.Errorf("audit_logging_options: %q is not a category: use %s", c, strings.Join(categories, ", "))
 		}
 	}
 	if o.QueueBytes < 0 || o.FileBytes < 0 || o.FileBytes > 0 && o.FileBytes < filesMax<<10 {

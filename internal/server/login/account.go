@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"log/slog"
 	"net/netip"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/access"
 )
@@ -27,9 +26,6 @@ type AccountOptions struct {
 	Log *slog.Logger
 	// OnAttempt is called for every attempt. If the attempt succeeds, outcome is nil and name is the name of the key.
 	OnAttempt func(from netip.Addr, name string, outcome error)
-	// Now is the clock, and After waits; nil means the functions of package time.
-	Now   func() time.Time
-	After func(time.Duration) <-chan time.Time
 }
 
 // Account checks logins in the manner of Azure Cosmos DB: with the name of an account, which is ignored, and a key in
@@ -42,20 +38,13 @@ type Account struct {
 	opts          AccountOptions
 	afterFailures queue
 	failures      failures
-	outcomes
+	*outcomes
 }
 
 // NewAccount returns an account checker.
 func NewAccount(o AccountOptions) *Account {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.After == nil {
-		o.After = time.After
-	}
-	a := &Account{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt, o.Now)}
+	a := &Account{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt)}
 	a.afterFailures.slots = make(chan struct{}, waitingMax)
-	a.failures.now = o.Now
 	return a
 }
 
@@ -69,7 +58,7 @@ func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, passw
 	}
 	wait := a.failures.delay(from, name)
 	a.failures.add(from, name)
-	err := a.afterFailures.enter(ctx, a.opts.After, wait, from)
+	err := a.afterFailures.enter(ctx, wait, from)
 	if err == nil {
 		<-a.afterFailures.slots
 		err = incorrect(name)

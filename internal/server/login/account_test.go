@@ -19,13 +19,14 @@ import (
 
 // TestAccountKeys checks that only existing keys are accepted, that a changed key takes effect immediately, and that
 // keys are not logged.
-func TestAccountKeys(t *testing.T) {
+func TestAccountKeys(t *testing.T) { synctest.Test(t, testAccountKeys) }
+
+func testAccountKeys(t *testing.T) {
 	var log bytes.Buffer
 	secret := func(b byte) []byte { return bytes.Repeat([]byte{b}, 64) }
 	text := func(b byte) string { return base64.StdEncoding.EncodeToString(secret(b)) }
 	keys := []Key{{"primary", secret(1)}, {"secondary", nil}, {"read-only", secret(3)}}
-	a := NewAccount(AccountOptions{Keys: func() []Key { return keys }, Log: slog.New(slog.NewTextHandler(&log, nil)),
-		After: func(time.Duration) <-chan time.Time { c := make(chan time.Time, 1); c <- time.Time{}; return c }})
+	a := NewAccount(AccountOptions{Keys: func() []Key { return keys }, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	try := func(password, want string) {
 		t.Helper()
 		login, err := a.Authenticate(context.Background(), netip.MustParseAddr("10.0.0.1"), "account", password)

@@ -29,9 +29,6 @@ type Options struct {
 	Log *slog.Logger
 	// OnAttempt is called for every attempt. outcome is nil if the attempt succeeded.
 	OnAttempt func(from netip.Addr, name string, outcome error)
-	// Now is the clock, and After waits; nil means the functions of package time.
-	Now   func() time.Time
-	After func(time.Duration) <-chan time.Time
 }
 
 // The limits of (LI4).
@@ -59,7 +56,7 @@ type Checker struct {
 	afterFailures queue
 	failures      failures
 	lines         lines
-	outcomes
+	*outcomes
 
 	mu    sync.Mutex
 	known map[string]remembered
@@ -73,21 +70,14 @@ type remembered struct {
 
 // New returns a checker. It returns an error if a hash in the configuration is invalid.
 func New(o Options) (*Checker, error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.After == nil {
-		o.After = time.After
-	}
 	for name, hash := range o.Users {
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
 			return nil, fmt.Errorf("auth.users: the hash of user %q is not a bcrypt hash. Create a hash with ilion "+
 				"hash-password", name)
 		}
 	}
-	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt, o.Now), known: map[string]remembered{}}
+	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt), known: map[string]remembered{}}
 	c.clean.slots, c.afterFailures.slots = make(chan struct{}, checksAtOnce), make(chan struct{}, checksAtOnce)
-	c.failures.now = o.Now
 	if _, err := rand.Read(c.salt[:]); err != nil {
 		return nil, fmt.Errorf("cannot generate a salt: %w", err)
 	}
@@ -202,7 +192,7 @@ func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error)
 // compare waits, takes a slot of a queue, and compares, unless the password has been found to be correct in the
 // meantime.
 func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *attempt) (right bool, err error) {
-	if err := q.enter(ctx, c.opts.After, wait, a.from); err != nil {
+	if err := q.enter(ctx, wait, a.from); err != nil {
 		return false, err
 	}
 	defer func() { <-q.slots }()

@@ -274,7 +274,6 @@ func TestNameUnderAttack(t *testing.T) {
 // network.
 func TestBounds(t *testing.T) {
 	var f failures
-	f.now = time.Now
 	for i := range 2*rememberedFailures + 5 {
 		a := netip.AddrFrom4([4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)})
 		f.add(a, fmt.Sprint(i))

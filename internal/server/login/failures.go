@@ -11,8 +11,6 @@ import (
 // failures records recent failed logins by address and by user name. A user name is suspicious only for addresses that
 // have never logged in with it. Clients therefore cannot lock out a user by failing logins with that name.
 type failures struct {
-	now func() time.Time
-
 	mu    sync.Mutex
 	from  map[netip.Prefix]failed
 	names map[string]failed
@@ -61,12 +59,12 @@ func (f *failures) add(from netip.Addr, name string) {
 	if f.from == nil {
 		f.from, f.names = map[netip.Prefix]failed{}, map[string]failed{}
 	}
-	count(f, f.from, network(from))
-	count(f, f.names, shorten(name))
+	count(f.from, network(from))
+	count(f.names, shorten(name))
 }
 
-func count[K comparable](f *failures, m map[K]failed, key K) {
-	now := f.now()
+func count[K comparable](m map[K]failed, key K) {
+	now := time.Now()
 	if _, ok := m[key]; !ok && len(m) >= rememberedFailures {
 		for k, v := range m {
 			if now.Sub(v.last) > forgotten {
@@ -77,11 +75,12 @@ func count[K comparable](f *failures, m map[K]failed, key K) {
 			clear(m)
 		}
 	}
-	m[key] = failed{f.recent(m[key]) + 1, now}
+	m[key] = failed{m[key].recent() + 1, now}
 }
 
-func (f *failures) recent(e failed) int {
-	if f.now().Sub(e.last) > forgotten {
+// recent returns the number of failures, or 0 if the last one is too old to count.
+func (e failed) recent() int {
+	if time.Since(e.last) > forgotten {
 		return 0
 	}
 	return e.count
@@ -110,9 +109,9 @@ func (f *failures) delay(from netip.Addr, name string) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := network(from)
-	over := f.recent(f.from[n]) - free
+	over := f.from[n].recent() - free
 	if _, ok := f.right[pair{n, shorten(name)}]; !ok {
-		over = max(over, f.recent(f.names[shorten(name)])-freeOfName)
+		over = max(over, f.names[shorten(name)].recent()-freeOfName)
 	}
 	if over < 0 {
 		return 0

@@ -19,12 +19,11 @@ const failureLines = 5
 
 // outcomes counts and logs the outcomes of logins.
 type outcomes struct {
-	now     func() time.Time
-	limiter *lineLimiter
+	limiter lineLimiter
 	log     *slog.Logger
 	told    func(from netip.Addr, name string, outcome error)
 
-	succeeded, failed, refused *atomic.Uint64
+	succeeded, failed, refused atomic.Uint64
 }
 
 // lineLimiter limits the log messages per second.
@@ -49,14 +48,14 @@ func (l *lineLimiter) allow(now time.Time) (omitted int, ok bool) {
 	return omitted, true
 }
 
-func newOutcomes(log *slog.Logger, told func(netip.Addr, string, error), now func() time.Time) outcomes {
+func newOutcomes(log *slog.Logger, told func(netip.Addr, string, error)) *outcomes {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	if told == nil {
 		told = func(netip.Addr, string, error) {}
 	}
-	return outcomes{now, new(lineLimiter), log, told, new(atomic.Uint64), new(atomic.Uint64), new(atomic.Uint64)}
+	return &outcomes{log: log, told: told}
 }
 
 // Counts returns the numbers of successful logins, of failed logins, and of logins rejected without a check since the
@@ -76,7 +75,7 @@ func (o *outcomes) tell(ctx context.Context, from netip.Addr, name string, err e
 		o.refused.Add(1)
 	}
 	if err != nil {
-		if omitted, ok := o.limiter.allow(o.now()); ok {
+		if omitted, ok := o.limiter.allow(time.Now()); ok {
 			o.log.LogAttrs(ctx, slog.LevelWarn, "login failed", slog.String("role", shorten(name)),
 				slog.Any("from", from), slog.String("error", shorten(err.Error())), slog.Int("omitted", omitted))
 		}

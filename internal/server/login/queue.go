@@ -23,8 +23,7 @@ type queue struct {
 }
 
 // enter takes a slot of a queue, after a delay, for a client at an address.
-func (q *queue) enter(ctx context.Context, after func(time.Duration) <-chan time.Time, wait time.Duration,
-	from netip.Addr) error {
+func (q *queue) enter(ctx context.Context, wait time.Duration, from netip.Addr) error {
 	n := network(from)
 	if !q.arrive(n) {
 		return errTooMany
@@ -32,7 +31,7 @@ func (q *queue) enter(ctx context.Context, after func(time.Duration) <-chan time
 	defer q.depart(n)
 	if wait > 0 {
 		select {
-		case <-after(wait):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return errTooMany
 		}
