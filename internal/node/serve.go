@@ -129,7 +129,7 @@ func (n *Node) serve() error {
 		InFlightBytesMax:      int64(n.opts.Limits.RequestBytes),
 		BacklogMax:            int64(n.opts.Limits.RequestBytes),
 		CQLVersion:            n.compat.CQLVersion,
-		Events:                cql.Events{Closed: n.clientClosed},
+		Closed:                n.clientClosed,
 		LowPriority:           n.engine.LowPriority,
 	}
 	if n.logins != nil {

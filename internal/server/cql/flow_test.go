@@ -332,9 +332,7 @@ func TestSlowReaderOfLongWork(t *testing.T) {
 func TestWriteTimeout(t *testing.T) {
 	closed := make(chan error, 1)
 	b := start(t, Options{WriteTimeout: 100 * time.Millisecond,
-		Events: Events{Closed: func(_ netip.AddrPort, reason error) {
-			closed <- reason
-		}}})
+		Closed: func(_ netip.AddrPort, reason error) { closed <- reason }})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	for i := range int16(20) {
 		c.query(i, "big 4000000")

@@ -66,7 +66,7 @@ func TestSessions(t *testing.T) {
 // other sessions.
 func TestCancel(t *testing.T) {
 	closed := make(chan error, 10)
-	b := start(t, Options{Events: Events{Closed: func(_ netip.AddrPort, err error) { closed <- err }}})
+	b := start(t, Options{Closed: func(_ netip.AddrPort, err error) { closed <- err }})
 	other := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	busy := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	busy.query(1, "block")

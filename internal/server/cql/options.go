@@ -78,17 +78,9 @@ type Options struct {
 	// quarter shorter.
 	WriteTimeout time.Duration
 
-	// Events are called when something happens.
-	Events Events
-}
-
-// Events holds callbacks. Each may be nil. They must not block.
-type Events struct {
-	Opened func(remote netip.AddrPort)
-	// Closed receives the reason, or nil if the client closed the connection.
+	// Closed, if not nil, is called when a connection has closed. reason is nil if the client closed it. It must not
+	// block.
 	Closed func(remote netip.AddrPort, reason error)
-	// Refused is called for a connection above ConnectionsMax.
-	Refused func(remote netip.AddrPort)
 }
 
 func (o Options) withDefaults() Options {
@@ -109,15 +101,6 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.HandshakeTimeout, 30*time.Second)
 	setDefault(&o.IdleTimeout, time.Hour)
 	setDefault(&o.WriteTimeout, 30*time.Second)
-	if o.Events.Opened == nil {
-		o.Events.Opened = func(netip.AddrPort) {}
-	}
-	if o.Events.Closed == nil {
-		o.Events.Closed = func(netip.AddrPort, error) {}
-	}
-	if o.Events.Refused == nil {
-		o.Events.Refused = func(netip.AddrPort) {}
-	}
 	return o
 }
 

@@ -166,7 +166,7 @@ func (s *Server) accept(nc net.Conn, keys Authenticator) {
 		return
 	case len(s.conns) >= s.opts.ConnectionsMax:
 		s.mu.Unlock()
-		s.refuse(nc, remote, "Too many connections")
+		s.refuse(nc, "Too many connections")
 		return
 	}
 	c := newConn(s, nc, keys)
@@ -176,7 +176,7 @@ func (s *Server) accept(nc net.Conn, keys Authenticator) {
 	if !ok {
 		s.mu.Unlock()
 		c.cancel()
-		s.refuse(nc, remote, "Too many connections from "+remote.Addr().String())
+		s.refuse(nc, "Too many connections from "+remote.Addr().String())
 		return
 	}
 	s.conns[c] = struct{}{}
@@ -188,7 +188,6 @@ func (s *Server) accept(nc net.Conn, keys Authenticator) {
 	}
 	s.stats.Accepted.Add(1)
 	s.stats.Connections.Add(1)
-	s.opts.Events.Opened(remote)
 	go func() {
 		defer s.wg.Done()
 		err := c.serve()
@@ -200,15 +199,16 @@ func (s *Server) accept(nc net.Conn, keys Authenticator) {
 			s.users.Disconnect(c.asker)
 		}
 		s.stats.Connections.Add(-1)
-		s.opts.Events.Closed(remote, err)
+		if s.opts.Closed != nil {
+			s.opts.Closed(remote, err)
+		}
 	}()
 }
 
 // refuse sends an error to a client above the connection limit. The client has not sent a request yet, so the response
 // uses stream 0 and a version that all clients can read.
-func (s *Server) refuse(nc net.Conn, remote netip.AddrPort, why string) {
+func (s *Server) refuse(nc net.Conn, why string) {
 	s.stats.Refused.Add(1)
-	s.opts.Events.Refused(remote)
 	defer nc.Close()
 	if s.opts.TLS != nil {
 		return

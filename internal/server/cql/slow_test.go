@@ -91,7 +91,7 @@ func slowSender(t *testing.T, version uint8, timeout time.Duration) bool {
 	t.Helper()
 	closed := make(chan error, 1)
 	b := start(t, Options{WriteTimeout: timeout,
-		Events: Events{Closed: func(_ netip.AddrPort, reason error) { closed <- reason }}})
+		Closed: func(_ netip.AddrPort, reason error) { closed <- reason }})
 	c := dial(t, b.addr, version).hello(cqlwire.NoCompression)
 	before := b.untimed.Load()
 	c.query(1, "x", make([]byte, 300<<10))
