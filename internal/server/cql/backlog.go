@@ -3,6 +3,7 @@
 package cql
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -37,52 +38,41 @@ func (s *Server) Pressed() bool { return s.stats.Backlog.Load() > s.opts.Backlog
 
 // account counts the connection's share of the backlog in whole buffers, because a client may leave little data in
 // each of many buffers. mu must be held.
-func (c *conn) account() {
-	share := int64(c.unsent)
-	if c.unsent > 0 || len(c.out.Buf) > backlogStep {
-		share += int64(cap(c.out.Buf))
+func (o *output) account() {
+	share := int64(o.unsent)
+	if o.unsent > 0 || len(o.w.Buf) > backlogStep {
+		share += int64(cap(o.w.Buf))
 	}
-	if d := share - c.counted; d >= backlogStep || d <= -backlogStep || share == 0 && d != 0 {
-		c.counted = share
-		if c.srv.stats.Backlog.Add(d) > c.srv.opts.BacklogMax && c.srv.relieving.CompareAndSwap(false, true) {
-			time.AfterFunc(reliefEvery, c.srv.relieve)
+	if d := share - o.counted; d >= backlogStep || d <= -backlogStep || share == 0 && d != 0 {
+		o.counted = share
+		if o.srv.stats.Backlog.Add(d) > o.srv.opts.BacklogMax && o.srv.relieving.CompareAndSwap(false, true) {
+			time.AfterFunc(reliefEvery, o.srv.relieve)
 		}
 	}
 }
 
-// yield is called before a request is executed while the backlog exceeds its limit. It returns an error if the request
-// must be rejected.
-func (c *conn) yield() error {
-	c.mu.Lock()
-	c.flush()
-	c.wait(func() bool { return c.writing || len(c.out.Buf) > 0 })
-	c.mu.Unlock()
-	if !c.awaitRelief() {
-		return errBacklog
-	}
-	return nil
-}
-
-// awaitRelief waits until the backlog is below twice its limit. It returns false if that takes too long.
-func (c *conn) awaitRelief() bool {
-	s := c.srv
+// yield is called before a request is executed while the backlog exceeds its limit. It waits until the client has read
+// its responses, and until the backlog is below twice its limit. It returns an error if that takes too long.
+func (o *output) yield(ctx context.Context) error {
+	o.flushUntil(func() bool { return !o.writing && len(o.w.Buf) == 0 })
+	s := o.srv
 	if s.stats.Backlog.Load() <= 2*s.opts.BacklogMax {
-		return true
+		return nil
 	}
-	c.held.Store(true)
+	o.sock.held.Store(true)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for waited := time.Now(); s.stats.Backlog.Load() > 2*s.opts.BacklogMax; {
 		select {
 		case <-tick.C:
-		case <-c.ctx.Done():
-			return false
+		case <-ctx.Done():
+			return errBacklog
 		}
 		if time.Since(waited) > backlogWait {
-			return false
+			return errBacklog
 		}
 	}
-	return true
+	return nil
 }
 
 // relieve disconnects clients that do not read, as long as the backlog exceeds its limit.
@@ -94,16 +84,16 @@ func (s *Server) relieve() {
 	defer time.AfterFunc(reliefEvery, s.relieve)
 	now := time.Now()
 	type debtor struct {
-		c     *conn
+		o     *output
 		share int64
 	}
 	var stalled []debtor
 	s.mu.Lock()
 	for c := range s.conns {
-		if since := c.writingSince.Load(); since != 0 && now.UnixNano()-since > int64(backlogPatience) {
-			c.mu.Lock()
-			stalled = append(stalled, debtor{c, c.counted})
-			c.mu.Unlock()
+		if o := &c.out; o.sock.stalled(now) {
+			o.mu.Lock()
+			stalled = append(stalled, debtor{o, o.counted})
+			o.mu.Unlock()
 		}
 	}
 	s.mu.Unlock()
@@ -114,7 +104,7 @@ func (s *Server) relieve() {
 			return
 		}
 		excess -= d.share
-		d.c.fail(fmt.Errorf("%w: it has not read %d bytes of responses, and too many bytes are waiting for all clients", ErrSlowClient,
+		d.o.fail(fmt.Errorf("%w: it has not read %d bytes of responses, and too many bytes are waiting for all clients", ErrSlowClient,
 			d.share))
 	}
 }

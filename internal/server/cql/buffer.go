@@ -25,6 +25,9 @@ type buffer struct {
 	r, w int
 }
 
+// unread returns the data that has not been consumed.
+func (b *buffer) unread() []byte { return b.b[b.r:b.w] }
+
 // Pages of rows are larger than most messages. Buffers that have held pages are pooled separately. A
 // connection therefore does not keep a large buffer while it waits for input.
 var (

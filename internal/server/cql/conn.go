@@ -3,7 +3,6 @@
 package cql
 
 import (
-	"container/list"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -13,26 +12,12 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/fairshare"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
-	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-)
-
-// phase is the state of the handshake of a connection.
-type phase uint8
-
-const (
-	expectStartup phase = iota
-	expectAuthResponse
-	ready
 )
 
 // conn is a connection. Its goroutine runs serve. Fields without a comment belong to that goroutine.
@@ -42,117 +27,41 @@ type conn struct {
 	// the connection was accepted.
 	number        uint64
 	since         time.Time
-	keys          Authenticator // for account clients; nil for clients that log in with a role
-	sock          net.Conn      // the socket
-	nc            net.Conn      // the connection to read from and write to: sock, or TLS on top of it
+	nc            net.Conn // the connection to read from and write to: the socket, or TLS on top of it
 	remote, local netip.AddrPort
-	encrypted     bool
 	ctx           context.Context
 	cancel        context.CancelFunc
 
-	// Input. raw is nil if the connection cannot wait for readiness (TLS). Then small receives the first bytes of each
-	// read.
-	raw     syscall.RawConn
-	tryRead func(fd uintptr) bool // the method value, created once, like trySend
-	readErr error
-	// readN is the number of bytes that the last read returned, and readLeft the number of bytes that it left in the
-	// socket.
-	readN, readLeft int
-	// brought is the number of requests in the last read.
-	brought int64
-	small   []byte
-	in      *buffer // nil unless it holds a part of a message or is in use
-	rest    []byte  // a small part of a message that waits for the rest without a buffer
-	plain   *buffer // the destination of decompressed messages, nil when idle
-	large   cqlwire.Assembler
-	skip    int // remaining bytes of a rejected message to skip; in version 5, of payload
-	// reservedIn and reservedLarge are the shares of InFlightBytes that in, and large and plain, use.
-	reservedIn, reservedLarge int64
-	receiving                 bool // such messages have a deadline
-	// slept is set if the last read had to wait. waited is the maximum time that its data was in the socket. emptied
-	// is the time at which the socket was last empty, or 0 if unknown: all data in the socket arrived later.
-	slept           bool
-	waited, emptied time.Duration
-	// held is set if the client delayed the connection by not reading.
-	held atomic.Bool
+	in        frameReader
+	delay     socketDelay
+	tally     tally
+	handshake handshake
+	// lastMessage is set if the connection ends after the output has been written.
+	lastMessage bool
 
-	tally   tally
-	request *request // for synchronous execution, nil when idle
+	// exec and out synchronize themselves.
+	exec executor
+	out  output
 
-	// Protocol state.
-	phase           phase
-	version         uint8 // the version of the last message until STARTUP has negotiated one; 0 if it is not supported
-	segments        bool
-	compression     cqlwire.Compression
-	throwOnOverload bool
-	lastMessage     bool           // the connection ends after the output has been written
-	applicant       session.Client // the client that is logging in
-	sess            Session
-	claimant        fairshare.Principal
-	asker           *usage.UserCounter // nil during the handshake
-
-	// pending is the number of requests that execute asynchronously.
-	pending  atomic.Int32
 	requests atomic.Int64
 	// client is set when the handshake is complete.
 	client atomic.Pointer[session.Client]
-
-	// writingSince is the start time of the system call that is writing, in Unix nanoseconds, or 0.
-	writingSince atomic.Int64
-	// sending is the data that is being written, sent the number of bytes written, and sendErr the error that ended
-	// the write. They belong to the goroutine that has set writing.
-	trySend func(fd uintptr) bool
-	sending []byte
-	sent    int
-	sendErr error
-	// arriving is the entry in the list of connections in their handshake, nil afterward. seen and idle are the state
-	// at the last call of endIdle. Server.mu guards them.
-	arriving *list.Element
-	seen     int64
-	idle     int
-	// leaving is set when the connection has been notified of Shutdown. Then idleReads is the number of reads since
-	// the last request or response that have timed out, and idleUntil the time at which the next read times out.
-	leaving   atomic.Bool
-	idleReads int
-	idleUntil time.Time
-
-	// tasks counts workers and flushers. None is added after closed is set.
-	tasks sync.WaitGroup
-
-	mu sync.Mutex
-	// mu guards the remaining fields.
-	wake      sync.Cond // writing or pending has changed, output has decreased, or closed is set
-	waiting   bool
-	out       cqlwire.Writer
-	outBuffer *buffer                // owns out.Buf, nil when there is no output
-	payload   []cqlwire.PayloadEntry // of the last response with a payload
-	writing   bool                   // a goroutine is writing and continues until the output is empty
-	scheduled bool                   // a flusher has been started and is not running yet
-	unsent    int                    // bytes of the buffer that is being written
-	counted   int64                  // the output that is counted in Stats.Backlog
-	// did is the number of completed requests that are not in Stats yet, and cost the cost of one of them.
-	did  int64
-	cost ru.Units
-	// units are the request units of those requests that are not counted for the user yet, and refused is the number
-	// of rejected requests.
-	units   ru.Units
-	refused uint64
-	// oldest and newest are the ends of the list of asynchronous requests.
-	oldest, newest *request
-	// parked are requests for workers that wait until the client has read more output.
-	parked   []*request
-	deadline time.Time
-	closed   bool
-	reason   error
+	// slot is the state for the limits of the server. Server.mu guards it.
+	slot     slot
+	shutdown shutdown
 }
 
 func newConn(s *Server, nc net.Conn, keys Authenticator) *conn {
-	remote, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
-	c := &conn{srv: s, keys: keys, sock: nc, nc: s.encrypt(nc), remote: remote, local: local,
-		encrypted: s.opts.TLS != nil, since: time.Now()}
-	c.wake.L = &c.mu
+	c := &conn{srv: s, nc: nc, remote: addrPort(nc.RemoteAddr()), local: addrPort(nc.LocalAddr()), since: time.Now()}
+	if s.opts.TLS != nil {
+		c.nc = tls.Server(nc, s.opts.TLS)
+	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.initRead()
+	c.handshake = handshake{opts: &s.opts, nc: c.nc, remote: c.remote, keys: keys}
+	c.delay.srv, c.shutdown.srv, c.shutdown.nc = s, s, c.nc
+	c.in.init(s, c.nc)
+	c.out.init(s, nc, c.nc, c.in.raw, c.cancel)
+	c.exec.srv, c.exec.out, c.exec.ctx = s, &c.out, c.ctx
 	return c
 }
 
@@ -169,7 +78,7 @@ func (c *conn) serve() error {
 				continue
 			}
 		}
-		if c.receiving && errors.Is(err, os.ErrDeadlineExceeded) {
+		if c.in.memory.receiving && errors.Is(err, os.ErrDeadlineExceeded) {
 			err = errSlowSender
 		}
 		if err == nil {
@@ -181,36 +90,38 @@ func (c *conn) serve() error {
 			err = errLastMessage
 		}
 		if err != nil {
-			c.fail(err)
+			c.out.fail(err)
 			break
 		}
-		if c.srv.draining.Load() && !c.leave() {
+		if c.srv.draining.Load() && !c.shutdown.leave() {
 			c.answerAll()
 			linger(c.nc)
-			c.fail(errClosing)
+			c.out.fail(errClosing)
 			break
 		}
 	}
+	return c.end()
+}
+
+// end releases the resources of the connection, after it has failed or was closed, and returns the reason.
+func (c *conn) end() error {
 	c.cancel()
 	c.srv.events.remove(c)
-	c.tasks.Wait()
-	c.dropParked()
-	if c.sess != nil {
-		c.sess.Close()
+	c.out.tasks.Wait()
+	c.out.dropParked()
+	if c.exec.sess != nil {
+		c.exec.sess.Close()
 	}
-	c.releaseInput(true)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.releaseOutput()
-	c.unsent = 0
-	c.account()
-	if errors.Is(c.reason, io.EOF) {
+	c.exec.release()
+	c.in.release(true)
+	reason := c.out.end()
+	if errors.Is(reason, io.EOF) {
 		return nil
 	}
-	if errors.Is(c.reason, ErrSlowClient) {
+	if errors.Is(reason, ErrSlowClient) {
 		c.srv.stats.Slow.Add(1)
 	}
-	return c.reason
+	return reason
 }
 
 var (
@@ -218,35 +129,97 @@ var (
 	errSlowSender  = fmt.Errorf("%w: it did not send the rest of a large message", ErrSlowClient)
 )
 
+// fill waits for input and reads once.
+func (c *conn) fill() error {
+	c.delay.pause(c.in.readLeft)
+	n, err := c.in.fill()
+	if err != nil {
+		return err
+	}
+	if c.in.raw == nil {
+		c.delay.waited = time.Duration(c.srv.pressure.processor.Load())
+	} else {
+		held := c.out.sock.held.Load()
+		if held {
+			c.out.sock.held.Store(false)
+		}
+		c.delay.read(n, c.in.readLeft, c.in.slept, held)
+	}
+	c.srv.stats.Reads.Add(1)
+	c.srv.stats.BytesIn.Add(int64(n))
+	return nil
+}
+
+// consume executes all complete messages in the input. An error ends the connection.
+func (c *conn) consume() error {
+	for !c.lastMessage {
+		m, ok, err := c.in.next()
+		if !ok || err != nil {
+			return err
+		}
+		switch {
+		case m.refused == nil:
+			c.message(m.Header, m.body)
+		case m.refused == errNoMemory:
+			c.out.overloaded(m.Stream, errNoMemory)
+		default:
+			if m.last && m.Version == 0 { // an unsupported version
+				c.out.version = 0
+			}
+			c.out.respondError(m.Stream, m.refused)
+			c.lastMessage = m.last
+		}
+	}
+	return nil
+}
+
+// message executes or answers one message.
+func (c *conn) message(h cqlwire.Header, body []byte) {
+	c.tally.count(h.Opcode)
+	if c.handshake.phase == expectStartup {
+		c.out.version = h.Version // not negotiated yet: respond in the requested version
+	}
+	if err := c.handshake.validate(h, c.out.version); err != nil {
+		stream := h.Stream
+		if c.handshake.phase == expectStartup {
+			stream = 0 // like Cassandra
+		}
+		c.out.respondError(stream, err)
+		return
+	}
+	if h.Flags&cqlwire.FlagCompressed != 0 && !c.in.segments && len(body) > 0 {
+		var err error
+		if body, err = c.in.decompress(body); err != nil {
+			c.out.respondError(h.Stream, err)
+			return
+		}
+		defer c.in.releasePlain()
+	}
+	switch h.Opcode {
+	case cqlwire.OpStartup:
+		c.startup(h, body)
+	case cqlwire.OpOptions:
+		c.out.respond(h.Stream, cqlwire.OpSupported, func(dst []byte) []byte { return append(dst, c.srv.supported...) })
+	case cqlwire.OpAuthResponse:
+		c.authResponse(h, body)
+	case cqlwire.OpRegister:
+		c.register(h, body)
+	default:
+		c.exec.execute(h, body, c.delay.waited)
+	}
+}
+
 // finishRead completes the processing of one read: counters, output, and buffers that are not needed while the
 // connection waits.
 func (c *conn) finishRead() {
 	n := c.tally.flush(&c.srv.stats)
-	c.brought = n
-	if c.requests.Add(n); c.waited > 0 {
-		c.srv.stats.Waited.Add(int64(c.waited) * n)
+	c.delay.brought = n
+	if c.requests.Add(n); c.delay.waited > 0 {
+		c.srv.stats.Waited.Add(int64(c.delay.waited) * n)
 	}
-	c.releaseInput(false)
-	c.drain()
-}
-
-// fail closes the connection. The first reason is kept. It is safe for concurrent use.
-func (c *conn) fail(reason error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failLocked(reason)
-}
-
-func (c *conn) failLocked(reason error) {
-	if c.closed {
-		return
-	}
-	c.closed = true
-	c.reason = reason
-	c.cancel()
-	c.wake.Broadcast()
-	// Not nc.Close: TLS would write a close notification first, and wait for a client that does not read.
-	_ = c.sock.Close()
+	c.in.release(false)
+	c.exec.release()
+	c.out.drain()
 }
 
 // refuseClear sends an error to a client that speaks unencrypted CQL to a TLS listener. Otherwise the client would
@@ -261,9 +234,10 @@ func (c *conn) refuseClear(start [5]byte) {
 	w.Begin(cqlwire.Header{Version: v, Response: true, Stream: stream, Opcode: cqlwire.OpError})
 	w.Buf = cqlwire.AppendError(w.Buf, v, dberr.Protocolf("This address requires TLS: connect with TLS"))
 	w.End()
-	_ = c.sock.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = c.sock.Write(w.Buf)
-	linger(c.sock)
+	sock := c.out.sock.sock
+	_ = sock.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = sock.Write(w.Buf)
+	linger(sock)
 }
 
 // linger gives a client time to read the last message. Closing a socket with unread input resets the connection, and
@@ -283,25 +257,16 @@ func linger(nc net.Conn) {
 	}
 }
 
-func (c *conn) info() ClientInfo {
-	i := ClientInfo{Requests: c.requests.Load()}
-	if client := c.client.Load(); client != nil {
-		i.Client, i.Ready, i.Keyspace = *client, true, c.sess.Keyspace()
-	} else {
-		i.Client = session.Client{Remote: c.remote, Local: c.local, Encrypted: c.encrypted}
-	}
-	return i
-}
-
 // enter completes the handshake.
-func (c *conn) enter(client session.Client) {
-	client.Remote, client.Local, client.Encrypted, client.Version = c.remote, c.local, c.encrypted, c.version
-	client.Account = c.keys != nil
-	c.sess = c.srv.newSession(client)
+func (c *conn) enter() {
+	client := c.handshake.applicant
+	client.Remote, client.Local, client.Encrypted = c.remote, c.local, c.srv.opts.TLS != nil
+	client.Version, client.Account = c.out.version, c.handshake.keys != nil
+	c.exec.sess = c.srv.newSession(client)
+	c.exec.client, c.exec.claimant = &client, client.Claimant()
 	c.client.Store(&client) // publishes the session as well
-	c.claimant = client.Claimant()
-	c.asker = c.srv.users.Connect(client.Identity())
-	c.phase = ready
+	c.out.charges.user = c.srv.users.Connect(client.Identity())
+	c.handshake.phase, c.in.trusted = ready, true
 	c.srv.mu.Lock()
 	c.srv.crowd.arrived(c)
 	c.srv.mu.Unlock()

@@ -17,6 +17,15 @@ type crowd struct {
 	arriving list.List
 }
 
+// slot is the state of a connection for the limits of this file.
+type slot struct {
+	// arriving is the entry in the list of connections in their handshake, nil afterward.
+	arriving *list.Element
+	// seen and idle are the number of requests, and of scans without requests, at the last scan of endIdle.
+	seen int64
+	idle int
+}
+
 var (
 	errCrowdedOut = errors.New("too many connections are in the handshake, and this connection is the oldest of them")
 	errIdle       = errors.New("the connection was idle for limits.idle_timeout")
@@ -37,7 +46,7 @@ func (w *crowd) admit(c *conn, perAddress, arrivingMax int) (out *conn, ok bool)
 	if w.arriving.Len() >= arrivingMax {
 		out = w.oldest()
 	}
-	c.arriving = w.arriving.PushBack(c)
+	c.slot.arriving = w.arriving.PushBack(c)
 	return out, true
 }
 
@@ -53,9 +62,9 @@ func (w *crowd) oldest() *conn {
 
 // arrived removes a connection whose handshake is complete.
 func (w *crowd) arrived(c *conn) {
-	if c.arriving != nil {
-		w.arriving.Remove(c.arriving)
-		c.arriving = nil
+	if c.slot.arriving != nil {
+		w.arriving.Remove(c.slot.arriving)
+		c.slot.arriving = nil
 	}
 }
 
@@ -85,11 +94,12 @@ func (s *Server) endIdle() {
 		}
 		s.mu.Lock()
 		for c := range s.conns {
-			if n := c.requests.Load(); n != c.seen || c.arriving != nil || c.pending.Load() > 0 || s.events.has(c) {
-				c.seen, c.idle = n, 0
-			} else if c.idle++; c.idle == idleScans {
+			n, busy := c.requests.Load(), c.slot.arriving != nil || c.exec.pending.Load() > 0 || s.events.has(c)
+			if n != c.slot.seen || busy {
+				c.slot.seen, c.slot.idle = n, 0
+			} else if c.slot.idle++; c.slot.idle == idleScans {
 				s.stats.Idle.Add(1)
-				go c.fail(errIdle) // it may wait for the goroutine that writes to the client
+				go c.out.fail(errIdle) // it may wait for the goroutine that writes to the client
 			}
 		}
 		s.mu.Unlock()

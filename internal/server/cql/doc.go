@@ -16,5 +16,6 @@
 // bounded worker pool.
 //
 // The package does not interpret statements; package cqlwire encodes and decodes the protocol. Start reading at
-// Server, then conn.serve, then dispatch.go. Each opcode has its own file (op_*.go).
+// Server, then conn.serve. A conn consists of a frameReader, which decodes messages, a handshake, an executor, which
+// tracks requests, and an output with a socketWriter.
 package cql

@@ -3,10 +3,11 @@
 package cql
 
 import (
-	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
@@ -66,7 +67,7 @@ func (s *subscribers) with(mask eventMask) (l []*conn) {
 func (s *Server) SchemaChanged(change session.SchemaChange) {
 	wire := cqlwire.SchemaChange(change)
 	s.push(schemaEvents, func(c *conn, dst []byte) []byte {
-		return cqlwire.AppendSchemaEvent(dst, c.version, &wire)
+		return cqlwire.AppendSchemaEvent(dst, c.out.version, &wire)
 	})
 }
 
@@ -105,7 +106,7 @@ func (s *Server) pushNode(mask eventMask, kind, change string, node netip.AddrPo
 // reaches returns the address at which the client reaches a node. A client that logs in with an account key uses its
 // present port for all nodes.
 func (c *conn) reaches(node netip.AddrPort) netip.AddrPort {
-	if c.keys == nil {
+	if c.handshake.keys == nil {
 		return node
 	}
 	return netip.AddrPortFrom(node.Addr(), c.local.Port())
@@ -136,19 +137,25 @@ func (n *nodeStates) tell(states map[netip.AddrPort]bool, node netip.AddrPort, s
 
 func (s *Server) push(mask eventMask, body func(c *conn, dst []byte) []byte) {
 	for _, c := range s.events.with(mask) {
-		c.mu.Lock()
-		switch {
-		case c.closed:
-		case len(c.out.Buf) > s.opts.OutputBytesMax:
-			c.failLocked(fmt.Errorf("%w: it had not read %d bytes when an event occurred", ErrSlowClient,
-				len(c.out.Buf)))
-		default:
-			c.begin(cqlwire.Header{Stream: cqlwire.EventStream, Opcode: cqlwire.OpEvent})
-			c.out.Buf = body(c, c.out.Buf)
-			c.out.End()
-			c.scheduleFlush()
-			s.stats.EventsSent.Add(1)
-		}
-		c.mu.Unlock()
+		c.out.pushEvent(func(dst []byte) []byte { return body(c, dst) })
 	}
+}
+
+// register answers REGISTER: from now on, the connection receives the requested events.
+func (c *conn) register(h cqlwire.Header, body []byte) {
+	names, err := cqlwire.DecodeRegister(body)
+	var mask eventMask
+	for _, name := range names {
+		m, ok := eventMasks[strings.ToUpper(name)]
+		if !ok && err == nil {
+			err = dberr.Protocolf("Invalid value '%s' for Type", name)
+		}
+		mask |= m
+	}
+	if err != nil {
+		c.out.respondError(h.Stream, err)
+		return
+	}
+	c.srv.events.add(c, mask)
+	c.out.respond(h.Stream, cqlwire.OpReady, func(dst []byte) []byte { return dst })
 }

@@ -400,7 +400,7 @@ func TestShutdown(t *testing.T) {
 		b.srv.mu.Lock()
 		defer b.srv.mu.Unlock()
 		for c := range b.srv.conns {
-			heard = heard || c.leaving.Load()
+			heard = heard || c.shutdown.notified.Load()
 		}
 		return heard
 	})

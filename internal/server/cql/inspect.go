@@ -10,11 +10,33 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 )
 
 // ErrCancelled is the reason for closing a connection that an operator has canceled.
 var ErrCancelled = errors.New("the connection was canceled by an operator")
+
+// ClientInfo describes a connection for system_views.clients.
+type ClientInfo struct {
+	session.Client
+	// Keyspace is the keyspace of USE, or empty.
+	Keyspace string
+	// Requests is the number of requests so far.
+	Requests int64
+	// Ready is false during the handshake. Most of Client is then unknown.
+	Ready bool
+}
+
+// Clients lists the connections, in no particular order.
+func (s *Server) Clients() []ClientInfo {
+	conns := s.connections()
+	l := make([]ClientInfo, len(conns))
+	for i, c := range conns {
+		l[i] = c.info()
+	}
+	return l
+}
 
 // SessionInfo describes a connection for operators.
 type SessionInfo struct {
@@ -23,8 +45,6 @@ type SessionInfo struct {
 	// the connection was accepted.
 	Number uint64
 	Since  time.Time
-	// Keyspace is the keyspace of the last USE statement.
-	Keyspace string
 	// UnderWay is the number of asynchronous requests in flight.
 	UnderWay int
 	// Statement is the longest running statement, without its constants, and Began its start time. Both are zero if no
@@ -37,12 +57,7 @@ type SessionInfo struct {
 // by the age of their oldest request in flight, then by their number of requests. The server lock is held while the
 // connections are listed, but not while they are inspected.
 func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
-	s.mu.Lock()
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	s.mu.Unlock()
+	conns := s.connections()
 	type place struct {
 		c               *conn
 		began, requests int64
@@ -50,7 +65,7 @@ func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	places := make([]place, len(conns))
 	for i, c := range conns {
 		places[i] = place{c: c, requests: c.requests.Load()}
-		if _, began := c.longest(); !began.IsZero() {
+		if _, began := c.exec.longest(); !began.IsZero() {
 			places[i].began = began.UnixNano() - math.MaxInt64 // before connections without requests in flight
 		}
 	}
@@ -64,51 +79,36 @@ func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	return list, len(conns)
 }
 
-// inspect returns the information about the connection.
-func (c *conn) inspect() SessionInfo {
-	i := SessionInfo{ClientInfo: c.info(), Number: c.number, Since: c.since, UnderWay: int(c.pending.Load())}
-	if i.Ready {
-		i.Keyspace = c.sess.Keyspace()
+// info describes the connection for system_views.clients.
+func (c *conn) info() ClientInfo {
+	i := ClientInfo{Requests: c.requests.Load()}
+	if client := c.client.Load(); client != nil {
+		i.Client, i.Ready, i.Keyspace = *client, true, c.exec.sess.Keyspace()
+	} else {
+		i.Client = session.Client{Remote: c.remote, Local: c.local, Encrypted: c.srv.opts.TLS != nil}
 	}
-	text, began := c.longest()
-	i.Statement, i.Began = slowlog.Redact(text), began
 	return i
 }
 
-// lookedMax is the number of a connection's requests that are searched for a running one.
-const lookedMax = 64
-
-// longest returns the longest running statement and its start time, or the zero time if no statement is running.
-func (c *conn) longest() (text string, began time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.oldest
-	for n := 0; r != nil && n < lookedMax; n++ {
-		if at, since := r.Running(); !since.IsZero() && (began.IsZero() || since.Before(began)) {
-			text, began = at, since
-		}
-		r = r.newer
-	}
-	return text, began
+// inspect returns the information about the connection.
+func (c *conn) inspect() SessionInfo {
+	i := SessionInfo{ClientInfo: c.info(), Number: c.number, Since: c.since, UnderWay: int(c.exec.pending.Load())}
+	text, began := c.exec.longest()
+	i.Statement, i.Began = slowlog.Redact(text), began
+	return i
 }
 
 // Cancel closes the connection with a number and cancels its requests. It returns false if there is no such
 // connection. Reads end as soon as they notice. A write that is already in a log takes effect, without a response.
 func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
-	s.mu.Lock()
-	var found *conn
-	for c := range s.conns {
+	for _, c := range s.connections() {
 		if c.number == number {
-			found = c
+			i := c.inspect()
+			c.out.fail(ErrCancelled)
+			return i, true
 		}
 	}
-	s.mu.Unlock()
-	if found == nil {
-		return SessionInfo{}, false
-	}
-	i := found.inspect()
-	found.fail(ErrCancelled)
-	return i, true
+	return SessionInfo{}, false
 }
 
 // ErrLoginEnded is the reason for closing a connection whose role was dropped or whose credentials were changed.
@@ -117,46 +117,15 @@ var ErrLoginEnded = errors.New("the role of the connection was dropped, or its p
 // EndLogins closes the connections of logged-in clients for which ended returns true, and returns their number.
 // Connections of account keys have no role.
 func (s *Server) EndLogins(ended func(*access.Login) bool) (count int) {
-	s.mu.Lock()
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	s.mu.Unlock()
-	for _, c := range conns {
+	for _, c := range s.connections() {
 		client := c.client.Load()
 		if client == nil || client.Account {
 			continue
 		}
 		if l := client.Login(); ended(&l) {
-			c.fail(ErrLoginEnded)
+			c.out.fail(ErrLoginEnded)
 			count++
 		}
 	}
 	return count
-}
-
-// link appends a request to the list of requests in flight. mu must be held.
-func (c *conn) link(r *request) {
-	if r.older = c.newest; r.older != nil {
-		r.older.newer = r
-	} else {
-		c.oldest = r
-	}
-	c.newest = r
-}
-
-// unlink removes a completed request from the list. mu must be held.
-func (c *conn) unlink(r *request) {
-	if r.older != nil {
-		r.older.newer = r.newer
-	} else {
-		c.oldest = r.newer
-	}
-	if r.newer != nil {
-		r.newer.older = r.older
-	} else {
-		c.newest = r.older
-	}
-	r.older, r.newer = nil, nil
 }

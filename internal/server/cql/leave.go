@@ -5,7 +5,9 @@ package cql
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -55,7 +57,7 @@ func (s *Server) interrupt() bool {
 	defer s.mu.Unlock()
 	now := time.Now()
 	for c := range s.conns {
-		if !c.leaving.Load() {
+		if !c.shutdown.notified.Load() {
 			_ = c.nc.SetReadDeadline(now) // repeatedly, because the end of a handshake resets the deadline
 		}
 	}
@@ -68,53 +70,64 @@ func (s *Server) idleGap() time.Duration {
 	return max(idleGapMost>>halved, idleGapLeast)
 }
 
-// leave starts an idle period: the next read of the connection times out at its end. It returns false if the
-// connection must no longer be read.
-func (c *conn) leave() bool {
-	c.leaving.Store(true)
-	c.idleReads = 0
-	c.readFor(c.srv.idleGap() / idleReads)
-	return time.Since(c.srv.leavingSince) < readMost
+// shutdown is the state of a connection during Server.Shutdown.
+type shutdown struct {
+	srv *Server
+	nc  net.Conn
+	// notified is set when the connection has been notified of Shutdown. Then idleReads is the number of reads since
+	// the last request or response that have timed out, and idleUntil the time at which the next read times out.
+	notified  atomic.Bool
+	idleReads int
+	idleUntil time.Time
 }
 
-// readFor sets the deadline of the next read to d from now.
-func (c *conn) readFor(d time.Duration) {
-	c.idleUntil = time.Now().Add(d)
-	_ = c.nc.SetReadDeadline(c.idleUntil)
+// leave starts an idle period: the next read of the connection times out at its end. It returns false if the
+// connection must no longer be read.
+func (d *shutdown) leave() bool {
+	d.restart(d.srv.idleGap() / idleReads)
+	return time.Since(d.srv.leavingSince) < readMost
+}
+
+// restart starts an idle period whose first read times out after gap.
+func (d *shutdown) restart(gap time.Duration) {
+	d.notified.Store(true)
+	d.idleReads = 0
+	d.readFor(gap)
+}
+
+// readFor sets the deadline of the next read to gap from now.
+func (d *shutdown) readFor(gap time.Duration) {
+	d.idleUntil = time.Now().Add(gap)
+	_ = d.nc.SetReadDeadline(d.idleUntil)
 }
 
 // answerAll waits until the responses to all requests have been written.
 func (c *conn) answerAll() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.flush()
-	c.wait(func() bool { return c.pending.Load() > 0 || c.writing || c.scheduled || len(c.out.Buf) > 0 })
+	c.out.flushUntil(func() bool { return c.exec.pending.Load() == 0 && c.out.empty() })
 }
 
 // timedOut handles the error of a read. It returns errClosing if the connection was idle for the required time and all
 // output has been sent. It returns nil if the connection must be read again, because the server has just started to
 // shut down or still owes a response.
 func (c *conn) timedOut(err error) error {
-	s := c.srv
+	s, d := c.srv, &c.shutdown
 	if !s.draining.Load() || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
 	if c.owes() {
-		c.leaving.Store(true)
-		c.idleReads = 0
-		c.readFor(oweGap)
+		d.restart(oweGap)
 		return nil
 	}
-	if !c.leaving.Load() && c.phase == ready {
-		c.leave()
+	if !d.notified.Load() && c.handshake.phase == ready {
+		d.leave()
 		return nil
 	}
-	if time.Now().Before(c.idleUntil) { // interrupt was late
-		_ = c.nc.SetReadDeadline(c.idleUntil)
+	if time.Now().Before(d.idleUntil) { // interrupt was late
+		_ = c.nc.SetReadDeadline(d.idleUntil)
 		return nil
 	}
-	if c.idleReads++; c.idleReads < idleReads && c.phase == ready {
-		c.readFor(s.idleGap() / idleReads)
+	if d.idleReads++; d.idleReads < idleReads && c.handshake.phase == ready {
+		d.readFor(s.idleGap() / idleReads)
 		return nil
 	}
 	linger(c.nc)
@@ -123,12 +136,11 @@ func (c *conn) timedOut(err error) error {
 
 // owes reports whether the connection has unanswered requests or a partial message.
 func (c *conn) owes() bool {
-	if (len(c.rest) > 0 || c.in != nil && c.in.r < c.in.w || c.large.Open() || c.skip > 0) &&
-		time.Since(c.srv.leavingSince) < partialWait {
+	if c.in.partial() && time.Since(c.srv.leavingSince) < partialWait {
 		return true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.flush()
-	return c.pending.Load() > 0 || len(c.parked) > 0 || c.writing || c.scheduled || len(c.out.Buf) > 0
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	c.out.flush()
+	return c.exec.pending.Load() > 0 || !c.out.empty()
 }

@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/server/admission"
-	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
 // Requests wait in the sockets of connections, for a processor, or in flight, for a disk or another node. Admission
@@ -132,76 +130,53 @@ func (p *processorWait) mean() time.Duration {
 	return time.Duration(seconds / float64(count) * float64(time.Second))
 }
 
-// pause runs before a read. If more data waits to be read, other goroutines run first, so that all connections wait
-// equally long. Under overload, a busy connection collects requests: a large group costs less per request than a small
-// one, even to reject.
-func (c *conn) pause() {
-	closed := c.srv.gate.Closed()
-	if closed && c.readLeft == 0 && c.brought >= busyRead {
-		time.Sleep(min(gatherMax, c.srv.opts.WaitMax/4))
-	} else if closed || c.readLeft != 0 {
+// socketDelay measures how long requests wait in the socket of a connection. It belongs to the goroutine of the
+// connection.
+type socketDelay struct {
+	srv *Server
+	// waited is the maximum time that the data of the last read was in the socket. emptied is the time at which the
+	// socket was last empty, or 0 if unknown: all data in the socket arrived later.
+	waited, emptied time.Duration
+	// brought is the number of requests in the last read.
+	brought int64
+}
+
+// pause runs before a read. left is the number of bytes that the last read left in the socket. If more data waits to be
+// read, other goroutines run first, so that all connections wait equally long. Under overload, a busy connection
+// collects requests: a large group costs less per request than a small one, even to reject.
+func (d *socketDelay) pause(left int) {
+	closed := d.srv.gate.Closed()
+	if closed && left == 0 && d.brought >= busyRead {
+		time.Sleep(min(gatherMax, d.srv.opts.WaitMax/4))
+	} else if closed || left != 0 {
 		runtime.Gosched()
 	}
 }
 
-// timeRead records the maximum time that the n bytes of the last read were in the socket: the time since the socket
-// was last empty. left is the number of bytes that remain, or negative if unknown; they arrived later. If the
-// connection had to wait for the data, the data waited as long as goroutines wait for a processor. If the connection
-// had to wait for its client to read, the time is unknown.
-func (c *conn) timeRead(n, left int) {
-	c.waited = 0
-	p := &c.srv.pressure
-	if held := c.held.Load(); held || c.slept {
-		c.emptied = 0
-		if held {
-			c.held.Store(false)
-		} else {
-			c.waited = time.Duration(p.processor.Load())
+// read records the maximum time that the n bytes of the last read were in the socket: the time since the socket was
+// last empty. left is the number of bytes that remain, or negative if unknown; they arrived later. If the connection
+// slept until data arrived, the data waited as long as goroutines wait for a processor. If its client held the
+// connection by not reading, the time is unknown.
+func (d *socketDelay) read(n, left int, slept, held bool) {
+	d.waited = 0
+	p := &d.srv.pressure
+	if held || slept {
+		d.emptied = 0
+		if !held {
+			d.waited = time.Duration(p.processor.Load())
 		}
 		return
 	}
-	now := c.srv.now()
-	if c.emptied > 0 {
-		c.waited = now - c.emptied
+	now := d.srv.now()
+	if d.emptied > 0 {
+		d.waited = now - d.emptied
 	}
-	if left == 0 || c.emptied == 0 {
-		c.emptied = now
+	if left == 0 || d.emptied == 0 {
+		d.emptied = now
 	} else if left > 0 {
-		c.emptied += time.Duration(float64(c.waited) * float64(n) / float64(n+left))
+		d.emptied += time.Duration(float64(d.waited) * float64(n) / float64(n+left))
 	}
 	if int64(now) >= p.due.Load() {
-		c.srv.tellGate(now)
+		d.srv.tellGate(now)
 	}
-}
-
-// executed counts a completed request and records its cost. mu must be held.
-func (c *conn) executed(u ru.Units) {
-	c.did++
-	c.units += u
-	c.cost += (u - c.cost) / 8
-}
-
-// tellExecuted adds the counts to the counts of the server. mu must be held.
-func (c *conn) tellExecuted() {
-	if c.did > 0 {
-		c.srv.stats.Executed.Add(c.did)
-		c.asker.Add(uint64(c.did), c.refused, c.units)
-		c.did, c.refused, c.units = 0, 0, 0
-	}
-}
-
-// letIn reports whether closed admission control admits a request.
-func (c *conn) letIn(h cqlwire.Header, body []byte) bool {
-	who := c.claimant
-	if who.Low = c.low(); !who.Low && h.Flags&cqlwire.FlagPayload != 0 && c.version >= cqlwire.V4 {
-		who.Low = lowPriority(body)
-	}
-	c.mu.Lock()
-	cost := c.cost
-	c.mu.Unlock()
-	now := c.srv.now()
-	if int64(now) >= c.srv.pressure.due.Load() {
-		c.srv.tellGate(now)
-	}
-	return c.srv.gate.Admit(who, cost, c.waited, now)
 }

@@ -97,12 +97,12 @@ func TestShed(t *testing.T) {
 func TestLowRole(t *testing.T) {
 	b := start(t, Options{WaitMax: time.Millisecond, LowPriority: func(role string) bool { return role == "batch" }})
 	press(t, b)
-	c := &conn{srv: b.srv, version: cqlwire.V4}
+	x := &executor{srv: b.srv, out: &output{version: cqlwire.V4}}
 	refused := map[string]int{}
 	for range 2000 {
 		for _, role := range []string{"batch", "app"} {
-			c.client.Store(&session.Client{User: role})
-			if c.claimant = (&session.Client{User: role}).Claimant(); !c.letIn(cqlwire.Header{}, nil) {
+			x.client = &session.Client{User: role}
+			if x.claimant = x.client.Claimant(); !x.letIn(cqlwire.Header{}, nil, 0) {
 				refused[role]++
 			}
 		}
@@ -119,9 +119,9 @@ func TestAskIsCheap(t *testing.T) {
 	}
 	b := start(t, Options{WaitMax: time.Millisecond})
 	press(t, b)
-	c := &conn{srv: b.srv, version: cqlwire.V4}
-	c.claimant = (&session.Client{User: "app"}).Claimant()
-	if n := testing.AllocsPerRun(1000, func() { c.letIn(cqlwire.Header{}, nil) }); n > 0 {
+	x := &executor{srv: b.srv, out: &output{version: cqlwire.V4}}
+	x.claimant = (&session.Client{User: "app"}).Claimant()
+	if n := testing.AllocsPerRun(1000, func() { x.letIn(cqlwire.Header{}, nil, 0) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -131,30 +131,28 @@ func TestAskIsCheap(t *testing.T) {
 // responses, has not delayed the data.
 func TestWaitInSocket(t *testing.T) {
 	b := start(t, Options{})
-	c := &conn{srv: b.srv}
-	c.timeRead(100, 100) // the first read leaves some data
-	first := c.emptied
-	c.timeRead(100, 0)
-	if first == 0 || c.waited <= 0 || c.emptied <= first {
-		t.Errorf("waited %v since %v, empty at %v", c.waited, first, c.emptied)
+	d := &socketDelay{srv: b.srv}
+	d.read(100, 100, false, false) // the first read leaves some data
+	first := d.emptied
+	d.read(100, 0, false, false)
+	if first == 0 || d.waited <= 0 || d.emptied <= first {
+		t.Errorf("waited %v since %v, empty at %v", d.waited, first, d.emptied)
 	}
-	c.emptied = 1
-	if c.timeRead(100, 300); c.emptied != 1+c.waited/4 {
-		t.Errorf("a quarter of what came in %v was read: the rest came after %v", c.waited, c.emptied)
+	d.emptied = 1
+	if d.read(100, 300, false, false); d.emptied != 1+d.waited/4 {
+		t.Errorf("a quarter of what came in %v was read: the rest came after %v", d.waited, d.emptied)
 	}
-	left := c.emptied
-	if c.timeRead(100, -1); c.waited <= 0 || c.emptied != left {
-		t.Errorf("waited %v, and it is not known what is left: none of that came before %v", c.waited, c.emptied)
+	left := d.emptied
+	if d.read(100, -1, false, false); d.waited <= 0 || d.emptied != left {
+		t.Errorf("waited %v, and it is not known what is left: none of that came before %v", d.waited, d.emptied)
 	}
-	c.held.Store(true)
-	if c.timeRead(100, 0); c.waited != 0 || c.held.Load() {
-		t.Errorf("a client that does not read waited for %v", c.waited)
+	if d.read(100, 0, false, true); d.waited != 0 || d.emptied != 0 {
+		t.Errorf("a client that does not read waited for %v", d.waited)
 	}
-	c.timeRead(100, 0)
-	c.slept = true
+	d.read(100, 0, false, false)
 	b.srv.pressure.processor.Store(int64(time.Minute))
-	if c.timeRead(100, 0); c.waited != time.Minute || c.emptied != 0 {
-		t.Errorf("a connection that slept waited for %v, others for a processor for a minute", c.waited)
+	if d.read(100, 0, true, false); d.waited != time.Minute || d.emptied != 0 {
+		t.Errorf("a connection that slept waited for %v, others for a processor for a minute", d.waited)
 	}
 }
 
@@ -169,7 +167,7 @@ func TestHeldByItsClient(t *testing.T) {
 		b.srv.mu.Lock()
 		defer b.srv.mu.Unlock()
 		for c := range b.srv.conns {
-			is = is || c.held.Load()
+			is = is || c.out.sock.held.Load()
 		}
 		return is
 	}
@@ -197,10 +195,10 @@ func TestProcessorWait(t *testing.T) {
 // BenchmarkLetIn measures the cost of an admission check.
 func BenchmarkLetIn(bb *testing.B) {
 	b := start(bb, Options{})
-	c := &conn{srv: b.srv, version: cqlwire.V4}
-	c.claimant = (&session.Client{User: "app"}).Claimant()
+	x := &executor{srv: b.srv, out: &output{version: cqlwire.V4}}
+	x.claimant = (&session.Client{User: "app"}).Claimant()
 	bb.ReportAllocs()
 	for bb.Loop() {
-		c.letIn(cqlwire.Header{}, nil)
+		x.letIn(cqlwire.Header{}, nil, 0)
 	}
 }

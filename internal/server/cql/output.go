@@ -3,224 +3,300 @@
 package cql
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"net"
 	"runtime"
-	"time"
+	"sync"
+	"syscall"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// writeChunk is the number of bytes that are written under one deadline.
-const writeChunk = 256 << 10
-
 // ErrSlowClient is the reason for closing a connection whose client did not read, or did not complete a message.
 var ErrSlowClient = errors.New("the client is too slow")
 
-// begin starts a response in the output. mu must be held.
-func (c *conn) begin(h cqlwire.Header) {
-	if c.outBuffer == nil {
-		c.outBuffer = getBuffer()
-		c.out.Buf = c.outBuffer.b[:0]
+// output collects the responses of a connection and writes them. It is safe for concurrent use: methods take mu unless
+// they require it.
+type output struct {
+	srv    *Server
+	sock   socketWriter
+	cancel context.CancelFunc // of the connection
+	// version is the version of responses: the version of the last message until STARTUP has negotiated one, and 0 if
+	// it is not supported. It belongs to the goroutine of the connection, and does not change after the handshake.
+	version uint8
+	// tasks counts workers and flushers. None is added after closed is set.
+	tasks sync.WaitGroup
+
+	mu sync.Mutex
+	// mu guards the remaining fields.
+	wake      sync.Cond // writing or the number of requests has changed, output has decreased, or closed is set
+	waiting   bool
+	w         cqlwire.Writer
+	buf       *buffer                // owns w.Buf, nil when there is no output
+	payload   []cqlwire.PayloadEntry // of the last response with a payload
+	writing   bool                   // a goroutine is writing and continues until the output is empty
+	scheduled bool                   // a flusher has been started and is not running yet
+	unsent    int                    // bytes of the buffer that is being written
+	counted   int64                  // the output that is counted in Stats.Backlog
+	charges   charges
+	// parked are requests for workers that wait until the client has read more output.
+	parked []*request
+	closed bool
+	reason error
+}
+
+func (o *output) init(s *Server, sock, nc net.Conn, raw syscall.RawConn, cancel context.CancelFunc) {
+	o.srv, o.cancel, o.wake.L = s, cancel, &o.mu
+	o.sock.init(s, sock, nc, raw)
+}
+
+// begin starts a response. mu must be held.
+func (o *output) begin(h cqlwire.Header) {
+	if o.buf == nil {
+		o.buf = getBuffer()
+		o.w.Buf = o.buf.b[:0]
 	}
 	h.Response = true
-	if h.Version = c.version; c.version == 0 {
+	if h.Version = o.version; o.version == 0 {
 		h.Version = cqlwire.VersionMax
 	}
-	c.out.Begin(h)
+	o.w.Begin(h)
 }
 
 // enlarge makes room for a body of about size bytes in the current response, in a pooled buffer instead of a grown
 // one. mu must be held.
-func (c *conn) enlarge(size int) {
-	need := len(c.out.Buf) + size
-	if need <= cap(c.out.Buf) || need > largeKeepMax {
+func (o *output) enlarge(size int) {
+	need := len(o.w.Buf) + size
+	if need <= cap(o.w.Buf) || need > largeKeepMax {
 		return
 	}
-	b, old := getLarge(need), c.outBuffer
-	old.b = c.out.Buf
-	c.outBuffer, c.out.Buf = b, append(b.b[:0], c.out.Buf...)
+	b, old := getLarge(need), o.buf
+	old.b = o.w.Buf
+	o.buf, o.w.Buf = b, append(b.b[:0], o.w.Buf...)
 	putBuffer(old)
 }
 
-// respond sends a response without a prefix from the goroutine of the connection. body appends its body.
-func (c *conn) respond(stream int16, op cqlwire.Opcode, body func(dst []byte) []byte) {
-	c.mu.Lock()
-	if !c.closed {
-		c.begin(cqlwire.Header{Stream: stream, Opcode: op})
-		c.out.Buf = body(c.out.Buf)
-		c.out.End()
+// respond adds a response without a prefix from the goroutine of the connection. body appends its body.
+func (o *output) respond(stream int16, op cqlwire.Opcode, body func(dst []byte) []byte) {
+	o.mu.Lock()
+	if !o.closed {
+		o.begin(cqlwire.Header{Stream: stream, Opcode: op})
+		o.w.Buf = body(o.w.Buf)
+		o.w.End()
 	}
-	c.mu.Unlock()
+	o.mu.Unlock()
 }
 
-func (c *conn) respondError(stream int16, err error) {
-	c.srv.stats.Errors.Add(1)
-	c.respond(stream, cqlwire.OpError, func(dst []byte) []byte { return cqlwire.AppendError(dst, c.version, err) })
+func (o *output) respondError(stream int16, err error) {
+	o.srv.stats.Errors.Add(1)
+	o.respond(stream, cqlwire.OpError, func(dst []byte) []byte { return cqlwire.AppendError(dst, o.version, err) })
 }
 
 // overloaded answers a request that exceeds a limit of this package.
-func (c *conn) overloaded(stream int16, err error) {
-	c.srv.stats.Overloaded.Add(1)
-	if c.asker != nil {
-		c.asker.Add(1, 1, 0)
+func (o *output) overloaded(stream int16, err error) {
+	o.srv.stats.Overloaded.Add(1)
+	if o.charges.user != nil {
+		o.charges.user.Add(1, 1, 0)
 	}
-	c.respondError(stream, err)
+	o.respondError(stream, err)
+}
+
+// respondResult adds the response to a request that was executed synchronously.
+func (o *output) respondResult(r *request) {
+	o.mu.Lock()
+	if !o.closed {
+		o.encode(r)
+	}
+	full := len(o.w.Buf) >= flushSize
+	o.mu.Unlock()
+	if full {
+		o.drain()
+	}
+}
+
+// pushEvent adds an event. It closes the connection of a client that does not read. body appends the event.
+func (o *output) pushEvent(body func(dst []byte) []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.closed:
+	case len(o.w.Buf) > o.srv.opts.OutputBytesMax:
+		o.failLocked(fmt.Errorf("%w: it had not read %d bytes when an event occurred", ErrSlowClient, len(o.w.Buf)))
+	default:
+		o.begin(cqlwire.Header{Stream: cqlwire.EventStream, Opcode: cqlwire.OpEvent})
+		o.w.Buf = body(o.w.Buf)
+		o.w.End()
+		o.scheduleFlush()
+		o.srv.stats.EventsSent.Add(1)
+	}
 }
 
 // flush writes the output until it is empty, unless another goroutine is writing. mu must be held; it is released
 // during writes.
-func (c *conn) flush() {
-	c.tellExecuted()
-	if c.writing {
+func (o *output) flush() {
+	o.charges.report(&o.srv.stats)
+	if o.writing {
 		return
 	}
-	c.writing = true
-	for len(c.out.Buf) > 0 && !c.closed {
-		c.out.Finish()
-		b, data := c.outBuffer, c.out.Buf
-		c.outBuffer, c.out.Buf, c.unsent = nil, nil, cap(data)
-		c.account()
-		c.mu.Unlock()
-		err := c.write(data)
+	o.writing = true
+	for len(o.w.Buf) > 0 && !o.closed {
+		o.w.Finish()
+		b, data := o.buf, o.w.Buf
+		o.buf, o.w.Buf, o.unsent = nil, nil, cap(data)
+		o.account()
+		o.mu.Unlock()
+		err := o.sock.write(data)
 		b.b = data
 		putBuffer(b)
-		c.mu.Lock()
-		c.unsent = 0
-		c.account()
+		o.mu.Lock()
+		o.unsent = 0
+		o.account()
 		if err != nil {
-			c.failLocked(err)
+			o.failLocked(err)
 		}
-		c.unpark()
-		c.wakeReader()
+		o.unpark()
+		o.wakeReader()
 	}
-	c.writing = false
-	c.wakeReader()
-}
-
-// write writes data. The caller has set writing.
-func (c *conn) write(data []byte) error {
-	for len(data) > 0 {
-		timeout := c.srv.opts.WriteTimeout
-		now := time.Now()
-		if c.deadline.Sub(now) < timeout-timeout/4 {
-			c.deadline = now.Add(timeout)
-			if err := c.nc.SetWriteDeadline(c.deadline); err != nil {
-				return err
-			}
-		}
-		c.writingSince.Store(now.UnixNano())
-		n, err := c.send(data[:min(len(data), writeChunk)])
-		c.writingSince.Store(0)
-		c.srv.stats.Writes.Add(1)
-		c.srv.stats.BytesOut.Add(int64(n))
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return fmt.Errorf("%w: it has not read %d bytes of responses for %s", ErrSlowClient, len(data)-n, timeout)
-		}
-		if err != nil {
-			return err
-		}
-		data = data[n:]
-	}
-	return nil
-}
-
-// send writes data and records whether it had to wait for the client. The caller has set writing.
-func (c *conn) send(data []byte) (n int, err error) {
-	if c.raw == nil {
-		return c.nc.Write(data)
-	}
-	c.sending, c.sent, c.sendErr = data, 0, nil
-	if err = c.raw.Write(c.trySend); err == nil {
-		err = c.sendErr
-	}
-	c.sending = nil
-	return c.sent, err
-}
-
-// trySendFD is called by the runtime when the socket may be writable.
-func (c *conn) trySendFD(fd uintptr) (done bool) {
-	for c.sent < len(c.sending) {
-		n, again, err := writeFD(fd, c.sending[c.sent:])
-		if again {
-			c.held.Store(true)
-			return false
-		}
-		if n == 0 && err == nil {
-			err = io.ErrUnexpectedEOF
-		}
-		if c.sent += n; err != nil {
-			c.sendErr = err
-			break
-		}
-	}
-	return true
+	o.writing = false
+	o.wakeReader()
 }
 
 // drain flushes and waits until the client has read enough output to be read from again. Only the goroutine of the
 // connection may call it.
-func (c *conn) drain() {
-	c.mu.Lock()
-	c.flush()
-	c.wait(func() bool { return len(c.out.Buf) > c.srv.opts.OutputBytesMax })
-	c.mu.Unlock()
+func (o *output) drain() {
+	o.flushUntil(func() bool { return len(o.w.Buf) <= o.srv.opts.OutputBytesMax })
 }
 
-// wait waits while blocked returns true and the connection is open. mu must be held. Only the goroutine of the
-// connection may call it.
-func (c *conn) wait(blocked func() bool) {
-	c.waiting = true
-	for !c.closed && blocked() {
-		c.held.Store(true)
-		c.wake.Wait()
+// flushUntil flushes and waits until done returns true, which is called with mu held, or the connection is closed.
+// Only the goroutine of the connection may call it.
+func (o *output) flushUntil(done func() bool) {
+	o.mu.Lock()
+	o.flush()
+	o.waiting = true
+	for !o.closed && !done() {
+		o.sock.held.Store(true)
+		o.wake.Wait()
 	}
-	c.waiting = false
+	o.waiting = false
+	o.mu.Unlock()
 }
 
-func (c *conn) wakeReader() {
-	if c.waiting {
-		c.wake.Signal()
+// empty reports whether all output has been written. mu must be held.
+func (o *output) empty() bool { return !o.writing && !o.scheduled && len(o.w.Buf) == 0 }
+
+// wakeReader wakes flushUntil. mu must be held.
+func (o *output) wakeReader() {
+	if o.waiting {
+		o.wake.Signal()
 	}
 }
 
 // scheduleFlush arranges that the output is written soon. mu must be held.
-func (c *conn) scheduleFlush() {
-	if c.writing || c.scheduled || c.closed {
+func (o *output) scheduleFlush() {
+	if o.writing || o.scheduled || o.closed {
 		return
 	}
-	c.scheduled = true
-	c.tasks.Add(1)
-	go c.flushSoon()
+	o.scheduled = true
+	o.tasks.Add(1)
+	go o.flushSoon()
 }
 
-func (c *conn) flushSoon() {
-	defer c.tasks.Done()
+func (o *output) flushSoon() {
+	defer o.tasks.Done()
 	// Completions arrive in bursts, as groups commit. Wait for the end of the burst and write once.
 	runtime.Gosched()
-	c.mu.Lock()
-	c.scheduled = false
-	c.flush()
-	c.mu.Unlock()
+	o.mu.Lock()
+	o.scheduled = false
+	o.flush()
+	o.mu.Unlock()
 }
 
-func (c *conn) releaseOutput() {
-	if c.outBuffer != nil && !c.writing {
-		c.outBuffer.b = c.out.Buf
-		putBuffer(c.outBuffer)
-		c.outBuffer, c.out.Buf = nil, nil
+// park postpones a request whose client does not read earlier responses (CQ2). The request stays in flight, but needs
+// no worker.
+func (o *output) park(r *request) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	unread := len(o.w.Buf) + o.unsent
+	if o.closed || unread == 0 || unread <= o.srv.opts.OutputBytesMax && !o.srv.Pressed() {
+		return false
 	}
+	o.parked = append(o.parked, r)
+	o.srv.stats.Parked.Add(1)
+	return true
+}
+
+// unpark passes a postponed request to a worker. It starts one request at a time, because a response may be large; the
+// end of its write starts the next. mu must be held.
+func (o *output) unpark() {
+	for len(o.parked) > 0 && !o.closed && len(o.w.Buf) <= o.srv.opts.OutputBytesMax {
+		r := o.parked[0]
+		o.parked[0] = nil
+		o.parked = o.parked[1:]
+		o.srv.stats.Parked.Add(-1)
+		o.tasks.Add(1)
+		if o.srv.workers.submit(r) {
+			return
+		}
+		o.tasks.Done()
+		o.srv.stats.Overloaded.Add(1)
+		r.Result.Err = errQueueFull
+		r.answer()
+	}
+}
+
+// dropParked drops the postponed requests of a client that is gone.
+func (o *output) dropParked() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range o.parked {
+		o.srv.stats.Parked.Add(-1)
+		r.answer()
+	}
+	o.parked = nil
+}
+
+// fail closes the connection. The first reason is kept.
+func (o *output) fail(reason error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failLocked(reason)
+}
+
+func (o *output) failLocked(reason error) {
+	if o.closed {
+		return
+	}
+	o.closed = true
+	o.reason = reason
+	o.cancel()
+	o.wake.Broadcast()
+	o.sock.close()
+}
+
+// end releases the buffers after the connection has failed, and returns the reason.
+func (o *output) end() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.buf != nil && !o.writing {
+		o.buf.b = o.w.Buf
+		putBuffer(o.buf)
+		o.buf, o.w.Buf = nil, nil
+	}
+	o.unsent = 0
+	o.account()
+	return o.reason
 }
 
 // checkResponse replaces a response that is too long for a frame.
-func (c *conn) checkResponse(size int) error {
-	if size <= c.srv.opts.FrameBytesMax-responseSlack {
+func (o *output) checkResponse(size int) error {
+	if size <= o.srv.opts.FrameBytesMax-responseSlack {
 		return nil
 	}
 	return dberr.Serverf("The response is too big: %d bytes exceed the maximum of %d; use a smaller page size", size,
-		c.srv.opts.FrameBytesMax)
+		o.srv.opts.FrameBytesMax)
 }
 
 // responseSlack is the space for the parts of a response other than its cells.

@@ -21,7 +21,7 @@ func lowPriority(body []byte) bool {
 }
 
 // low reports whether the client's role has low priority.
-func (c *conn) low() bool {
-	f, client := c.srv.opts.LowPriority, c.client.Load()
+func (x *executor) low() bool {
+	f, client := x.srv.opts.LowPriority, x.client
 	return f != nil && client != nil && client.User != "" && !client.Account && f(client.User)
 }

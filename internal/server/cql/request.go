@@ -15,14 +15,14 @@ import (
 // read. A request that becomes pending or goes to a worker owns its object until its response has been encoded.
 type request struct {
 	session.Call
-	c *conn
+	x *executor
 	h cqlwire.Header
 	// both joins the return of the session's method with Pending and the completion: the second of them sends the
 	// response.
 	both sched.Rendezvous
 	// size is the share of InFlightBytes of a request in flight.
 	size int64
-	// older and newer link the requests in flight (conn.oldest). c.mu guards them.
+	// older and newer link the requests in flight (executor.inFlight). out.mu guards them.
 	older, newer *request
 	// own is the body of a request that goes to a worker, which must not refer to the read buffer.
 	own []byte
@@ -50,15 +50,15 @@ var requests = sync.Pool{New: func() any {
 // ownMax is the capacity of own and of the result's cells above which they are not kept, in bytes.
 const ownMax = 256 << 10
 
-func (c *conn) newRequest() *request {
+func newRequest(x *executor) *request {
 	r := requests.Get().(*request)
-	r.c = c
+	r.x = x
 	return r
 }
 
 // recycle returns the request to the pool. It clears all references, so that the pool keeps only buffers alive.
 func (r *request) recycle() {
-	r.c = nil
+	r.x = nil
 	r.ClearRunning()
 	r.Request = session.Request{}
 	r.Result.Reset()
@@ -83,9 +83,9 @@ func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
 	r.Result.Reset()
 	r.ClearRunning()
 	r.skipMetadata, r.metadataID = false, nil
-	r.Request = session.Request{Version: r.c.version, Serial: dberr.Serial, PageSize: cqlwire.NoPaging,
+	r.Request = session.Request{Version: r.x.out.version, Serial: dberr.Serial, PageSize: cqlwire.NoPaging,
 		Tracing: h.Flags&cqlwire.FlagTracing != 0}
-	if h.Flags&cqlwire.FlagPayload != 0 && r.c.version >= cqlwire.V4 {
+	if h.Flags&cqlwire.FlagPayload != 0 && r.x.out.version >= cqlwire.V4 {
 		if r.entries, body, err = cqlwire.SplitPayload(r.entries[:0], body); err != nil {
 			return err
 		}
@@ -139,37 +139,8 @@ type unknownID struct{ id []byte }
 
 func (e *unknownID) Error() string { return "prepared statement ID has the wrong length" }
 
-// run executes a request synchronously, and sends the response unless the request is pending or went to a worker.
-func (c *conn) run(r *request, body []byte) {
-	switch operations[r.h.Opcode].run(r) {
-	case session.Done:
-		c.respondResult(r)
-	case session.Pending:
-		c.request = nil
-		c.depart(r, len(body))
-		c.mu.Lock()
-		c.link(r)
-		c.mu.Unlock()
-		if r.both.Arrive() {
-			r.finish()
-		}
-	case session.Offload:
-		c.request = nil
-		c.depart(r, len(body))
-		c.offload(r, body)
-	}
-}
-
 // requestBytes is the approximate memory of a request in flight without its body, in bytes.
 const requestBytes = 1 << 10
-
-// depart counts a request as in flight.
-func (c *conn) depart(r *request, size int) {
-	r.size = int64(size) + requestBytes
-	c.pending.Add(1)
-	c.srv.stats.InFlight.Add(1)
-	c.srv.stats.InFlightBytes.Add(r.size)
-}
 
 // Completed is called when a pending request has its result.
 func (r *request) Completed() {
@@ -180,35 +151,23 @@ func (r *request) Completed() {
 
 // finish sends the response to a request that was in flight. It is safe for concurrent use.
 func (r *request) finish() {
-	c := r.c
-	c.mu.Lock()
-	c.answer(r)
-	c.mu.Unlock()
+	o := r.x.out
+	o.mu.Lock()
+	r.answer()
+	o.mu.Unlock()
 }
 
-// answer is like finish, with mu held. The caller must not use the request afterward.
-func (c *conn) answer(r *request) {
-	c.unlink(r)
-	if !c.closed {
-		c.encode(r)
-		c.scheduleFlush()
+// answer is like finish, but requires output.mu. The caller must not use the request afterward.
+func (r *request) answer() {
+	x, o := r.x, r.x.out
+	x.inFlight.remove(r)
+	if !o.closed {
+		o.encode(r)
+		o.scheduleFlush()
 	}
-	c.pending.Add(-1)
-	c.wakeReader()
-	c.srv.stats.InFlightBytes.Add(-r.size)
-	c.srv.stats.InFlight.Add(-1)
+	x.pending.Add(-1)
+	o.wakeReader()
+	x.srv.stats.InFlightBytes.Add(-r.size)
+	x.srv.stats.InFlight.Add(-1)
 	r.recycle()
-}
-
-// respondResult sends the response to a request that was executed synchronously.
-func (c *conn) respondResult(r *request) {
-	c.mu.Lock()
-	if !c.closed {
-		c.encode(r)
-	}
-	full := len(c.out.Buf) >= flushSize
-	c.mu.Unlock()
-	if full {
-		c.drain()
-	}
 }

@@ -12,38 +12,37 @@ import (
 )
 
 // encode appends the response to r to the output. mu must be held.
-func (c *conn) encode(r *request) {
+func (o *output) encode(r *request) {
 	res := &r.Result
-	c.executed(res.Charge)
+	o.charges.add(res.Charge)
 	err := res.Err
 	if err == nil {
-		err = c.checkResponse(len(res.Cells))
+		err = o.checkResponse(len(res.Cells))
 	}
-	op := cqlwire.OpResult
+	h := cqlwire.Header{Stream: r.h.Stream, Opcode: cqlwire.OpResult}
 	if err != nil {
-		op = cqlwire.OpError
-		c.srv.stats.Errors.Add(1)
+		h.Opcode = cqlwire.OpError
+		o.srv.stats.Errors.Add(1)
 		if _, many := errors.AsType[*dberr.Overloaded](err); many {
-			c.refused++
+			o.charges.refused++
 		}
 	}
-	h := cqlwire.Header{Stream: r.h.Stream, Opcode: op}
 	if !res.HasTrace && res.Warnings == nil && len(res.Payload) == 0 {
-		c.begin(h)
+		o.begin(h)
 	} else {
-		p := c.prefix(res)
-		h.Flags = p.Flags(c.version)
-		c.begin(h)
-		c.out.Buf = cqlwire.AppendPrefix(c.out.Buf, c.version, &p)
+		p := o.prefix(res)
+		h.Flags = p.Flags(o.version)
+		o.begin(h)
+		o.w.Buf = cqlwire.AppendPrefix(o.w.Buf, o.version, &p)
 	}
 	if err != nil {
-		c.out.Buf = appendFailure(c.out.Buf, c.version, err)
+		o.w.Buf = appendFailure(o.w.Buf, o.version, err)
 	} else {
-		c.enlarge(len(res.Cells) + metadataRoom)
-		c.out.Buf = appendResult(c.out.Buf, c.version, r)
+		o.enlarge(len(res.Cells) + metadataRoom)
+		o.w.Buf = appendResult(o.w.Buf, o.version, r)
 	}
-	c.out.End()
-	c.account()
+	o.w.End()
+	o.account()
 }
 
 // metadataRoom is enough space for the metadata of most results. Larger metadata grows the buffer.
@@ -57,12 +56,12 @@ func appendFailure(dst []byte, version uint8, err error) []byte {
 }
 
 // prefix returns the data before a result. It is valid until the next call. mu must be held.
-func (c *conn) prefix(res *session.Result) cqlwire.Prefix {
-	c.payload = c.payload[:0]
+func (o *output) prefix(res *session.Result) cqlwire.Prefix {
+	o.payload = o.payload[:0]
 	for _, e := range res.Payload {
-		c.payload = append(c.payload, cqlwire.PayloadEntry(e))
+		o.payload = append(o.payload, cqlwire.PayloadEntry(e))
 	}
-	return cqlwire.Prefix{TraceID: res.TraceID, HasTrace: res.HasTrace, Warnings: res.Warnings, Payload: c.payload}
+	return cqlwire.Prefix{TraceID: res.TraceID, HasTrace: res.HasTrace, Warnings: res.Warnings, Payload: o.payload}
 }
 
 func appendResult(dst []byte, version uint8, r *request) []byte {

@@ -4,18 +4,18 @@ package cql
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/admission"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
@@ -144,9 +144,14 @@ func (s *Server) crowdOut() {
 	s.mu.Lock()
 	out := s.crowd.oldest()
 	s.mu.Unlock()
-	if out != nil {
+	s.closeCrowded(out)
+}
+
+// closeCrowded closes a connection to make room for others, unless it is nil.
+func (s *Server) closeCrowded(c *conn) {
+	if c != nil {
 		s.stats.CrowdedOut.Add(1)
-		out.fail(errCrowdedOut)
+		c.out.fail(errCrowdedOut)
 	}
 }
 
@@ -182,10 +187,7 @@ func (s *Server) accept(nc net.Conn, keys Authenticator) {
 	s.conns[c] = struct{}{}
 	s.wg.Add(1)
 	s.mu.Unlock()
-	if out != nil {
-		s.stats.CrowdedOut.Add(1)
-		out.fail(errCrowdedOut)
-	}
+	s.closeCrowded(out)
 	s.stats.Accepted.Add(1)
 	s.stats.Connections.Add(1)
 	go func() {
@@ -195,8 +197,8 @@ func (s *Server) accept(nc net.Conn, keys Authenticator) {
 		delete(s.conns, c)
 		s.crowd.leave(c)
 		s.mu.Unlock()
-		if c.asker != nil {
-			s.users.Disconnect(c.asker)
+		if c.out.charges.user != nil {
+			s.users.Disconnect(c.out.charges.user)
 		}
 		s.stats.Connections.Add(-1)
 		if s.opts.Closed != nil {
@@ -230,18 +232,19 @@ func (s *Server) stopListening() {
 	}
 }
 
+// connections returns the open connections, in no particular order.
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.conns))
+}
+
 // Close closes all connections and waits for all goroutines of the server. Pending calls may complete afterward.
 func (s *Server) Close() {
 	s.stopListening()
 	s.cancel()
-	s.mu.Lock()
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	s.mu.Unlock()
-	for _, c := range conns {
-		c.fail(errClosing)
+	for _, c := range s.connections() {
+		c.out.fail(errClosing)
 	}
 	s.workers.close()
 	s.wg.Wait()
@@ -249,40 +252,10 @@ func (s *Server) Close() {
 
 var errClosing = errors.New("the server is closing")
 
-// ClientInfo describes a connection for system_views.clients.
-type ClientInfo struct {
-	session.Client
-	// Keyspace is the keyspace of USE, or empty.
-	Keyspace string
-	// Requests is the number of requests so far.
-	Requests int64
-	// Ready is false during the handshake. Most of Client is then unknown.
-	Ready bool
-}
-
-// Clients lists the connections, in no particular order.
-func (s *Server) Clients() []ClientInfo {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := make([]ClientInfo, 0, len(s.conns))
-	for c := range s.conns {
-		l = append(l, c.info())
-	}
-	return l
-}
-
 func addrPort(a net.Addr) netip.AddrPort {
 	if a, ok := a.(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 	}
 	return netip.AddrPort{}
-}
-
-// encrypt wraps a connection in TLS if the server has a TLS configuration.
-func (s *Server) encrypt(nc net.Conn) net.Conn {
-	if s.opts.TLS == nil {
-		return nc
-	}
-	return tls.Server(nc, s.opts.TLS)
 }

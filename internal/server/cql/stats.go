@@ -5,6 +5,8 @@ package cql
 import (
 	"sync/atomic"
 
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
@@ -66,4 +68,33 @@ func (t *tally) flush(s *Stats) (total int64) {
 	}
 	t.mask = 0
 	return total
+}
+
+// charges collects the completed requests of a connection and their costs, so that the shared counters are updated once
+// per write. output.mu guards it.
+type charges struct {
+	user *usage.UserCounter // nil during the handshake
+	// cost is the average cost of a request.
+	cost ru.Units
+	// did is the number of completed requests that are not counted yet, refused the number of rejected requests among
+	// them, and units the sum of their costs.
+	did     int64
+	refused uint64
+	units   ru.Units
+}
+
+// add counts a completed request.
+func (c *charges) add(u ru.Units) {
+	c.did++
+	c.units += u
+	c.cost += (u - c.cost) / 8
+}
+
+// report adds the counts to the counts of the server and of the user.
+func (c *charges) report(s *Stats) {
+	if c.did > 0 {
+		s.Executed.Add(c.did)
+		c.user.Add(uint64(c.did), c.refused, c.units)
+		c.did, c.refused, c.units = 0, 0, 0
+	}
 }

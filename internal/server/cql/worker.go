@@ -2,12 +2,7 @@
 
 package cql
 
-import (
-	"sync"
-
-	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/query/cql/session"
-)
+import "sync"
 
 // workers runs requests that may take long. A worker starts when there is work. A few idle workers wait for more work,
 // because a new goroutine must grow its stack first.
@@ -106,94 +101,4 @@ func (w *workers) close() {
 		close(wait)
 	}
 	w.idle = nil
-}
-
-var errQueueFull error = &dberr.Overloaded{Message: "Too many long-running requests are waiting on this node"}
-
-// offload copies the data of r out of the read buffer and passes r to a worker. r is already in flight.
-func (c *conn) offload(r *request, body []byte) {
-	r.own = append(r.own[:0], body...)
-	r.MayBlock = true
-	c.mu.Lock()
-	c.link(r)
-	if !c.closed {
-		c.tasks.Add(1)
-	}
-	closed := c.closed
-	c.mu.Unlock()
-	if closed {
-		r.finish()
-		return
-	}
-	err := r.parse(r.h, r.own)
-	if err == nil && !c.srv.workers.submit(r) {
-		c.srv.stats.Overloaded.Add(1)
-		err = errQueueFull
-	}
-	if err != nil {
-		c.tasks.Done()
-		r.Result.Err = err
-		r.finish()
-	}
-}
-
-// work executes a request on a worker.
-func (r *request) work() {
-	c := r.c
-	defer c.tasks.Done()
-	if c.ctx.Err() != nil {
-		r.finish() // the client is gone
-		return
-	}
-	if c.park(r) {
-		return
-	}
-	if operations[r.h.Opcode].run(r) == session.Pending && !r.both.Arrive() {
-		return
-	}
-	r.finish()
-}
-
-// park postpones a request whose client does not read earlier responses (CQ2). The request stays in flight, but needs
-// no worker.
-func (c *conn) park(r *request) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	unread := len(c.out.Buf) + c.unsent
-	if c.closed || unread == 0 || unread <= c.srv.opts.OutputBytesMax && !c.srv.Pressed() {
-		return false
-	}
-	c.parked = append(c.parked, r)
-	c.srv.stats.Parked.Add(1)
-	return true
-}
-
-// unpark passes a postponed request to a worker. It starts one request at a time, because a response may be large; the
-// end of its write starts the next. mu must be held.
-func (c *conn) unpark() {
-	for len(c.parked) > 0 && !c.closed && len(c.out.Buf) <= c.srv.opts.OutputBytesMax {
-		r := c.parked[0]
-		c.parked[0] = nil
-		c.parked = c.parked[1:]
-		c.srv.stats.Parked.Add(-1)
-		c.tasks.Add(1)
-		if c.srv.workers.submit(r) {
-			return
-		}
-		c.tasks.Done()
-		c.srv.stats.Overloaded.Add(1)
-		r.Result.Err = errQueueFull
-		c.answer(r)
-	}
-}
-
-// dropParked drops the postponed requests of a client that is gone.
-func (c *conn) dropParked() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range c.parked {
-		c.srv.stats.Parked.Add(-1)
-		c.answer(r)
-	}
-	c.parked = nil
 }

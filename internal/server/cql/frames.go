@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cql
+
+import (
+	"errors"
+	"net"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+)
+
+// message is a message of the client, or the reason why it is rejected.
+type message struct {
+	cqlwire.Header // the zero header if the version is unknown
+	body           []byte
+	refused        error
+	// last reports that the following input cannot be decoded.
+	last bool
+}
+
+// progress is the result of decoding the front of the input.
+type progress uint8
+
+const (
+	incomplete progress = iota // more input is needed
+	skipped                    // input without a message
+	complete                   // a message
+)
+
+// frameReader decodes the messages in the input of a connection: unframed envelopes, or the segments of version 5. It
+// belongs to the goroutine of the connection.
+type frameReader struct {
+	input
+	frameBytesMax int
+	// trusted is set after the handshake. Before that, messages must be small.
+	trusted     bool
+	segments    bool
+	compression cqlwire.Compression
+	payload     []byte  // the unread messages of a self-contained segment
+	plain       *buffer // the destination of decompressed input, nil when idle
+	large       cqlwire.Assembler
+	assembled   bool // the last message refers to large
+	skip        int  // remaining bytes of a rejected message to skip; in version 5, of payload
+}
+
+func (f *frameReader) init(s *Server, nc net.Conn) {
+	f.input.init(s, nc)
+	f.frameBytesMax = s.opts.FrameBytesMax
+}
+
+// next returns the next message. Its body is valid until the next call. ok is false if more input is needed. An error
+// ends the connection: the input cannot be decoded, or a partial message cannot be kept.
+func (f *frameReader) next() (m message, ok bool, err error) {
+	if f.assembled {
+		f.dropLarge()
+	}
+	for p := skipped; p == skipped && err == nil; {
+		switch {
+		case len(f.payload) > 0:
+			m, err = f.contained()
+			return m, err == nil, err
+		case f.buf.r == f.buf.w:
+			f.buf.r, f.buf.w = 0, 0
+			return m, false, nil
+		case f.segments:
+			m, p, err = f.segment(f.buf.unread())
+		default:
+			m, p, err = f.envelope(f.buf.unread())
+		}
+		ok = p == complete
+	}
+	return m, ok, err
+}
+
+// bodyMax returns the maximum size of a body.
+func (f *frameReader) bodyMax() int {
+	if !f.trusted {
+		return min(f.frameBytesMax, smallReadSize-cqlwire.HeaderSize)
+	}
+	return f.frameBytesMax
+}
+
+// envelope decodes the unframed message at the front of data.
+func (f *frameReader) envelope(data []byte) (m message, p progress, err error) {
+	if f.skip > 0 {
+		n := min(f.skip, len(data))
+		f.skip -= n
+		f.buf.r += n
+		return m, skipped, nil
+	}
+	// The version is checked by the first byte alone: headers of versions 1 and 2 are shorter, and the header of an
+	// unknown version is unknown.
+	if v := data[0] & 0x7f; v < cqlwire.VersionMin || v > cqlwire.VersionMax {
+		return message{refused: cqlwire.BadVersion(v), last: true}, complete, nil
+	}
+	h, body, size, ok, err := cqlwire.NextEnvelope(data, f.bodyMax())
+	switch {
+	case err != nil && h.Length < 0:
+		return message{Header: h, refused: err, last: true}, complete, nil
+	case err != nil:
+		f.skip = cqlwire.HeaderSize + int(h.Length)
+		return message{Header: h, refused: err}, complete, nil
+	case !ok:
+		return f.makeRoom(size)
+	}
+	f.buf.r += size
+	return message{Header: h, body: body}, complete, nil
+}
+
+// makeRoom prepares the input for the rest of a message or segment of size bytes, or rejects the message.
+func (f *frameReader) makeRoom(size int) (m message, p progress, err error) {
+	in := f.buf
+	if in.r > 0 && in.r+size > len(in.b) {
+		in.w = copy(in.b, in.unread())
+		in.r = 0
+	}
+	if in.w < len(in.b) {
+		return m, incomplete, nil
+	}
+	if !f.trusted {
+		return m, incomplete, dberr.Protocolf("Invalid segment: it is too large during the handshake")
+	}
+	if f.grow(size) {
+		return m, incomplete, nil
+	}
+	if f.segments {
+		return m, incomplete, errNoMemory
+	}
+	m = message{Header: cqlwire.ParseHeader(in.b), refused: errNoMemory}
+	f.skip = size - len(in.unread())
+	in.r, in.w = 0, 0
+	return m, complete, nil
+}
+
+// segment decodes the segment at the front of data. Its errors end the connection: after a corrupt segment, the stream
+// cannot be decoded.
+func (f *frameReader) segment(data []byte) (m message, p progress, err error) {
+	s, size, ok, err := cqlwire.NextSegment(data, f.compression == cqlwire.LZ4)
+	if err != nil {
+		return m, incomplete, err
+	}
+	if !ok {
+		return f.makeRoom(size)
+	}
+	payload := s.Payload
+	if s.UncompressedLen > 0 {
+		plain := f.plainBuffer()
+		if plain.b, err = cqlwire.DecompressSegment(plain.b[:0], s); err != nil {
+			return m, incomplete, err
+		}
+		payload = plain.b
+	}
+	f.buf.r += size
+	if !s.SelfContained {
+		return f.piece(payload)
+	}
+	if f.large.Open() || f.skip > 0 {
+		return m, incomplete, dberr.Protocolf("Invalid segment: self-contained in the middle of a large message")
+	}
+	f.payload = payload
+	return m, skipped, nil
+}
+
+// contained decodes the next message of a self-contained segment.
+func (f *frameReader) contained() (m message, err error) {
+	h, body, n, ok, err := cqlwire.NextEnvelope(f.payload, f.bodyMax())
+	if err == nil && !ok {
+		err = dberr.Protocolf("Invalid segment: a message does not end in it")
+	}
+	if err != nil {
+		return m, err
+	}
+	f.payload = f.payload[n:]
+	return message{Header: h, body: body}, nil
+}
+
+// piece adds a segment that contains a part of a large message.
+func (f *frameReader) piece(payload []byte) (m message, p progress, err error) {
+	if f.skip > 0 {
+		if f.skip -= len(payload); f.skip < 0 {
+			return m, incomplete, dberr.Protocolf("Invalid segment: bytes follow the end of a large message")
+		}
+		return m, skipped, nil
+	}
+	refused := errNoMemory
+	if f.memory.receive(&f.memory.message, len(payload)) {
+		h, body, ok, err := f.large.Add(payload, f.bodyMax())
+		if ok {
+			f.assembled = true
+			return message{Header: h, body: body}, complete, err
+		}
+		if _, big := errors.AsType[*dberr.Invalid](err); !big {
+			return m, skipped, err
+		}
+		refused = err
+	} else {
+		f.large.Buf = append(f.large.Buf, payload...)
+	}
+	if len(f.large.Buf) < cqlwire.HeaderSize {
+		return m, incomplete, refused
+	}
+	h := cqlwire.ParseHeader(f.large.Buf)
+	f.skip = cqlwire.HeaderSize + int(h.Length) - len(f.large.Buf)
+	f.dropLarge()
+	if f.skip < 0 || h.Length < 0 {
+		return m, incomplete, dberr.Protocolf("Invalid segment: bytes follow the end of a large message")
+	}
+	return message{Header: h, refused: refused}, complete, nil
+}
+
+// dropLarge releases the memory of an assembled message.
+func (f *frameReader) dropLarge() {
+	f.large.Buf, f.assembled = nil, false
+	f.memory.release(&f.memory.message)
+}
+
+// decompress returns the decompressed body of a message of version 3 or 4. The caller must call releasePlain.
+func (f *frameReader) decompress(body []byte) ([]byte, error) {
+	size, err := cqlwire.DecompressedLen(body, f.compression, f.bodyMax())
+	if err != nil {
+		return nil, err
+	}
+	if size > bufferSize && !f.memory.reserve(&f.memory.message, size) {
+		return nil, errNoMemory
+	}
+	plain := f.plainBuffer()
+	plain.b, err = cqlwire.DecompressBody(plain.b[:0], body, f.compression, f.bodyMax())
+	return plain.b, err
+}
+
+func (f *frameReader) plainBuffer() *buffer {
+	if f.plain == nil {
+		f.plain = getBuffer()
+	}
+	return f.plain
+}
+
+// releasePlain returns the buffer for decompressed input after a message, if it has grown.
+func (f *frameReader) releasePlain() {
+	if f.plain != nil && cap(f.plain.b) > bufferKeepMax {
+		f.plain = nil
+		f.memory.release(&f.memory.message)
+	}
+}
+
+// partial reports whether a part of a message has been received.
+func (f *frameReader) partial() bool { return f.input.partial() || f.large.Open() || f.skip > 0 }
+
+// release returns the memory that is not needed until more data arrives, or all memory if the connection ends.
+func (f *frameReader) release(all bool) {
+	f.input.release(all)
+	if f.plain != nil {
+		putBuffer(f.plain)
+		f.plain = nil
+	}
+	if all || !f.large.Open() {
+		f.memory.release(&f.memory.message)
+	}
+}
