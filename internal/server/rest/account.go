@@ -14,13 +14,16 @@ type location struct {
 	Endpoint string `json:"databaseAccountEndpoint"`
 }
 
-// readAccount returns the account with the endpoint by which the client has reached it.
-func (x *exchange) readAccount(context.Context) (*answer, error) {
+// accountHandler describes the account.
+type accountHandler struct{ opts *Options }
+
+// read returns the account with the endpoint by which the client has reached it.
+func (h accountHandler) read(_ context.Context, x *exchange) (*answer, error) {
 	scheme := "http://"
-	if x.server.opts.TLS != nil {
+	if h.opts.TLS != nil {
 		scheme = "https://"
 	}
-	here := []location{{x.server.opts.Region, scheme + x.request.Host + "/"}}
+	here := []location{{h.opts.Region, scheme + x.request.Host + "/"}}
 	replicas := map[string]any{"minReplicaSetSize": 3, "maxReplicasetSize": 4, "asyncReplication": false}
 	body, err := json.Marshal(map[string]any{
 		"_self": "", "id": "ilion", "_rid": "ilion", "media": "//media/", "addresses": "//addresses/", "_dbs": "//dbs/",

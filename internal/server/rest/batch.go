@@ -63,8 +63,8 @@ func (x *exchange) batchOperations() (keys []string, ops []container.Operation, 
 }
 
 // batch executes the operations of a batch atomically.
-func (x *exchange) batch(ctx context.Context) (*answer, error) {
-	c, key, err := x.partition()
+func (h *itemHandler) batch(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
+	key, err := x.wholeKey(c)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func (x *exchange) batch(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.session()
-	results, err := x.server.engine.Do(ctx, c, key, ops, container.RequestOptions{NoBodies: silent,
+	h.sessions.accept(x)
+	results, err := h.engine.Do(ctx, c, key, ops, container.RequestOptions{NoBodies: silent,
 		Claimant: x.claimant()})
 	if err != nil {
 		return nil, err
@@ -92,11 +92,7 @@ const bulkMax = 8
 // bulk executes operations on the logical partitions that they specify. Operations on one partition are executed in
 // order, and partitions are processed concurrently. If the client does not want to continue after an error, all
 // operations are executed in order until one fails.
-func (x *exchange) bulk(ctx context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
+func (h *itemHandler) bulk(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
 	keys, ops, silent, err := x.batchOperations()
 	if err != nil {
 		return nil, err
@@ -116,7 +112,7 @@ func (x *exchange) bulk(ctx context.Context) (*answer, error) {
 						Status: http.StatusFailedDependency, Code: codes[http.StatusFailedDependency]}}
 					continue
 				}
-				results[i], wheres[i] = x.doOfBulk(ctx, c, keys[i], ops[i], silent)
+				results[i], wheres[i] = h.doOfBulk(ctx, x, c, keys[i], ops[i], silent)
 				failed = failed || results[i].Err != nil && results[i].Status != http.StatusNotModified
 			}
 		})
@@ -160,8 +156,8 @@ func (x *exchange) lanes(c *container.Container, keys []string, ordered bool) (o
 }
 
 // doOfBulk executes one operation of a bulk request.
-func (x *exchange) doOfBulk(ctx context.Context, c *container.Container, keyText string, op container.Operation,
-	silent bool) (result container.Result, _ container.Where) {
+func (h *itemHandler) doOfBulk(ctx context.Context, x *exchange, c *container.Container, keyText string,
+	op container.Operation, silent bool) (result container.Result, _ container.Where) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			f := x.recovered(panicked)
@@ -175,7 +171,7 @@ func (x *exchange) doOfBulk(ctx context.Context, c *container.Container, keyText
 	key, err := c.ParseKey(keyText)
 	var done *container.Results
 	if err == nil {
-		done, err = x.server.engine.Do(ctx, c, key, []container.Operation{op},
+		done, err = h.engine.Do(ctx, c, key, []container.Operation{op},
 			container.RequestOptions{NoBodies: silent, Claimant: x.claimant()})
 	}
 	if err != nil {

@@ -14,8 +14,8 @@ const discardSmall = 256 << 10
 
 // invite sends "100 Continue" if the client waits for it, and sets the deadline of the body.
 func (c *conn) invite() error {
-	if c.awaited {
-		c.awaited = false
+	if c.in.awaited {
+		c.in.awaited = false
 		c.x.out = append(c.x.out, httpwire.Continue...)
 	}
 	if err := c.flush(); err != nil {
@@ -27,27 +27,27 @@ func (c *conn) invite() error {
 // body reads up to most bytes of the request's body into new memory. The error is a *httpwire.Malformed or an error of
 // the connection.
 func (c *conn) body(most int) ([]byte, error) {
-	if c.left == httpwire.Chunks {
+	if c.in.left == httpwire.Chunks {
 		return c.chunked(most)
 	}
-	if c.left > int64(most) {
+	if c.in.left > int64(most) {
 		return nil, httpwire.ErrTooLarge
 	}
-	b := make([]byte, c.left)
-	n := copy(b, c.in[c.r:c.w])
-	c.r += n
+	b := make([]byte, c.in.left)
+	n := copy(b, c.in.unread())
+	c.in.r += n
 	if n < len(b) {
 		if err := c.invite(); err != nil {
 			return nil, err
 		}
 	}
-	for c.left -= int64(n); c.left > 0; c.left -= int64(n) {
+	for c.in.left -= int64(n); c.in.left > 0; c.in.left -= int64(n) {
 		var err error
-		if n, err = c.nc.Read(b[len(b)-int(c.left):]); n == 0 && err != nil {
+		if n, err = c.nc.Read(b[len(b)-int(c.in.left):]); n == 0 && err != nil {
 			return nil, err
 		}
 	}
-	c.awaited = false
+	c.in.awaited = false
 	return b, nil
 }
 
@@ -55,13 +55,13 @@ func (c *conn) body(most int) ([]byte, error) {
 func (c *conn) chunked(most int) (b []byte, err error) {
 	for invited := false; ; {
 		n, done := 0, false
-		b, n, done, err = c.chunks.Take(b, c.in[c.r:c.w], most)
-		c.r += n
+		b, n, done, err = c.in.chunks.Take(b, c.in.unread(), most)
+		c.in.r += n
 		if err != nil {
 			return nil, err
 		}
 		if done {
-			c.left, c.awaited = 0, false
+			c.in.left, c.in.awaited = 0, false
 			return b, nil
 		}
 		if !invited {
@@ -79,28 +79,28 @@ func (c *conn) chunked(most int) (b []byte, err error) {
 // discard reads up to most bytes of the remaining body, whose length is known. It reports whether the body is
 // complete.
 func (c *conn) discard(most int64) bool {
-	most = min(most, c.left)
-	if n := min(most, int64(c.w-c.r)); n > 0 {
-		c.r, c.left, most = c.r+int(n), c.left-n, most-n
+	most = min(most, c.in.left)
+	if n := min(most, int64(c.in.w-c.in.r)); n > 0 {
+		c.in.r, c.in.left, most = c.in.r+int(n), c.in.left-n, most-n
 	}
 	if most > 0 && c.readWithin(requestWait) != nil {
 		return false
 	}
 	for most > 0 {
-		n, err := c.nc.Read(c.in[:min(int64(len(c.in)), most)])
-		if c.left, most = c.left-int64(n), most-int64(n); n == 0 && err != nil {
+		n, err := c.nc.Read(c.in.buf[:min(int64(len(c.in.buf)), most)])
+		if c.in.left, most = c.in.left-int64(n), most-int64(n); n == 0 && err != nil {
 			return false
 		}
 	}
-	return c.left == 0
+	return c.in.left == 0
 }
 
 // settle reads the rest of the request, or marks the connection to be closed after the response.
 func (c *conn) settle() {
-	if c.last || c.left == 0 {
+	if c.last || c.in.left == 0 {
 		return
 	}
-	if c.awaited || c.left == httpwire.Chunks || c.left > discardSmall || !c.discard(discardSmall) {
+	if c.in.awaited || c.in.left == httpwire.Chunks || c.in.left > discardSmall || !c.discard(discardSmall) {
 		c.last = true
 	}
 }

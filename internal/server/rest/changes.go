@@ -18,15 +18,12 @@ const (
 	allVersions    = "full-fidelity feed"
 )
 
-// changeFeed returns a page of the change feed. The etag of the response is the continuation. If there are no more
+// changes returns a page of the change feed. The etag of the response is the continuation. If there are no more
 // changes, the response contains only the etag.
-func (x *exchange) changeFeed(ctx context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
+func (h *queryHandler) changes(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
 	r := &container.ChangesRequest{RequestOptions: x.asked()}
-	if r.Scope, r.MaxItems, err = x.look(c); err != nil {
+	var err error
+	if r.Scope, r.MaxItems, err = h.look(x, c); err != nil {
 		return nil, err
 	}
 	switch mode := x.header.Get(hIncremental); strings.ToLower(mode) {
@@ -39,13 +36,13 @@ func (x *exchange) changeFeed(ctx context.Context) (*answer, error) {
 	if refusal := x.feedFrom(r); refusal != nil {
 		return nil, refusal
 	}
-	page, err := x.server.engine.Changes(ctx, c, r)
+	page, err := h.engine.Changes(ctx, c, r)
 	if err != nil {
 		return nil, err
 	}
 	etag := `"` + page.Continuation + `"`
 	page.Continuation = ""
-	a := x.pageOf(c, &page.Page)
+	a := h.page(x, c, &page.Page)
 	x.set(aETag, etag)
 	if page.Ended && len(page.Documents) == 0 {
 		return &answer{status: http.StatusNotModified}, nil

@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// inputBytes is the size of the buffer of an idle connection. It is sufficient for most requests.
-	inputBytes = 4 << 10
 	// keepBytes is the maximum size of a reused buffer. Response bodies of up to this size are copied to the buffer of
 	// the head, so that a single write sends the response.
 	keepBytes = 64 << 10
@@ -42,34 +40,14 @@ type conn struct {
 	// looked is the request that look has seen last.
 	looked int64
 
-	// in holds the input from r to w. It is room unless the input does not fit there.
-	in   []byte
-	r, w int
-	room [inputBytes]byte
-	// left is the size of the unread body, or httpwire.Chunks, in which case chunks is the progress. awaited reports
-	// that the client waits for "100 Continue" before it sends the body.
-	left    int64
-	chunks  httpwire.Body
-	awaited bool
-
+	in input
 	// x is the current exchange with its output, or nil between requests.
 	x *exchange
 	// readBy and writeBy are the current deadlines.
 	readBy, writeBy time.Time
-	// known reports that the client has sent a valid signature. last reports that the connection ends with the current
-	// response.
-	known, last bool
-
-	mu sync.Mutex
-	// idle reports that no request has begun. turn counts requests. mu guards them.
-	idle bool
-	turn uint64
-	// key and agent identify the client by its first request. mu guards them.
-	key, agent string
-	// idleFrom is the time at which interrupt first saw the connection idle. idleTurn is the value of turn at that
-	// time. They are used only by Shutdown.
-	idleFrom time.Time
-	idleTurn uint64
+	// last reports that the connection ends with the current response.
+	last bool
+	idle idleness
 }
 
 var errHeadSize = &httpwire.Malformed{Status: http.StatusRequestHeaderFieldsTooLarge,
@@ -81,7 +59,7 @@ func newConn(s *Server, g *clientConn) *conn {
 	if s.opts.TLS != nil {
 		c.nc = tls.Server(g, s.opts.TLS)
 	}
-	c.in = c.room[:]
+	c.in.reset()
 	return c
 }
 
@@ -112,7 +90,7 @@ func (c *conn) serve() {
 		}
 		c.exchange()
 	}
-	if c.flush() == nil && (c.left != 0 || c.r < c.w) {
+	if c.flush() == nil && (c.in.left != 0 || c.in.r < c.in.w) {
 		c.linger()
 	}
 }
@@ -129,23 +107,24 @@ func (c *conn) end() {
 
 // await waits for the first byte of a request. An idle connection has no buffer except room.
 func (c *conn) await(first bool) error {
-	if c.r < c.w {
+	if c.in.r < c.in.w {
 		return nil
 	}
 	if err := c.flush(); err != nil {
 		return err
 	}
 	c.server.release(c.x)
-	c.x, c.in, c.r, c.w = nil, c.room[:], 0, 0
+	c.x = nil
+	c.in.reset()
 	if !first {
 		if err := c.readWithin(c.server.opts.IdleTimeout); err != nil {
 			return err
 		}
 	}
-	c.setIdle(true)
-	n, err := c.nc.Read(c.in)
-	c.setIdle(false)
-	if c.w = n; n > 0 {
+	c.idle.set(true)
+	n, err := c.nc.Read(c.in.buf)
+	c.idle.set(false)
+	if c.in.w = n; n > 0 {
 		return nil
 	}
 	return err
@@ -158,27 +137,12 @@ func (c *conn) begin() {
 	}
 }
 
-// setIdle records whether a request has begun.
-func (c *conn) setIdle(idle bool) {
-	c.mu.Lock()
-	if c.idle = idle; !idle {
-		c.turn++
-	}
-	c.mu.Unlock()
-}
-
 // interrupt closes the connection if it has been idle for Server.idleGap. The response to an earlier request announces
 // the end of the connection, so that the client loses no request.
 func (c *conn) interrupt() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	switch {
-	case !c.idle:
-		c.idleFrom = time.Time{}
-	case c.idleFrom.IsZero() || c.idleTurn != c.turn:
-		c.idleFrom, c.idleTurn = now, c.turn
-	case now.Sub(c.idleFrom) >= c.server.idleGap:
+	c.idle.mu.Lock()
+	defer c.idle.mu.Unlock()
+	if now := time.Now(); c.idle.since(now) >= c.server.idleGap {
 		_ = c.clientConn.SetReadDeadline(now)
 	}
 }
@@ -194,25 +158,13 @@ func (c *conn) readWithin(d time.Duration) error {
 	return c.nc.SetReadDeadline(c.readBy)
 }
 
-// fill performs one read after pending responses have been written. The buffer must have free space.
+// fill performs one read after pending responses have been written.
 func (c *conn) fill() error {
 	if err := c.flush(); err != nil {
 		return err
 	}
-	switch {
-	case c.r == c.w:
-		c.r, c.w = 0, 0
-	case c.w < len(c.in):
-	case c.r > 0:
-		c.w = copy(c.in, c.in[c.r:c.w])
-		c.r = 0
-	default:
-		grown := make([]byte, 2*len(c.in))
-		copy(grown, c.in)
-		c.in = grown
-	}
-	n, err := c.nc.Read(c.in[c.w:])
-	if c.w += n; n > 0 {
+	n, err := c.nc.Read(c.in.space())
+	if c.in.w += n; n > 0 {
 		return nil
 	}
 	return err
@@ -220,13 +172,13 @@ func (c *conn) fill() error {
 
 // head reads the head of a request. The error is a *httpwire.Malformed or an error of the connection.
 func (c *conn) head(first bool) error {
-	c.left, c.awaited = 0, false
+	c.in.left, c.in.awaited = 0, false
 	looked, limited, blank := 0, first, false
 	for {
-		data := c.in[c.r:c.w]
+		data := c.in.unread()
 		if !blank && len(data) > 1 && data[0] == '\r' && data[1] == '\n' {
 			// Some clients send an additional line break after the previous body.
-			c.r, looked, blank = c.r+2, 0, true
+			c.in.r, looked, blank = c.in.r+2, 0, true
 			continue
 		}
 		end, err := httpwire.End(data, looked)
@@ -241,8 +193,8 @@ func (c *conn) head(first bool) error {
 			if err := r.Parse(data[:end]); err != nil {
 				return err
 			}
-			c.r += end
-			c.left, c.chunks, c.awaited = r.Length, httpwire.Body{}, r.Continue
+			c.in.r += end
+			c.in.left, c.in.chunks, c.in.awaited = r.Length, httpwire.Body{}, r.Continue
 			c.last = r.Close
 			return nil
 		}
@@ -294,7 +246,7 @@ func (c *conn) linger() {
 		return
 	}
 	for total := 0; total < lingerBytes; {
-		n, err := c.nc.Read(c.in)
+		n, err := c.nc.Read(c.in.buf)
 		if err != nil {
 			return
 		}
@@ -316,4 +268,35 @@ func (c *conn) refuseClear(err error) {
 		c.nc = c.clientConn
 		c.linger()
 	}
+}
+
+// idleness records when a connection is between two requests.
+type idleness struct {
+	mu sync.Mutex
+	// idle reports that no request has begun. turn counts requests. mu guards all fields.
+	idle bool
+	turn uint64
+	// from is the time at which since first saw the connection idle. fromTurn is the value of turn at that time.
+	from     time.Time
+	fromTurn uint64
+}
+
+// set records whether a request has begun.
+func (i *idleness) set(idle bool) {
+	i.mu.Lock()
+	if i.idle = idle; !idle {
+		i.turn++
+	}
+	i.mu.Unlock()
+}
+
+// since returns the time since the first call that saw the connection idle, or 0. The caller must hold mu.
+func (i *idleness) since(now time.Time) time.Duration {
+	if !i.idle {
+		return 0
+	}
+	if i.from.IsZero() || i.fromTurn != i.turn {
+		i.from, i.fromTurn = now, i.turn
+	}
+	return now.Sub(i.from)
 }

@@ -2,9 +2,9 @@
 
 // Package rest serves the Cosmos DB REST API.
 //
-// A Server accepts HTTP connections, authenticates each request by its signature, finds the operation in the table
-// operations, calls the Engine, and encodes the response. The package has its own HTTP/1.1 server, which parses
-// requests with package httpwire (RFC 0028).
+// A Server accepts HTTP connections, authenticates each request by its signature, and finds the operation in its
+// routes. A handler for each kind of resource calls the Engine and returns the response. The package has its own
+// HTTP/1.1 server, which parses requests with package httpwire (RFC 0028).
 //
 // Unauthenticated clients cannot lock out others: the oldest unauthenticated connection is closed when a connection
 // limit is reached. The number of concurrent requests and the memory of their bodies are also limited.

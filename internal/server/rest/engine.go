@@ -20,6 +20,11 @@ type Engine interface {
 	records
 	throughputs
 	scripts
+	compiler
+}
+
+// compiler limits the memory and the processor time of queries.
+type compiler interface {
 	// Compiling reserves memory for a query text until release is called. Evaluation returns the meter of an
 	// evaluation; the caller must close it.
 	Compiling(text string) (release func(), err error)
@@ -61,6 +66,11 @@ type records interface {
 	Feed(ctx context.Context, c *container.Container, s container.Scope, continuation string, maxItems int,
 		o container.RequestOptions) (*container.Page, error)
 	Changes(ctx context.Context, c *container.Container, r *container.ChangesRequest) (*container.ChangesPage, error)
+	progress
+}
+
+// progress is the progress of the physical partitions of a container.
+type progress interface {
 	Ranges(c *container.Container) (ranges []container.Range, etag string)
 	LSN(rangeID string) int64
 	Seen(rangeID string, lsn int64)

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/fairshare"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
@@ -33,8 +33,6 @@ type exchange struct {
 	output
 	// byRID reports that the path consists of resource IDs.
 	byRID bool
-	// charge is the charge of the request.
-	charge ru.Units
 }
 
 // answer is the response of an operation: a status and JSON.
@@ -65,7 +63,7 @@ func (s *Server) release(x *exchange) {
 // reset discards the previous request, but keeps the pending output.
 func (x *exchange) reset() {
 	x.header, x.target, x.signer, x.operation, x.body, x.held = nil, nil, "", nil, nil, 0
-	x.byRID, x.charge = false, 0
+	x.byRID = false
 	x.output.reset()
 }
 
@@ -125,15 +123,15 @@ func (x *exchange) serve() (a *answer, err error) {
 		return nil, refusal
 	}
 	x.signer = signer
-	if !c.known {
-		c.known = true
+	if c.doing.client.Load() == nil {
 		c.clientConn.known()
-		c.introduced(signer, x.header.Get("User-Agent"))
+		// The header refers to the whole head.
+		c.doing.client.Store(&clientID{signer, strings.Clone(x.header.Get("User-Agent"))})
 	}
 	if !known {
 		return nil, badRequest("The path " + strconv.Quote(path) + " does not exist in this API.")
 	}
-	op, refusal := operationOf(method, target, x.header)
+	op, refusal := s.routes.find(method, target, x.header)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -152,7 +150,7 @@ func (x *exchange) serve() (a *answer, err error) {
 	if err := x.read(); err != nil {
 		return nil, err
 	}
-	return op.do(x, c.ctx)
+	return op.do(c.ctx, x)
 }
 
 // recovered logs a panic in a request and returns the client's error.
@@ -197,7 +195,7 @@ func busy(message string) *failure {
 
 // read reads the request body.
 func (x *exchange) read() error {
-	size := x.conn.left
+	size := x.conn.in.left
 	if size == 0 {
 		return nil
 	}
@@ -225,7 +223,7 @@ func (x *exchange) read() error {
 // tooLarge rejects a body that exceeds the limit. It discards the body up to a limit, so that the client can read the
 // response, unless the client waits for "100 Continue".
 func (x *exchange) tooLarge() error {
-	if c := x.conn; !c.awaited {
+	if c := x.conn; !c.in.awaited {
 		c.discard(discardMax)
 	}
 	return &failure{status: http.StatusRequestEntityTooLarge,

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -19,7 +18,12 @@ type doing struct {
 	requests  atomic.Int64
 	operation atomic.Pointer[operation]
 	target    atomic.Pointer[target]
+	// client identifies the client. It is nil until the client has sent a valid signature.
+	client atomic.Pointer[clientID]
 }
+
+// clientID consists of the key and the user agent of the first request of a connection.
+type clientID struct{ key, agent string }
 
 func (d *doing) begin(now time.Time) {
 	d.requests.Add(1)
@@ -54,16 +58,7 @@ type SessionInfo struct {
 // Sessions returns up to most connections and the total number of connections. The connection with the oldest request
 // comes first. Connections without a request follow in descending order of their request counts.
 func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
-	s.mu.Lock()
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	s.mu.Unlock()
-	list = make([]SessionInfo, len(conns))
-	for i, c := range conns {
-		list[i] = c.inspect()
-	}
+	s.each(func(c *conn) { list = append(list, c.inspect()) })
 	began := func(i *SessionInfo) int64 {
 		if i.Began.IsZero() {
 			return math.MaxInt64
@@ -74,16 +69,16 @@ func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 		return cmp.Or(cmp.Compare(began(&a), began(&b)), cmp.Compare(b.Requests, a.Requests),
 			cmp.Compare(a.Number, b.Number))
 	})
-	return list[:min(len(list), max(most, 0))], len(conns)
+	return list[:min(len(list), max(most, 0))], len(list)
 }
 
 // inspect describes the connection.
 func (c *conn) inspect() SessionInfo {
 	i := SessionInfo{Number: c.number, Since: c.since, Remote: c.clientConn.remote, Encrypted: c.server.opts.TLS != nil,
 		Requests: c.doing.requests.Load()}
-	c.mu.Lock()
-	i.Key, i.Agent = c.key, c.agent
-	c.mu.Unlock()
+	if id := c.doing.client.Load(); id != nil {
+		i.Key, i.Agent = id.key, id.agent
+	}
 	began := c.doing.began.Load()
 	if began == 0 {
 		return i
@@ -103,24 +98,15 @@ func (c *conn) inspect() SessionInfo {
 	return i
 }
 
-// introduced records the key and the user agent of the first request.
-func (c *conn) introduced(key, agent string) {
-	c.mu.Lock()
-	c.key, c.agent = key, strings.Clone(agent) // the header refers to the whole head
-	c.mu.Unlock()
-}
-
 // Cancel closes the connection with a number and cancels its request. It returns false if the connection does not
 // exist. A write that has reached a log still takes effect.
 func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
-	s.mu.Lock()
 	var found *conn
-	for c := range s.conns {
+	s.each(func(c *conn) {
 		if c.number == number {
 			found = c
 		}
-	}
-	s.mu.Unlock()
+	})
 	if found == nil {
 		return SessionInfo{}, false
 	}

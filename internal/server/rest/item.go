@@ -10,6 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
+// itemHandler serves items.
+type itemHandler struct {
+	engine   records
+	scripts  Scripts
+	sessions sessions
+}
+
 // key parses the partition key header. It returns nil if the header is missing.
 func (x *exchange) key(c *container.Container) (epk.Key, error) {
 	text := x.header.Get(hPartitionKey)
@@ -34,35 +41,25 @@ func (x *exchange) wholeKey(c *container.Container) (epk.Key, error) {
 	return key, nil
 }
 
-// partition returns the container of the path and the complete partition key of the headers.
-func (x *exchange) partition() (*container.Container, epk.Key, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, nil, err
-	}
-	key, err := x.wholeKey(c)
-	return c, key, err
-}
-
-// itemID returns the ID of the item in the path, which contains the ID or the resource ID.
-func (x *exchange) itemID(ctx context.Context, c *container.Container, key epk.Key) (string, error) {
+// id returns the ID of the item in the path, which contains the ID or the resource ID.
+func (h *itemHandler) id(ctx context.Context, x *exchange, c *container.Container, key epk.Key) (string, error) {
 	if x.byRID {
-		return x.server.engine.IDOf(ctx, c, key, x.target.id())
+		return h.engine.IDOf(ctx, c, key, x.target.id())
 	}
 	return x.target.id(), nil
 }
 
-func (x *exchange) readItem(ctx context.Context) (*answer, error) {
-	c, key, err := x.partition()
+func (h *itemHandler) read(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
+	key, err := x.wholeKey(c)
 	if err != nil {
 		return nil, err
 	}
-	x.session()
-	id, err := x.itemID(ctx, c, key)
+	h.sessions.accept(x)
+	id, err := h.id(ctx, x, c, key)
 	if err != nil {
 		return nil, err
 	}
-	result, where, err := x.server.engine.Read(ctx, c, key, id, x.header.Get(hIfNoneMatch), x.asked())
+	result, where, err := h.engine.Read(ctx, c, key, id, x.header.Get(hIfNoneMatch), x.asked())
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +73,7 @@ func (x *exchange) asked() container.RequestOptions {
 }
 
 // result returns the response for an item operation.
-func (x *exchange) result(r *container.Result, silent bool) (*answer, error) {
+func (o *output) result(r *container.Result, silent bool) (*answer, error) {
 	if r.Err != nil {
 		return nil, r.Err
 	}
@@ -84,39 +81,36 @@ func (x *exchange) result(r *container.Result, silent bool) (*answer, error) {
 	if r.Item == nil {
 		return a, nil
 	}
-	x.set(aETag, r.Item.Etag)
+	o.set(aETag, r.Item.Etag)
 	if r.Status != http.StatusNotModified && !silent {
-		x.text = r.Item.AppendResource(x.text[:0])
-		a.body = x.text
+		o.text = r.Item.AppendResource(o.text[:0])
+		a.body = o.text
 	}
 	return a, nil
 }
 
-// doOne executes an item operation and returns the response.
-func (x *exchange) doOne(ctx context.Context, op container.Operation) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
+// do executes an item operation and returns the response.
+func (h *itemHandler) do(ctx context.Context, x *exchange, c *container.Container,
+	op container.Operation) (*answer, error) {
 	key, err := x.key(c)
 	if err != nil {
 		return nil, err
 	}
 	if !x.target.feed {
 		if key, err = x.wholeKey(c); err == nil {
-			op.ID, err = x.itemID(ctx, c, key)
+			op.ID, err = h.id(ctx, x, c, key)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	x.session()
+	h.sessions.accept(x)
 	op.Body = x.body
 	op.IfMatch, op.IfNoneMatch = x.header.Get(hIfMatch), x.header.Get(hIfNoneMatch)
 	if x.header.Get(hPreTriggers) != "" || x.header.Get(hPostTriggers) != "" {
-		return x.doTriggered(ctx, c, key, &op)
+		return h.doTriggered(ctx, x, c, key, &op)
 	}
-	results, err := x.server.engine.Do(ctx, c, key, []container.Operation{op}, x.asked())
+	results, err := h.engine.Do(ctx, c, key, []container.Operation{op}, x.asked())
 	if err != nil {
 		return nil, err
 	}
@@ -126,36 +120,48 @@ func (x *exchange) doOne(ctx context.Context, op container.Operation) (*answer, 
 	return x.result(&results.Of[0], minimal(x.header))
 }
 
-func (x *exchange) createItem(ctx context.Context) (*answer, error) {
-	return x.doOne(ctx, container.Operation{Kind: container.Create})
+// does returns the handler of an item operation of a kind.
+func (h *itemHandler) does(kind container.Kind) containerOperation {
+	return func(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
+		return h.do(ctx, x, c, container.Operation{Kind: kind})
+	}
 }
 
-func (x *exchange) upsertItem(ctx context.Context) (*answer, error) {
-	return x.doOne(ctx, container.Operation{Kind: container.Upsert})
-}
-
-func (x *exchange) replaceItem(ctx context.Context) (*answer, error) {
-	return x.doOne(ctx, container.Operation{Kind: container.Replace})
-}
-
-func (x *exchange) patchItem(ctx context.Context) (*answer, error) {
-	return x.doOne(ctx, container.Operation{Kind: container.Patch})
-}
-
-func (x *exchange) deleteItem(ctx context.Context) (*answer, error) {
-	return x.doOne(ctx, container.Operation{Kind: container.Delete})
-}
-
-// deleteByKey deletes all items of a partition key value.
-func (x *exchange) deleteByKey(ctx context.Context) (*answer, error) {
-	c, key, err := x.partition()
+// removeKey deletes all items of a partition key value.
+func (h *itemHandler) removeKey(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
+	key, err := x.wholeKey(c)
 	if err != nil {
 		return nil, err
 	}
-	where, err := x.server.engine.DeleteKey(ctx, c, key, x.asked())
+	where, err := h.engine.DeleteKey(ctx, c, key, x.asked())
 	if err != nil {
 		return nil, err
 	}
 	x.where(where)
 	return &answer{status: http.StatusOK}, nil
+}
+
+// doTriggered executes an item operation with the triggers in the headers.
+func (h *itemHandler) doTriggered(ctx context.Context, x *exchange, c *container.Container, key epk.Key,
+	op *container.Operation) (*answer, error) {
+	if key == nil {
+		var err error
+		if key, err = c.KeyOf(op.Body); err != nil {
+			return nil, err
+		}
+	}
+	done, where, err := h.scripts.Do(ctx, c, key, op, names(x.header.Get(hPreTriggers)),
+		names(x.header.Get(hPostTriggers)), flag(x.header, hScriptLogging), x.asked())
+	if err != nil {
+		return nil, err
+	}
+	a := x.executed(where, done)
+	a.status = done.Status
+	if done.Etag != "" {
+		x.set(aETag, done.Etag)
+	}
+	if minimal(x.header) {
+		a.body = nil
+	}
+	return a, nil
 }

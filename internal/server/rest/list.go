@@ -10,12 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/ilion-db/ilion/internal/query/container"
 )
 
 // feed returns a page of resources of a kind as JSON. It sets the header with their number.
-func (x *exchange) feed(rid, kind string, page [][]byte) *answer {
+func (o *output) feed(rid, kind string, page [][]byte) *answer {
 	size := len(rid) + len(kind) + 64
 	for _, r := range page {
 		size += len(r) + 1
@@ -31,7 +29,7 @@ func (x *exchange) feed(rid, kind string, page [][]byte) *answer {
 	}
 	body = append(body, `],"_count":`...)
 	body = append(strconv.AppendInt(body, int64(len(page)), 10), '}')
-	x.set(aItemCount, strconv.Itoa(len(page)))
+	o.set(aItemCount, strconv.Itoa(len(page)))
 	return &answer{http.StatusOK, body}
 }
 
@@ -87,17 +85,21 @@ func badContinuation() error {
 	return badRequest("x-ms-continuation is not a valid continuation of this list.")
 }
 
-// list returns a page of a list.
-func (x *exchange) list(rid, kind string, all []listed) (*answer, error) {
-	page, err := x.page(all)
-	if err != nil {
-		return nil, err
-	}
-	return x.feed(rid, kind, page), nil
+// lists serves lists of resources and queries over them.
+type lists struct {
+	compiler
+	opts *Options
 }
 
-// queryList returns a page of a query over a list.
-func (x *exchange) queryList(ctx context.Context, rid, kind string, all []listed) (*answer, error) {
+// serve returns a page of a list, or of a query over it if the request has a query.
+func (l lists) serve(ctx context.Context, x *exchange, rid, kind string, all []listed) (*answer, error) {
+	if x.request.Method != post {
+		page, err := x.page(all)
+		if err != nil {
+			return nil, err
+		}
+		return x.feed(rid, kind, page), nil
+	}
 	q, err := x.query()
 	if err != nil {
 		return nil, err
@@ -107,7 +109,7 @@ func (x *exchange) queryList(ctx context.Context, rid, kind string, all []listed
 		return nil, refusal
 	}
 	q.MaxItems, q.Continuation = size, x.header.Get(hContinuation)
-	page, next, err := x.selectFrom(ctx, q, sorted(all))
+	page, next, err := l.selectFrom(ctx, x.claimant(), q, sorted(all))
 	if err != nil {
 		return nil, err
 	}
@@ -115,60 +117,4 @@ func (x *exchange) queryList(ctx context.Context, rid, kind string, all []listed
 		x.set(aContinuation, next)
 	}
 	return x.feed(rid, kind, page), nil
-}
-
-func (x *exchange) databases() (out []listed) {
-	for _, d := range x.server.engine.Databases() {
-		out = append(out, listed{d.ID, d.Resource()})
-	}
-	return out
-}
-
-func (x *exchange) listDatabases(context.Context) (*answer, error) {
-	return x.list("", "Databases", x.databases())
-}
-
-func (x *exchange) queryDatabases(ctx context.Context) (*answer, error) {
-	return x.queryList(ctx, "", "Databases", x.databases())
-}
-
-func (x *exchange) containers(d *container.Database) (out []listed) {
-	for _, c := range x.server.engine.Containers(d) {
-		out = append(out, listed{c.ID, c.Resource()})
-	}
-	return out
-}
-
-func (x *exchange) listContainers(context.Context) (*answer, error) {
-	d, err := x.database()
-	if err != nil {
-		return nil, missing(err, true)
-	}
-	x.setOwner(d, nil)
-	return x.list(d.RID, "DocumentCollections", x.containers(d))
-}
-
-func (x *exchange) queryContainers(ctx context.Context) (*answer, error) {
-	d, err := x.database()
-	if err != nil {
-		return nil, missing(err, true)
-	}
-	x.setOwner(d, nil)
-	return x.queryList(ctx, d.RID, "DocumentCollections", x.containers(d))
-}
-
-// listConflicts returns an empty list, because one leader decides all writes.
-func (x *exchange) listConflicts(context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
-	return x.feed(c.RID, "Conflicts", nil), nil
-}
-
-func (x *exchange) noConflict(context.Context) (*answer, error) {
-	if _, err := x.container(true); err != nil {
-		return nil, err
-	}
-	return nil, notFound("Conflicts do not exist: one leader orders all writes of a partition.")
 }

@@ -75,8 +75,14 @@ func offerJSON(o *container.Offer) ([]byte, error) {
 	return json.Marshal(&r)
 }
 
-func (x *exchange) offers() (out []listed, err error) {
-	for _, o := range x.server.engine.Offers() {
+// offerHandler serves offers.
+type offerHandler struct {
+	engine throughputs
+	lists  lists
+}
+
+func (h *offerHandler) all() (out []listed, err error) {
+	for _, o := range h.engine.Offers() {
 		b, err := offerJSON(o)
 		if err != nil {
 			return nil, err
@@ -90,31 +96,22 @@ func (x *exchange) offers() (out []listed, err error) {
 const throughputMin = 400
 
 // setOffer sets the headers of offer responses.
-func (x *exchange) setOffer() {
-	x.set(aMinOffer, strconv.Itoa(throughputMin))
-	x.set(aOfferPending, "false")
+func (o *output) setOffer() {
+	o.set(aMinOffer, strconv.Itoa(throughputMin))
+	o.set(aOfferPending, "false")
 }
 
-func (x *exchange) listOffers(context.Context) (*answer, error) {
-	all, err := x.offers()
+func (h *offerHandler) list(ctx context.Context, x *exchange) (*answer, error) {
+	all, err := h.all()
 	if err != nil {
 		return nil, err
 	}
 	x.setOffer()
-	return x.list("", "Offers", all)
+	return h.lists.serve(ctx, x, "", "Offers", all)
 }
 
-func (x *exchange) queryOffers(ctx context.Context) (*answer, error) {
-	all, err := x.offers()
-	if err != nil {
-		return nil, err
-	}
-	x.setOffer()
-	return x.queryList(ctx, "", "Offers", all)
-}
-
-func (x *exchange) readOffer(context.Context) (*answer, error) {
-	o, err := x.server.engine.Offer(x.target.id())
+func (h *offerHandler) read(_ context.Context, x *exchange) (*answer, error) {
+	o, err := h.engine.Offer(x.target.id())
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +127,8 @@ func (x *exchange) offer(o *container.Offer) (*answer, error) {
 	return x.found(http.StatusOK, o.Etag, b), nil
 }
 
-func (x *exchange) replaceOffer(ctx context.Context) (*answer, error) {
-	o, err := x.server.engine.Offer(x.target.id())
+func (h *offerHandler) replace(ctx context.Context, x *exchange) (*answer, error) {
+	o, err := h.engine.Offer(x.target.id())
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +145,7 @@ func (x *exchange) replaceOffer(ctx context.Context) (*answer, error) {
 	if t.Manual <= 0 && t.Autoscale <= 0 {
 		return nil, badRequest("The offer has neither content.offerThroughput nor content.offerAutopilotSettings.maxThroughput.")
 	}
-	if o, err = x.server.engine.ReplaceOffer(ctx, o, t, x.header.Get(hIfMatch)); err != nil {
+	if o, err = h.engine.ReplaceOffer(ctx, o, t, x.header.Get(hIfMatch)); err != nil {
 		return nil, err
 	}
 	return x.offer(o)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
@@ -21,68 +22,81 @@ type operation struct {
 	when func(httpwire.Fields) bool
 	// reads reports that the read-only key allows the operation.
 	reads bool
-	do    func(*exchange, context.Context) (*answer, error)
+	do    handler
 }
+
+// handler executes an operation.
+type handler func(ctx context.Context, x *exchange) (*answer, error)
+
+// routes are the operations of the API.
+type routes []operation
 
 const (
 	get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 )
 
-// operations is the routing table. If several operations have the same method and path, the first one whose headers
+// newRoutes returns the routing table. If several operations have the same method and path, the first one whose headers
 // match is used.
-var operations = []operation{
-	{"read account", get, account, false, nil, true, (*exchange).readAccount},
+func newRoutes(s *Server) routes {
+	e, tokens, lists := s.engine, sessions{s.engine}, lists{s.engine, &s.opts}
+	at := &locator{e, s.ctx}
+	root, database, offer := accountHandler{&s.opts}, &databaseHandler{e, lists}, &offerHandler{e, lists}
+	coll, program := &containerHandler{e, tokens, lists}, &scriptHandler{e, s.scripts, tokens, lists}
+	item, query := &itemHandler{e, s.scripts, tokens}, &queryHandler{e, e, s.scripts, tokens}
+	return routes{
+		{"read account", get, account, false, nil, true, root.read},
 
-	{"query databases", post, databases, true, isQuery, true, (*exchange).queryDatabases},
-	{"create database", post, databases, true, nil, false, (*exchange).createDatabase},
-	{"list databases", get, databases, true, nil, true, (*exchange).listDatabases},
-	{"read database", get, databases, false, nil, true, (*exchange).readDatabase},
-	{"delete database", del, databases, false, nil, false, (*exchange).deleteDatabase},
+		{"query databases", post, databases, true, isQuery, true, database.list},
+		{"create database", post, databases, true, nil, false, database.create},
+		{"list databases", get, databases, true, nil, true, database.list},
+		{"read database", get, databases, false, nil, true, at.onDatabase(database.read)},
+		{"delete database", del, databases, false, nil, false, at.onDatabase(database.remove)},
 
-	{"query containers", post, containers, true, isQuery, true, (*exchange).queryContainers},
-	{"create container", post, containers, true, nil, false, (*exchange).createContainer},
-	{"list containers", get, containers, true, nil, true, (*exchange).listContainers},
-	{"read container", get, containers, false, nil, true, (*exchange).readContainer},
-	{"replace container", put, containers, false, nil, false, (*exchange).replaceContainer},
-	{"delete container", del, containers, false, nil, false, (*exchange).deleteContainer},
+		{"query containers", post, containers, true, isQuery, true, at.inDatabase(coll.list)},
+		{"create container", post, containers, true, nil, false, at.inDatabase(coll.create)},
+		{"list containers", get, containers, true, nil, true, at.inDatabase(coll.list)},
+		{"read container", get, containers, false, nil, true, at.onContainer(coll.read)},
+		{"replace container", put, containers, false, nil, false, at.onContainer(coll.replace)},
+		{"delete container", del, containers, false, nil, false, at.onContainer(coll.remove)},
 
-	{"query plan", post, items, true, isQueryPlan, true, (*exchange).planQuery},
-	{"query items", post, items, true, isQuery, true, (*exchange).queryItems},
-	{"batch", post, items, true, isAtomicBatch, false, (*exchange).batch},
-	{"bulk", post, items, true, isBatch, false, (*exchange).bulk},
-	{"upsert item", post, items, true, isUpsert, false, (*exchange).upsertItem},
-	{"create item", post, items, true, nil, false, (*exchange).createItem},
-	{"change feed", get, items, true, isChangeFeed, true, (*exchange).changeFeed},
-	{"list items", get, items, true, nil, true, (*exchange).listItems},
-	{"read item", get, items, false, nil, true, (*exchange).readItem},
-	{"replace item", put, items, false, nil, false, (*exchange).replaceItem},
-	{"patch item", patch, items, false, nil, false, (*exchange).patchItem},
-	{"delete item", del, items, false, nil, false, (*exchange).deleteItem},
-	{"delete items by key", post, byKey, true, nil, false, (*exchange).deleteByKey},
+		{"query plan", post, items, true, isQueryPlan, true, at.inContainer(query.plan)},
+		{"query items", post, items, true, isQuery, true, at.inContainer(query.query)},
+		{"batch", post, items, true, isAtomicBatch, false, at.inContainer(item.batch)},
+		{"bulk", post, items, true, isBatch, false, at.inContainer(item.bulk)},
+		{"upsert item", post, items, true, isUpsert, false, at.inContainer(item.does(container.Upsert))},
+		{"create item", post, items, true, nil, false, at.inContainer(item.does(container.Create))},
+		{"change feed", get, items, true, isChangeFeed, true, at.inContainer(query.changes)},
+		{"list items", get, items, true, nil, true, at.inContainer(query.list)},
+		{"read item", get, items, false, nil, true, at.inContainer(item.read)},
+		{"replace item", put, items, false, nil, false, at.inContainer(item.does(container.Replace))},
+		{"patch item", patch, items, false, nil, false, at.inContainer(item.does(container.Patch))},
+		{"delete item", del, items, false, nil, false, at.inContainer(item.does(container.Delete))},
+		{"delete items by key", post, byKey, true, nil, false, at.inContainer(item.removeKey)},
 
-	{"list partition key ranges", get, ranges, true, nil, true, (*exchange).listRanges},
+		{"list partition key ranges", get, ranges, true, nil, true, at.inContainer(rangeHandler{e}.list)},
 
-	{"query offers", post, offers, true, isQuery, true, (*exchange).queryOffers},
-	{"list offers", get, offers, true, nil, true, (*exchange).listOffers},
-	{"read offer", get, offers, false, nil, true, (*exchange).readOffer},
-	{"replace offer", put, offers, false, nil, false, (*exchange).replaceOffer},
+		{"query offers", post, offers, true, isQuery, true, offer.list},
+		{"list offers", get, offers, true, nil, true, offer.list},
+		{"read offer", get, offers, false, nil, true, offer.read},
+		{"replace offer", put, offers, false, nil, false, offer.replace},
 
-	{"query conflicts", post, conflicts, true, isQuery, true, (*exchange).listConflicts},
-	{"list conflicts", get, conflicts, true, nil, true, (*exchange).listConflicts},
-	{"read conflict", get, conflicts, false, nil, true, (*exchange).noConflict},
-	{"delete conflict", del, conflicts, false, nil, false, (*exchange).noConflict},
+		{"query conflicts", post, conflicts, true, isQuery, true, at.inContainer(listConflicts)},
+		{"list conflicts", get, conflicts, true, nil, true, at.inContainer(listConflicts)},
+		{"read conflict", get, conflicts, false, nil, true, at.inContainer(noConflict)},
+		{"delete conflict", del, conflicts, false, nil, false, at.inContainer(noConflict)},
 
-	{"query scripts", post, procedures, true, isQuery, true, (*exchange).queryScripts},
-	{"create script", post, procedures, true, nil, false, (*exchange).createScript},
-	{"list scripts", get, procedures, true, nil, true, (*exchange).listScripts},
-	{"read script", get, procedures, false, nil, true, (*exchange).readScript},
-	{"replace script", put, procedures, false, nil, false, (*exchange).replaceScript},
-	{"delete script", del, procedures, false, nil, false, (*exchange).deleteScript},
-	{"execute stored procedure", post, procedures, false, nil, false, (*exchange).executeProcedure},
+		{"query scripts", post, procedures, true, isQuery, true, at.inContainer(program.list)},
+		{"create script", post, procedures, true, nil, false, at.inContainer(program.create)},
+		{"list scripts", get, procedures, true, nil, true, at.inContainer(program.list)},
+		{"read script", get, procedures, false, nil, true, at.inContainer(program.read)},
+		{"replace script", put, procedures, false, nil, false, at.inContainer(program.replace)},
+		{"delete script", del, procedures, false, nil, false, at.inContainer(program.remove)},
+		{"execute stored procedure", post, procedures, false, nil, false, at.inContainer(program.execute)},
+	}
 }
 
-// operationOf returns the operation of a request.
-func operationOf(method string, t *target, h httpwire.Fields) (*operation, *failure) {
+// find returns the operation of a request.
+func (r routes) find(method string, t *target, h httpwire.Fields) (*operation, *failure) {
 	switch t.kind {
 	case users, permits:
 		return nil, badRequest("Users and permissions are not supported. Sign requests with the read-only key of the " +
@@ -94,8 +108,8 @@ func operationOf(method string, t *target, h httpwire.Fields) (*operation, *fail
 	if kind == triggers || kind == functions {
 		kind = procedures
 	}
-	for i := range operations {
-		op := &operations[i]
+	for i := range r {
+		op := &r[i]
 		if op.method == method && op.kind == kind && op.feed == t.feed && (op.when == nil || op.when(h)) {
 			if op.kind == procedures && op.method == post && !op.feed && t.kind != procedures {
 				break // triggers and functions cannot be executed directly

@@ -21,6 +21,8 @@ type output struct {
 	values []byte
 	// text is a buffer for the body of an item.
 	text []byte
+	// charge is the charge of the request.
+	charge ru.Units
 }
 
 // outputField is a header. Its value is output.values[begin:end].
@@ -31,7 +33,7 @@ type outputField struct {
 
 // reset discards the previous response. It releases large buffers.
 func (o *output) reset() {
-	o.fields, o.values = o.fields[:0], o.values[:0]
+	o.fields, o.values, o.charge = o.fields[:0], o.values[:0], 0
 	if cap(o.values) > keepBytes {
 		o.values = nil
 	}
@@ -82,7 +84,7 @@ func (x *exchange) write(a *answer) {
 		out = httpwire.AppendField(out, f.name, x.values[f.begin:f.end])
 	}
 	out = append(out, alike...)
-	if s.draining.Load() && c.r == c.w { // requests that have already arrived are also answered
+	if s.draining.Load() && c.in.r == c.in.w { // requests that have already arrived are also answered
 		c.last = true
 	}
 	switch {

@@ -19,6 +19,7 @@ func TestCompatibilityPage(t *testing.T) {
 	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z ]+) \| (works|differs|absent) \|`).FindAllSubmatch(page, -1) {
 		rows[string(row[1])] = true
 	}
+	operations := New(newFake(), noScripts{}, Options{}).routes
 	for i := range operations {
 		if name := operations[i].name; !rows[name] {
 			t.Errorf("%q has no row", name)

@@ -15,6 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
+// queryHandler serves queries over items, and feeds of items and their changes.
+type queryHandler struct {
+	engine   records
+	compiler compiler
+	scripts  Scripts
+	sessions sessions
+}
+
 // query parses the body of a query.
 func (x *exchange) query() (*container.QueryRequest, error) {
 	var sent struct {
@@ -52,7 +60,7 @@ func (x *exchange) scope(c *container.Container) (s container.Scope, err error) 
 }
 
 // look returns the scope and the page size of a query or feed from the headers, and processes the session token.
-func (x *exchange) look(c *container.Container) (s container.Scope, size int, err error) {
+func (h *queryHandler) look(x *exchange, c *container.Container) (s container.Scope, size int, err error) {
 	if s, err = x.scope(c); err != nil {
 		return s, 0, err
 	}
@@ -60,54 +68,46 @@ func (x *exchange) look(c *container.Container) (s container.Scope, size int, er
 	if refusal != nil {
 		return s, 0, refusal
 	}
-	x.session()
+	h.sessions.accept(x)
 	return s, size, nil
 }
 
-func (x *exchange) queryItems(ctx context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
+func (h *queryHandler) query(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
 	q, err := x.query()
 	if err != nil {
 		return nil, err
 	}
 	size := 0
-	if q.Scope, size, err = x.look(c); err != nil {
+	if q.Scope, size, err = h.look(x, c); err != nil {
 		return nil, err
 	}
-	q.Functions = x.server.scripts.Functions(c)
+	q.Functions = h.scripts.Functions(c)
 	q.CrossPartition = flag(x.header, hCrossPartition) || q.Range != "" || q.MinEPK != "" || q.MaxEPK != ""
 	q.Continuation, q.MaxItems, q.RequestOptions = x.header.Get(hContinuation), size, x.asked()
-	page, err := x.server.engine.Query(ctx, c, q)
+	page, err := h.engine.Query(ctx, c, q)
 	if err != nil {
 		return nil, err
 	}
-	return x.pageOf(c, page), nil
+	return h.page(x, c, page), nil
 }
 
-func (x *exchange) listItems(ctx context.Context) (*answer, error) {
-	c, err := x.container(true)
+func (h *queryHandler) list(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
+	s, size, err := h.look(x, c)
 	if err != nil {
 		return nil, err
 	}
-	s, size, err := x.look(c)
+	page, err := h.engine.Feed(ctx, c, s, x.header.Get(hContinuation), size, x.asked())
 	if err != nil {
 		return nil, err
 	}
-	page, err := x.server.engine.Feed(ctx, c, s, x.header.Get(hContinuation), size, x.asked())
-	if err != nil {
-		return nil, err
-	}
-	return x.pageOf(c, page), nil
+	return h.page(x, c, page), nil
 }
 
-// pageOf returns the response of a query or feed.
-func (x *exchange) pageOf(c *container.Container, page *container.Page) *answer {
+// page returns the response of a query or feed.
+func (h *queryHandler) page(x *exchange, c *container.Container, page *container.Page) *answer {
 	x.where(page.Where)
 	if page.Range == "" {
-		x.sessionOf(c)
+		h.sessions.report(x, c)
 	}
 	if page.Continuation != "" {
 		x.set(aContinuation, page.Continuation)
@@ -134,12 +134,8 @@ func metricsText(m *container.QueryMetrics) string {
 		m.OutputCount, m.OutputBytes, strconv.FormatFloat(hit, 'f', 2, 64))
 }
 
-// planQuery returns the query plan for a client that merges results itself.
-func (x *exchange) planQuery(context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
+// plan returns the query plan for a client that merges results itself.
+func (h *queryHandler) plan(_ context.Context, x *exchange, c *container.Container) (*answer, error) {
 	q, err := x.query()
 	if err != nil {
 		return nil, err
@@ -148,7 +144,7 @@ func (x *exchange) planQuery(context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	release, err := x.server.engine.Compiling(q.Text)
+	release, err := h.compiler.Compiling(q.Text)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strings"
 
 	"github.com/ilion-db/ilion/internal/query/container"
 )
@@ -26,14 +25,13 @@ type rangeResource struct {
 	TS       int64    `json:"_ts"`
 }
 
-// listRanges lists the physical partitions of a container. Clients repeat the request with the etag until the response
+// rangeHandler serves the physical partitions of containers.
+type rangeHandler struct{ progress }
+
+// list lists the physical partitions of a container. Clients repeat the request with the etag until the response
 // is 304.
-func (x *exchange) listRanges(context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
-	ranges, etag := x.server.engine.Ranges(c)
+func (h rangeHandler) list(_ context.Context, x *exchange, c *container.Container) (*answer, error) {
+	ranges, etag := h.Ranges(c)
 	x.set(aETag, etag)
 	if matchesETag(x.header.Get(hIfNoneMatch), etag) {
 		return &answer{status: http.StatusNotModified}, nil
@@ -53,36 +51,13 @@ func (x *exchange) listRanges(context.Context) (*answer, error) {
 				parents = append(parents, p)
 			}
 		}
-		all[i], err = json.Marshal(rangeResource{RID: c.RID, ID: r.ID, ETag: etag, Min: r.Min, Max: r.Max,
+		text, err := json.Marshal(rangeResource{RID: c.RID, ID: r.ID, ETag: etag, Min: r.Min, Max: r.Max,
 			Self: c.Self() + "pkranges/" + r.ID + "/", Fraction: 1 / float64(len(ranges)), Status: "online",
 			Parents: parents, TS: c.TS})
 		if err != nil {
 			return nil, err
 		}
+		all[i] = text
 	}
 	return x.feed(c.RID, "PartitionKeyRanges", all), nil
-}
-
-// session processes the session tokens of a request, so that responses do not report older progress.
-func (x *exchange) session() {
-	for token := range strings.SplitSeq(x.header.Get(hSession), ",") {
-		if id, lsn, ok := parseSession(token); ok {
-			x.server.engine.Seen(id, lsn)
-		}
-	}
-}
-
-// sessionOf sets the session token of a whole container.
-func (x *exchange) sessionOf(c *container.Container) {
-	ranges, _ := x.server.engine.Ranges(c)
-	var text []byte
-	for i := range ranges {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = appendSession(text, ranges[i].ID, x.server.engine.LSN(ranges[i].ID))
-	}
-	if len(text) > 0 && len(text) < sessionMax {
-		x.set(aSession, string(text))
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/ilion-db/ilion/internal/model/document"
-	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/function/script"
 )
@@ -22,6 +21,14 @@ var scriptKinds = map[kind]struct {
 	procedures: {container.StoredProcedure, "StoredProcedures"},
 	triggers:   {container.Trigger, "Triggers"},
 	functions:  {container.UserFunction, "UserDefinedFunctions"},
+}
+
+// scriptHandler serves stored procedures, triggers and user-defined functions.
+type scriptHandler struct {
+	engine   scripts
+	scripts  Scripts
+	sessions sessions
+	lists    lists
 }
 
 // resourceOf returns a script in the client's format.
@@ -40,82 +47,61 @@ func (x *exchange) allScripts(c *container.Container) (out []listed) {
 	return out
 }
 
-func (x *exchange) listScripts(context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
-	return x.list(c.RID, scriptKinds[x.target.kind].list, x.allScripts(c))
-}
-
-func (x *exchange) queryScripts(ctx context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
-	return x.queryList(ctx, c.RID, scriptKinds[x.target.kind].list, x.allScripts(c))
+func (h *scriptHandler) list(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
+	return h.lists.serve(ctx, x, c.RID, scriptKinds[x.target.kind].list, x.allScripts(c))
 }
 
 // script finds the script of the path.
-func (x *exchange) script() (*container.Container, *container.Script, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, nil, err
-	}
+func (x *exchange) script(c *container.Container) (*container.Script, error) {
 	kind := scriptKinds[x.target.kind].kind
 	if !x.byRID {
-		s, err := c.Script(kind, x.target.id())
-		return c, s, err
+		return c.Script(kind, x.target.id())
 	}
 	for _, s := range c.Scripts(kind) {
 		if s.RID == x.target.id() {
-			return c, s, nil
+			return s, nil
 		}
 	}
-	return nil, nil, notFound("The script does not exist in the container.")
+	return nil, notFound("The script does not exist in the container.")
 }
 
-func (x *exchange) createScript(ctx context.Context) (*answer, error) {
-	c, err := x.container(true)
-	if err != nil {
-		return nil, err
-	}
-	s, err := x.server.engine.CreateScript(ctx, c, scriptKinds[x.target.kind].kind, x.body)
+func (h *scriptHandler) create(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
+	s, err := h.engine.CreateScript(ctx, c, scriptKinds[x.target.kind].kind, x.body)
 	if err != nil {
 		return nil, err
 	}
 	return x.found(http.StatusCreated, s.Etag, x.resourceOf(c, s)), nil
 }
 
-func (x *exchange) readScript(context.Context) (*answer, error) {
-	c, s, err := x.script()
+func (h *scriptHandler) read(_ context.Context, x *exchange, c *container.Container) (*answer, error) {
+	s, err := x.script(c)
 	if err != nil {
 		return nil, err
 	}
 	return x.found(http.StatusOK, s.Etag, x.resourceOf(c, s)), nil
 }
 
-func (x *exchange) replaceScript(ctx context.Context) (*answer, error) {
-	c, s, err := x.script()
+func (h *scriptHandler) replace(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
+	s, err := x.script(c)
 	if err != nil {
 		return nil, err
 	}
-	if s, err = x.server.engine.ReplaceScript(ctx, c, s, x.body, x.header.Get(hIfMatch)); err != nil {
+	if s, err = h.engine.ReplaceScript(ctx, c, s, x.body, x.header.Get(hIfMatch)); err != nil {
 		return nil, err
 	}
 	return x.found(http.StatusOK, s.Etag, x.resourceOf(c, s)), nil
 }
 
-func (x *exchange) deleteScript(ctx context.Context) (*answer, error) {
-	c, s, err := x.script()
+func (h *scriptHandler) remove(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
+	s, err := x.script(c)
 	if err != nil {
 		return nil, err
 	}
-	return &answer{status: http.StatusNoContent}, x.server.engine.DeleteScript(ctx, c, s, x.header.Get(hIfMatch))
+	return &answer{status: http.StatusNoContent}, h.engine.DeleteScript(ctx, c, s, x.header.Get(hIfMatch))
 }
 
-func (x *exchange) executeProcedure(ctx context.Context) (*answer, error) {
-	c, s, err := x.script()
+func (h *scriptHandler) execute(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
+	s, err := x.script(c)
 	if err != nil {
 		return nil, err
 	}
@@ -123,44 +109,19 @@ func (x *exchange) executeProcedure(ctx context.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.session()
-	done, where, err := x.server.scripts.Execute(ctx, c, key, s.ID, x.body, flag(x.header, hScriptLogging), x.asked())
+	h.sessions.accept(x)
+	done, where, err := h.scripts.Execute(ctx, c, key, s.ID, x.body, flag(x.header, hScriptLogging), x.asked())
 	if err != nil {
 		return nil, err
 	}
 	return x.executed(where, done), nil
 }
 
-// doTriggered executes an item operation with the triggers in the headers.
-func (x *exchange) doTriggered(ctx context.Context, c *container.Container, key epk.Key,
-	op *container.Operation) (*answer, error) {
-	if key == nil {
-		var err error
-		if key, err = c.KeyOf(op.Body); err != nil {
-			return nil, err
-		}
-	}
-	done, where, err := x.server.scripts.Do(ctx, c, key, op, names(x.header.Get(hPreTriggers)),
-		names(x.header.Get(hPostTriggers)), flag(x.header, hScriptLogging), x.asked())
-	if err != nil {
-		return nil, err
-	}
-	a := x.executed(where, done)
-	a.status = done.Status
-	if done.Etag != "" {
-		x.set(aETag, done.Etag)
-	}
-	if minimal(x.header) {
-		a.body = nil
-	}
-	return a, nil
-}
-
 // executed returns the response for the result of a script.
-func (x *exchange) executed(where container.Where, done *script.Executed) *answer {
-	x.where(where)
+func (o *output) executed(where container.Where, done *script.Executed) *answer {
+	o.where(where)
 	if done.Log != "" {
-		x.set(aScriptLog, logHeader(done.Log))
+		o.set(aScriptLog, logHeader(done.Log))
 	}
 	return &answer{status: http.StatusOK, body: done.Body}
 }

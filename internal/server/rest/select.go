@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
@@ -38,9 +39,9 @@ func ofQuery(err error) error {
 
 // selectFrom returns a page of a query over a list of resources, in key order, and the continuation of the next page,
 // or "" after the last page.
-func (x *exchange) selectFrom(ctx context.Context, q *container.QueryRequest, all []listed) (out [][]byte, next string,
-	err error) {
-	release, err := x.server.engine.Compiling(q.Text)
+func (l lists) selectFrom(ctx context.Context, who fairshare.Principal, q *container.QueryRequest,
+	all []listed) (out [][]byte, next string, err error) {
+	release, err := l.Compiling(q.Text)
 	if err != nil {
 		return nil, "", err
 	}
@@ -49,9 +50,9 @@ func (x *exchange) selectFrom(ctx context.Context, q *container.QueryRequest, al
 	if err != nil {
 		return nil, "", err
 	}
-	m := x.server.engine.Evaluation(ctx, x.claimant())
+	m := l.Evaluation(ctx, who)
 	defer m.Close()
-	run := sql.Run{Page: q.MaxItems, Now: x.server.opts.Now(), Meter: m}
+	run := sql.Run{Page: q.MaxItems, Now: l.opts.Now(), Meter: m}
 	if q.Continuation != "" {
 		if run.After, err = sql.ParseContinuation(q.Continuation); err != nil {
 			return nil, "", ofQuery(err)

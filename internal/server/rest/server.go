@@ -109,6 +109,7 @@ type Server struct {
 	engine      Engine
 	scripts     Scripts
 	opts        Options
+	routes      routes
 	stats       Stats
 	connLimiter connLimiter
 	dates       httpwire.Dates
@@ -141,6 +142,7 @@ func New(engine Engine, scripts Scripts, o Options) *Server {
 	s.connLimiter.max, s.connLimiter.perAddress = s.opts.ConnectionsMax, s.opts.AddressConnectionsMax
 	s.connLimiter.stats = &s.stats
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.routes = newRoutes(s)
 	s.number = uint64(time.Now().UnixMilli()) // greater than all numbers before a restart
 	return s
 }

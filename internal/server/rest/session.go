@@ -34,6 +34,33 @@ func appendSession(dst []byte, rangeID string, lsn int64) []byte {
 	return strconv.AppendInt(dst, lsn, 10)
 }
 
+// sessions processes session tokens.
+type sessions struct{ progress }
+
+// accept processes the session tokens of a request, so that responses do not report older progress.
+func (s sessions) accept(x *exchange) {
+	for token := range strings.SplitSeq(x.header.Get(hSession), ",") {
+		if id, lsn, ok := parseSession(token); ok {
+			s.Seen(id, lsn)
+		}
+	}
+}
+
+// report sets the session token of a whole container.
+func (s sessions) report(x *exchange, c *container.Container) {
+	ranges, _ := s.Ranges(c)
+	var text []byte
+	for i := range ranges {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = appendSession(text, ranges[i].ID, s.LSN(ranges[i].ID))
+	}
+	if len(text) > 0 && len(text) < sessionMax {
+		x.set(aSession, string(text))
+	}
+}
+
 // The quota of a container that clients receive, in KB, and its usage.
 const (
 	quotaText = "documentSize=2048;documentsSize=-1;documentsCount=-1;collectionSize=10485760;"
@@ -41,15 +68,15 @@ const (
 )
 
 // where sets the headers for the origin and the charge of a response.
-func (x *exchange) where(w container.Where) {
-	x.charge = w.Charge
+func (o *output) where(w container.Where) {
+	o.charge = w.Charge
 	if w.Range == "" {
 		return
 	}
-	x.set(aRange, w.Range)
-	x.set(aPhysical, w.Range)
-	x.setNumber(aLSN, w.LSN)
-	begin := len(x.values)
-	x.values = appendSession(x.values, w.Range, w.LSN)
-	x.end(aSession, begin)
+	o.set(aRange, w.Range)
+	o.set(aPhysical, w.Range)
+	o.setNumber(aLSN, w.LSN)
+	begin := len(o.values)
+	o.values = appendSession(o.values, w.Range, w.LSN)
+	o.end(aSession, begin)
 }

@@ -55,6 +55,7 @@ func TestTargets(t *testing.T) {
 
 // TestOperations checks the operation for a method, a path and headers, and whether the read-only key allows it.
 func TestOperations(t *testing.T) {
+	routes := New(newFake(), noScripts{}, Options{}).routes
 	const docs, one = "/dbs/d/colls/c/docs", "/dbs/d/colls/c/docs/x"
 	is := func(names ...string) (h httpwire.Fields) {
 		for _, name := range names {
@@ -89,7 +90,7 @@ func TestOperations(t *testing.T) {
 		{get, "/dbs/d/users", is(), "Users and permissions are not supported", false},
 		{post, "/dbs/d/clientencryptionkeys", is(), "Client encryption keys are not supported", false},
 	} {
-		op, refusal := operationOf(c.method, parseTarget(c.path), c.header)
+		op, refusal := routes.find(c.method, parseTarget(c.path), c.header)
 		switch {
 		case refusal == nil && (op.name != c.want || op.reads != c.reads):
 			t.Errorf("%s %s: %s, reads %v; want %s", c.method, c.path, op.name, op.reads, c.want)
@@ -107,6 +108,7 @@ func FuzzTarget(f *testing.F) {
 	}
 	f.Add("/dbs/%", "type=master&ver=1.0&sig=")
 	keys := &Keys{Primary: keyOf(7), Secondary: keyOf(8), ReadOnly: keyOf(9)}
+	routes := New(newFake(), noScripts{}, Options{}).routes
 	f.Fuzz(func(t *testing.T, path, authorization string) {
 		target := parseTarget(path)
 		if target == nil {
@@ -120,6 +122,6 @@ func FuzzTarget(f *testing.F) {
 		if _, refusal := keys.authenticate(get, h, target, signedAt, nil); refusal == nil {
 			t.Errorf("%q comes in with %q", path, authorization)
 		}
-		_, _ = operationOf(post, target, h)
+		_, _ = routes.find(post, target, h)
 	})
 }

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/ilion-db/ilion/internal/query/container"
+)
+
+// locator finds the databases and containers of paths.
+type locator struct {
+	engine resources
+	ctx    context.Context // of the server
+}
+
+// database returns the database of the path. It reports 404 only after it has waited for the newest schema.
+func (l *locator) database(x *exchange) (*container.Database, error) {
+	d, err := l.knownDatabase(x)
+	if err != nil && container.StatusOf(err) == http.StatusNotFound && l.engine.Renewed(l.ctx) {
+		return l.knownDatabase(x)
+	}
+	return d, err
+}
+
+// knownDatabase finds the database of the path by its name, or by its resource ID if no database has the name.
+func (l *locator) knownDatabase(x *exchange) (*container.Database, error) {
+	name := x.target.database()
+	d, err := l.engine.Database(name)
+	if err != nil && isRID(name) && container.StatusOf(err) == http.StatusNotFound {
+		if byID, other := l.engine.DatabaseByRID(name); other == nil {
+			x.byRID = true
+			return byID, nil
+		}
+	}
+	return d, err
+}
+
+// container returns the container of the path and sets its headers. owner reports that the request concerns a resource
+// in the container, so a missing container is a missing owner.
+func (l *locator) container(x *exchange, owner bool) (*container.Container, error) {
+	d, err := l.database(x)
+	if err != nil {
+		return nil, missing(err, true)
+	}
+	c, err := l.knownContainer(x, d)
+	if err != nil && container.StatusOf(err) == http.StatusNotFound && l.engine.Renewed(l.ctx) {
+		if d, err = l.knownDatabase(x); err == nil {
+			c, err = l.knownContainer(x, d)
+		}
+	}
+	if err != nil {
+		return nil, missing(err, owner)
+	}
+	if rid := x.header.Get(hIntendedRID); owner && rid != "" && rid != c.RID {
+		return nil, &failure{status: http.StatusBadRequest, sub: container.SubOtherRID,
+			message: "The container was dropped and re-created. Read it again."}
+	}
+	if !owner {
+		x.setOwner(d, nil)
+	} else {
+		x.setOwner(d, c)
+	}
+	return c, nil
+}
+
+// knownContainer finds the container of the path in a database.
+func (l *locator) knownContainer(x *exchange, d *container.Database) (*container.Container, error) {
+	name := x.target.container()
+	c, err := l.engine.Container(d, name)
+	if err != nil && x.byRID && container.StatusOf(err) == http.StatusNotFound {
+		return l.engine.ContainerByRID(name)
+	}
+	return c, err
+}
+
+// missing marks a 404 error as a missing owner if owner is set.
+func missing(err error, owner bool) error {
+	if owner && container.StatusOf(err) == http.StatusNotFound {
+		return &failure{status: http.StatusNotFound, sub: container.SubOwnerMissing, message: err.Error()}
+	}
+	return err
+}
+
+// databaseOperation is an operation on a database or its containers, and containerOperation an operation on a container
+// or its resources.
+type (
+	databaseOperation  func(context.Context, *exchange, *container.Database) (*answer, error)
+	containerOperation func(context.Context, *exchange, *container.Container) (*answer, error)
+)
+
+// withDatabase returns the handler of an operation. owner reports that it is an operation on the containers of the
+// database.
+func (l *locator) withDatabase(do databaseOperation, owner bool) handler {
+	return func(ctx context.Context, x *exchange) (*answer, error) {
+		d, err := l.database(x)
+		if err != nil {
+			return nil, missing(err, owner)
+		}
+		return do(ctx, x, d)
+	}
+}
+
+// withContainer returns the handler of an operation. owner reports that it is an operation on the resources of the
+// container.
+func (l *locator) withContainer(do containerOperation, owner bool) handler {
+	return func(ctx context.Context, x *exchange) (*answer, error) {
+		c, err := l.container(x, owner)
+		if err != nil {
+			return nil, err
+		}
+		return do(ctx, x, c)
+	}
+}
+
+// inDatabase, inContainer, onDatabase, and onContainer return the handlers of operations in and on a database or
+// container.
+func (l *locator) inDatabase(do databaseOperation) handler   { return l.withDatabase(do, true) }
+func (l *locator) inContainer(do containerOperation) handler { return l.withContainer(do, true) }
+func (l *locator) onDatabase(do databaseOperation) handler   { return l.withDatabase(do, false) }
+func (l *locator) onContainer(do containerOperation) handler { return l.withContainer(do, false) }
