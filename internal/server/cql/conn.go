@@ -152,14 +152,17 @@ func (c *conn) fill() error {
 
 // consume executes all complete messages in the input. An error ends the connection.
 func (c *conn) consume() error {
+	var m message
 	for !c.lastMessage {
-		m, ok, err := c.in.next()
+		ok, err := c.in.next(&m)
 		if !ok || err != nil {
 			return err
 		}
-		switch {
-		case m.refused == nil:
+		if m.refused == nil {
 			c.message(m.Header, m.body)
+			continue
+		}
+		switch {
 		case m.refused == errNoMemory:
 			c.out.overloaded(m.Stream, errNoMemory)
 		default:
@@ -169,6 +172,7 @@ func (c *conn) consume() error {
 			c.out.respondError(m.Stream, m.refused)
 			c.lastMessage = m.last
 		}
+		m = message{}
 	}
 	return nil
 }

@@ -69,11 +69,26 @@ func (x *executor) letIn(h cqlwire.Header, body []byte, waited time.Duration) bo
 	x.out.mu.Lock()
 	cost := x.out.charges.cost
 	x.out.mu.Unlock()
-	now := x.srv.now()
-	if int64(now) >= x.srv.pressure.due.Load() {
-		x.srv.tellGate(now)
+	return x.srv.gate.Admit(who, cost, waited, x.srv.sampleIfDue())
+}
+
+// lowPriority reports whether the custom payload at the start of a body requests low priority. A malformed payload is
+// rejected where it is parsed.
+func lowPriority(body []byte) bool {
+	entries, _, err := cqlwire.SplitPayload(nil, body)
+	for i := range entries {
+		if err == nil && string(entries[i].Key) == session.PriorityPayload {
+			low, err := session.IsLow(entries[i].Value)
+			return low && err == nil
+		}
 	}
-	return x.srv.gate.Admit(who, cost, waited, now)
+	return false
+}
+
+// low reports whether the client's role has low priority.
+func (x *executor) low() bool {
+	f, client := x.srv.opts.LowPriority, x.client
+	return f != nil && client != nil && client.User != "" && !client.Account && f(client.User)
 }
 
 // admit checks the limits for requests in flight and for unread responses.
@@ -101,7 +116,7 @@ func (x *executor) admit() error {
 
 // run executes a request synchronously, and answers it unless it is pending or went to a worker.
 func (x *executor) run(r *request, body []byte) {
-	switch operations[r.h.Opcode].run(r) {
+	switch r.run() {
 	case session.Done:
 		x.out.respondResult(r)
 	case session.Pending:
@@ -161,7 +176,7 @@ func (r *request) work() {
 	if o.park(r) {
 		return
 	}
-	if operations[r.h.Opcode].run(r) == session.Pending && !r.both.Arrive() {
+	if r.run() == session.Pending && !r.both.Arrive() {
 		return
 	}
 	r.finish()

@@ -49,28 +49,28 @@ func (f *frameReader) init(s *Server, nc net.Conn) {
 	f.frameBytesMax = s.opts.FrameBytesMax
 }
 
-// next returns the next message. Its body is valid until the next call. ok is false if more input is needed. An error
-// ends the connection: the input cannot be decoded, or a partial message cannot be kept.
-func (f *frameReader) next() (m message, ok bool, err error) {
+// next decodes the next message into m. Its body is valid until the next call. ok is false if more input is needed. An
+// error ends the connection: the input cannot be decoded, or a partial message cannot be kept.
+func (f *frameReader) next(m *message) (ok bool, err error) {
 	if f.assembled {
 		f.dropLarge()
 	}
-	for p := skipped; p == skipped && err == nil; {
+	for p := skipped; ; {
 		switch {
 		case len(f.payload) > 0:
-			m, err = f.contained()
-			return m, err == nil, err
+			p, err = f.contained(m)
 		case f.buf.r == f.buf.w:
 			f.buf.r, f.buf.w = 0, 0
-			return m, false, nil
+			return false, nil
 		case f.segments:
-			m, p, err = f.segment(f.buf.unread())
+			p, err = f.segment(m)
 		default:
-			m, p, err = f.envelope(f.buf.unread())
+			p, err = f.envelope(m)
 		}
-		ok = p == complete
+		if p != skipped || err != nil {
+			return p == complete, err
+		}
 	}
-	return m, ok, err
 }
 
 // bodyMax returns the maximum size of a body.
@@ -81,132 +81,136 @@ func (f *frameReader) bodyMax() int {
 	return f.frameBytesMax
 }
 
-// envelope decodes the unframed message at the front of data.
-func (f *frameReader) envelope(data []byte) (m message, p progress, err error) {
+// envelope decodes the unframed message at the front of the input.
+func (f *frameReader) envelope(m *message) (progress, error) {
+	data := f.buf.unread()
 	if f.skip > 0 {
 		n := min(f.skip, len(data))
 		f.skip -= n
 		f.buf.r += n
-		return m, skipped, nil
+		return skipped, nil
 	}
 	// The version is checked by the first byte alone: headers of versions 1 and 2 are shorter, and the header of an
 	// unknown version is unknown.
 	if v := data[0] & 0x7f; v < cqlwire.VersionMin || v > cqlwire.VersionMax {
-		return message{refused: cqlwire.BadVersion(v), last: true}, complete, nil
+		*m = message{refused: cqlwire.BadVersion(v), last: true}
+		return complete, nil
 	}
 	h, body, size, ok, err := cqlwire.NextEnvelope(data, f.bodyMax())
 	switch {
-	case err != nil && h.Length < 0:
-		return message{Header: h, refused: err, last: true}, complete, nil
 	case err != nil:
-		f.skip = cqlwire.HeaderSize + int(h.Length)
-		return message{Header: h, refused: err}, complete, nil
+		if *m = (message{Header: h, refused: err, last: h.Length < 0}); !m.last {
+			f.skip = cqlwire.HeaderSize + int(h.Length)
+		}
+		return complete, nil
 	case !ok:
-		return f.makeRoom(size)
+		return f.makeRoom(m, size)
 	}
 	f.buf.r += size
-	return message{Header: h, body: body}, complete, nil
+	m.Header, m.body = h, body
+	return complete, nil
 }
 
 // makeRoom prepares the input for the rest of a message or segment of size bytes, or rejects the message.
-func (f *frameReader) makeRoom(size int) (m message, p progress, err error) {
+func (f *frameReader) makeRoom(m *message, size int) (progress, error) {
 	in := f.buf
 	if in.r > 0 && in.r+size > len(in.b) {
 		in.w = copy(in.b, in.unread())
 		in.r = 0
 	}
-	if in.w < len(in.b) {
-		return m, incomplete, nil
+	switch {
+	case in.w < len(in.b):
+		return incomplete, nil
+	case !f.trusted:
+		return incomplete, dberr.Protocolf("Invalid segment: it is too large during the handshake")
+	case f.grow(size):
+		return incomplete, nil
+	case f.segments:
+		return incomplete, errNoMemory
 	}
-	if !f.trusted {
-		return m, incomplete, dberr.Protocolf("Invalid segment: it is too large during the handshake")
-	}
-	if f.grow(size) {
-		return m, incomplete, nil
-	}
-	if f.segments {
-		return m, incomplete, errNoMemory
-	}
-	m = message{Header: cqlwire.ParseHeader(in.b), refused: errNoMemory}
+	*m = message{Header: cqlwire.ParseHeader(in.b), refused: errNoMemory}
 	f.skip = size - len(in.unread())
 	in.r, in.w = 0, 0
-	return m, complete, nil
+	return complete, nil
 }
 
-// segment decodes the segment at the front of data. Its errors end the connection: after a corrupt segment, the stream
-// cannot be decoded.
-func (f *frameReader) segment(data []byte) (m message, p progress, err error) {
-	s, size, ok, err := cqlwire.NextSegment(data, f.compression == cqlwire.LZ4)
+// segment decodes the segment at the front of the input. Its errors end the connection: after a corrupt segment, the
+// stream cannot be decoded.
+func (f *frameReader) segment(m *message) (progress, error) {
+	s, size, ok, err := cqlwire.NextSegment(f.buf.unread(), f.compression == cqlwire.LZ4)
 	if err != nil {
-		return m, incomplete, err
+		return incomplete, err
 	}
 	if !ok {
-		return f.makeRoom(size)
+		return f.makeRoom(m, size)
 	}
 	payload := s.Payload
 	if s.UncompressedLen > 0 {
 		plain := f.plainBuffer()
 		if plain.b, err = cqlwire.DecompressSegment(plain.b[:0], s); err != nil {
-			return m, incomplete, err
+			return incomplete, err
 		}
 		payload = plain.b
 	}
 	f.buf.r += size
 	if !s.SelfContained {
-		return f.piece(payload)
+		return f.piece(m, payload)
 	}
 	if f.large.Open() || f.skip > 0 {
-		return m, incomplete, dberr.Protocolf("Invalid segment: self-contained in the middle of a large message")
+		return incomplete, dberr.Protocolf("Invalid segment: self-contained in the middle of a large message")
 	}
 	f.payload = payload
-	return m, skipped, nil
+	return skipped, nil
 }
 
 // contained decodes the next message of a self-contained segment.
-func (f *frameReader) contained() (m message, err error) {
+func (f *frameReader) contained(m *message) (progress, error) {
 	h, body, n, ok, err := cqlwire.NextEnvelope(f.payload, f.bodyMax())
-	if err == nil && !ok {
-		err = dberr.Protocolf("Invalid segment: a message does not end in it")
-	}
 	if err != nil {
-		return m, err
+		return incomplete, err
+	}
+	if !ok {
+		return incomplete, dberr.Protocolf("Invalid segment: a message does not end in it")
 	}
 	f.payload = f.payload[n:]
-	return message{Header: h, body: body}, nil
+	m.Header, m.body = h, body
+	return complete, nil
 }
 
 // piece adds a segment that contains a part of a large message.
-func (f *frameReader) piece(payload []byte) (m message, p progress, err error) {
+func (f *frameReader) piece(m *message, payload []byte) (progress, error) {
 	if f.skip > 0 {
 		if f.skip -= len(payload); f.skip < 0 {
-			return m, incomplete, dberr.Protocolf("Invalid segment: bytes follow the end of a large message")
+			return incomplete, dberr.Protocolf("Invalid segment: bytes follow the end of a large message")
 		}
-		return m, skipped, nil
+		return skipped, nil
 	}
 	refused := errNoMemory
 	if f.memory.receive(&f.memory.message, len(payload)) {
 		h, body, ok, err := f.large.Add(payload, f.bodyMax())
 		if ok {
 			f.assembled = true
-			return message{Header: h, body: body}, complete, err
+			m.Header, m.body = h, body
+			return complete, nil
 		}
 		if _, big := errors.AsType[*dberr.Invalid](err); !big {
-			return m, skipped, err
+			return skipped, err
 		}
 		refused = err
 	} else {
 		f.large.Buf = append(f.large.Buf, payload...)
 	}
 	if len(f.large.Buf) < cqlwire.HeaderSize {
-		return m, incomplete, refused
+		return incomplete, refused
 	}
 	h := cqlwire.ParseHeader(f.large.Buf)
 	f.skip = cqlwire.HeaderSize + int(h.Length) - len(f.large.Buf)
 	f.dropLarge()
 	if f.skip < 0 || h.Length < 0 {
-		return m, incomplete, dberr.Protocolf("Invalid segment: bytes follow the end of a large message")
+		return incomplete, dberr.Protocolf("Invalid segment: bytes follow the end of a large message")
 	}
-	return message{Header: h, refused: refused}, complete, nil
+	*m = message{Header: h, refused: refused}
+	return complete, nil
 }
 
 // dropLarge releases the memory of an assembled message.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
+	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/server/admission"
 )
 
@@ -89,6 +91,30 @@ func (s *Server) tellGate(now time.Duration) (pace time.Duration) {
 	return pace
 }
 
+// sampleIfDue samples the load if a sample is due, and returns the time since the server was created.
+func (s *Server) sampleIfDue() (now time.Duration) {
+	if now = s.now(); int64(now) >= s.pressure.due.Load() {
+		s.tellGate(now)
+	}
+	return now
+}
+
+// Guest admits or rejects a request that arrived through another protocol, by the same admission control as this
+// server's clients. An admitted request counts until done is called. cost is its estimated cost.
+func (s *Server) Guest(who fairshare.Principal, cost ru.Units) (done func(), ok bool) {
+	now := s.sampleIfDue()
+	if s.gate.Closed() && !s.gate.Admit(who, cost, time.Duration(s.pressure.processor.Load()), now) {
+		return nil, false
+	}
+	s.stats.InFlight.Add(1)
+	return s.guestDone, true
+}
+
+func (s *Server) guestDone() {
+	s.stats.InFlight.Add(-1)
+	s.stats.Executed.Add(1)
+}
+
 // processorWait reads from the runtime how long goroutines have waited for a processor.
 type processorWait struct {
 	sample [1]metrics.Sample
@@ -159,15 +185,14 @@ func (d *socketDelay) pause(left int) {
 // connection by not reading, the time is unknown.
 func (d *socketDelay) read(n, left int, slept, held bool) {
 	d.waited = 0
-	p := &d.srv.pressure
 	if held || slept {
 		d.emptied = 0
 		if !held {
-			d.waited = time.Duration(p.processor.Load())
+			d.waited = time.Duration(d.srv.pressure.processor.Load())
 		}
 		return
 	}
-	now := d.srv.now()
+	now := d.srv.sampleIfDue()
 	if d.emptied > 0 {
 		d.waited = now - d.emptied
 	}
@@ -175,8 +200,5 @@ func (d *socketDelay) read(n, left int, slept, held bool) {
 		d.emptied = now
 	} else if left > 0 {
 		d.emptied += time.Duration(float64(d.waited) * float64(n) / float64(n+left))
-	}
-	if int64(now) >= p.due.Load() {
-		d.srv.tellGate(now)
 	}
 }

@@ -3,6 +3,8 @@
 package cql
 
 import (
+	"context"
+
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
@@ -11,16 +13,14 @@ import (
 // method of the session. parse must not retain the body: a request is parsed again when a worker executes it.
 type operation struct {
 	parse func(r *request, body []byte) error
-	run   func(r *request) session.Status
+	run   func(s Session, ctx context.Context, call *session.Call) session.Status
 }
 
-var operations [cqlwire.OpBatch + 1]operation
-
-func init() {
-	operations[cqlwire.OpQuery] = operation{(*request).parseQuery, (*request).runQuery}
-	operations[cqlwire.OpPrepare] = operation{(*request).parsePrepare, (*request).runPrepare}
-	operations[cqlwire.OpExecute] = operation{(*request).parseExecute, (*request).runExecute}
-	operations[cqlwire.OpBatch] = operation{(*request).parseBatch, (*request).runBatch}
+var operations = [...]operation{
+	cqlwire.OpQuery:   {(*request).parseQuery, Session.Query},
+	cqlwire.OpPrepare: {(*request).parsePrepare, Session.Prepare},
+	cqlwire.OpExecute: {(*request).parseExecute, Session.Execute},
+	cqlwire.OpBatch:   {(*request).parseBatch, Session.Batch},
 }
 
 // QUERY: a statement as text, with values.
@@ -34,8 +34,6 @@ func (r *request) parseQuery(body []byte) error {
 	return nil
 }
 
-func (r *request) runQuery() session.Status { return r.x.sess.Query(r.x.ctx, &r.Call) }
-
 // PREPARE: a statement as text, for later execution by its ID.
 
 func (r *request) parsePrepare(body []byte) error {
@@ -47,8 +45,6 @@ func (r *request) parsePrepare(body []byte) error {
 	return nil
 }
 
-func (r *request) runPrepare() session.Status { return r.x.sess.Prepare(r.x.ctx, &r.Call) }
-
 // EXECUTE: a prepared statement by its ID, with values. This is the path that is optimized for speed.
 
 func (r *request) parseExecute(body []byte) error {
@@ -59,8 +55,6 @@ func (r *request) parseExecute(body []byte) error {
 	r.metadataID = r.execute.ResultMetadataID
 	return setID(&r.Request.ID, r.execute.ID)
 }
-
-func (r *request) runExecute() session.Status { return r.x.sess.Execute(r.x.ctx, &r.Call) }
 
 // BATCH: several modifications, as text or prepared, each with values.
 
@@ -87,5 +81,3 @@ func (r *request) parseBatch(body []byte) error {
 	r.Request.Statements = r.statements
 	return nil
 }
-
-func (r *request) runBatch() session.Status { return r.x.sess.Batch(r.x.ctx, &r.Call) }

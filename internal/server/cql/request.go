@@ -103,6 +103,9 @@ func (r *request) parse(h cqlwire.Header, body []byte) (err error) {
 	return operations[h.Opcode].parse(r, body)
 }
 
+// run passes the request to the session.
+func (r *request) run() session.Status { return operations[r.h.Opcode].run(r.x.sess, r.x.ctx, &r.Call) }
+
 func (r *request) setOptions(o *cqlwire.Options) {
 	q := &r.Request
 	q.Consistency, q.Serial = o.Consistency, o.Serial
