@@ -312,7 +312,8 @@ func TestResults(t *testing.T) {
 		body := (&cqlwire.Query{Text: []byte("warn careful")}).Append(nil, version)
 		if version >= cqlwire.V4 {
 			flags |= cqlwire.FlagPayload
-			body = append(cqlwire.AppendPayload(nil, []cqlwire.PayloadEntry{{Key: []byte("k"), Value: []byte("v")}}),
+			entry := cqlwire.PayloadEntry{Key: []byte("k"), Value: []byte("v")}
+			body = append(cqlwire.AppendPrefix(nil, version, &cqlwire.Prefix{Payload: []cqlwire.PayloadEntry{entry}}),
 				body...)
 		}
 		c.putFlags(7, cqlwire.OpQuery, flags, body)

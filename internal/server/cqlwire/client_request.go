@@ -32,9 +32,6 @@ func AppendPlain(dst []byte, user, password string) []byte {
 	return append(append(dst, 0), password...)
 }
 
-// AppendPayload appends the custom payload that precedes the body of a request with FlagPayload.
-func AppendPayload(dst []byte, payload []PayloadEntry) []byte { return appendPayload(dst, payload) }
-
 // Append appends the body.
 func (q *Query) Append(dst []byte, version uint8) []byte {
 	return q.Params.append(appendLongString(dst, q.Text), version)

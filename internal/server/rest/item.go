@@ -121,7 +121,8 @@ func (h *itemHandler) do(ctx context.Context, x *exchange, c *container.Containe
 }
 
 // does returns the handler of an item operation of a kind.
-func (h *itemHandler) does(kind container.Kind) containerOperation {
+func (h *itemHandler) does(
+	kind container.Kind) func(context.Context, *exchange, *container.Container) (*answer, error) {
 	return func(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
 		return h.do(ctx, x, c, container.Operation{Kind: kind})
 	}

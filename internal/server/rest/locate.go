@@ -37,12 +37,24 @@ func (l *locator) knownDatabase(x *exchange) (*container.Database, error) {
 	return d, err
 }
 
-// container returns the container of the path and sets its headers. owner reports that the request concerns a resource
-// in the container, so a missing container is a missing owner.
-func (l *locator) container(x *exchange, owner bool) (*container.Container, error) {
+// parentDatabase returns the database of the path for a request that concerns its containers, so a missing database is
+// a missing owner.
+func (l *locator) parentDatabase(x *exchange) (*container.Database, error) {
 	d, err := l.database(x)
+	return d, missing(err, true)
+}
+
+// container returns the container of the path and sets the headers of its database.
+func (l *locator) container(x *exchange) (*container.Container, error) { return l.find(x, false) }
+
+// parentContainer returns the container of the path and sets its headers, for a request that concerns a resource in
+// the container, so a missing container is a missing owner.
+func (l *locator) parentContainer(x *exchange) (*container.Container, error) { return l.find(x, true) }
+
+func (l *locator) find(x *exchange, owner bool) (*container.Container, error) {
+	d, err := l.parentDatabase(x)
 	if err != nil {
-		return nil, missing(err, true)
+		return nil, err
 	}
 	c, err := l.knownContainer(x, d)
 	if err != nil && container.StatusOf(err) == http.StatusNotFound && l.engine.Renewed(l.ctx) {
@@ -83,40 +95,14 @@ func missing(err error, owner bool) error {
 	return err
 }
 
-// databaseOperation is an operation on a database or its containers, and containerOperation an operation on a container
-// or its resources.
-type (
-	databaseOperation  func(context.Context, *exchange, *container.Database) (*answer, error)
-	containerOperation func(context.Context, *exchange, *container.Container) (*answer, error)
-)
-
-// withDatabase returns the handler of an operation. owner reports that it is an operation on the containers of the
-// database.
-func (l *locator) withDatabase(do databaseOperation, owner bool) handler {
+// on returns a handler that finds the resource of the path and passes it to an operation.
+func on[R any](find func(*exchange) (R, error),
+	do func(context.Context, *exchange, R) (*answer, error)) handler {
 	return func(ctx context.Context, x *exchange) (*answer, error) {
-		d, err := l.database(x)
-		if err != nil {
-			return nil, missing(err, owner)
-		}
-		return do(ctx, x, d)
-	}
-}
-
-// withContainer returns the handler of an operation. owner reports that it is an operation on the resources of the
-// container.
-func (l *locator) withContainer(do containerOperation, owner bool) handler {
-	return func(ctx context.Context, x *exchange) (*answer, error) {
-		c, err := l.container(x, owner)
+		r, err := find(x)
 		if err != nil {
 			return nil, err
 		}
-		return do(ctx, x, c)
+		return do(ctx, x, r)
 	}
 }
-
-// inDatabase, inContainer, onDatabase, and onContainer return the handlers of operations in and on a database or
-// container.
-func (l *locator) inDatabase(do databaseOperation) handler   { return l.withDatabase(do, true) }
-func (l *locator) inContainer(do containerOperation) handler { return l.withContainer(do, true) }
-func (l *locator) onDatabase(do databaseOperation) handler   { return l.withDatabase(do, false) }
-func (l *locator) onContainer(do containerOperation) handler { return l.withContainer(do, false) }
