@@ -27,6 +27,9 @@ type annOrder struct {
 	// text is the target as written. slot is the slot of the column.
 	text string
 	slot int
+	// walks reports whether rows can be read in vector index order: the column is stored and is neither a key column
+	// nor static.
+	walks bool
 }
 
 // bindANN binds ORDER BY .. ANN OF. It returns nil if the statement has no such clause.
@@ -66,7 +69,7 @@ func (p *Plan) bindANN(stmt *parser.Select, env *expr.Env) (*annOrder, error) {
 // checkANN rejects clauses that an ANN query does not support.
 func (p *Plan) checkANN(stmt *parser.Select) error {
 	switch {
-	case p.aggregated:
+	case p.groups.aggregated:
 		return dberr.Invalidf("Top-K queries can not be run with aggregation")
 	case stmt.PerPartitionLimit != nil:
 		return dberr.Invalidf("Top-K queries do not support per-partition limits")
@@ -83,7 +86,7 @@ func (p *Plan) checkANN(stmt *parser.Select) error {
 		}
 	}
 	for _, r := range restricted {
-		if w.supporting(r) == nil {
+		if w.lookup.supporting(r) == nil {
 			return dberr.Invalidf("ANN ordering by vector requires all restricted column(s) to be indexed")
 		}
 	}
@@ -102,14 +105,16 @@ func (w *where) rejectANNColumns() error {
 	return nil
 }
 
-// annResult collects the rows of an ANN query, the nearest neighbors of the target.
-type annResult struct {
+// annSearch collects the rows of an ANN query, the nearest neighbors of the target.
+type annSearch struct {
+	order       *annOrder
+	out         *resultWriter
 	target, buf []float32
 	// wire is the target in wire format.
 	wire []byte
-	// search orders the index entries of an index walk. It is nil for other reads. previous is the bound of the
-	// previous row in the current physical partition.
-	search     *vector.Search
+	// walk orders the index entries of an index walk. It is nil for other reads. previous is the bound of the previous
+	// row in the current physical partition.
+	walk       *vector.Search
 	previous   float32
 	similarity vector.Similarity
 	limit      int
@@ -132,12 +137,12 @@ func (a *annRow) compare(b *annRow) int {
 	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.seen, b.seen))
 }
 
-// beginANN evaluates the target and the limit. The search uses the consistency level of the request, so at levels above
-// ONE it sees every acknowledged write. Cassandra lowers the level to ONE with a warning.
-func (s *scan) beginANN(limit int64) error {
-	n := s.plan.ann
-	s.trim, s.remaining, s.paged, s.pageLeft = limit, unlimited, false, unlimited
-	s.options.PagingState = nil
+// reset returns an empty search with the same buffers.
+func (n *annSearch) reset() annSearch { return annSearch{target: n.target[:0], buf: n.buf[:0]} }
+
+// begin evaluates the target. The search uses the consistency level of the request, so at levels above ONE it sees
+// every acknowledged write. Cassandra lowers the level to ONE with a warning.
+func (n *annSearch) begin(order *annOrder, out *resultWriter, limit int64) error {
 	switch {
 	case limit == unlimited:
 		return dberr.Invalidf(annNeedsLimit)
@@ -145,34 +150,30 @@ func (s *scan) beginANN(limit int64) error {
 		return dberr.Invalidf("Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than %d. "+
 			"LIMIT was %d", maxANNLimit, limit)
 	}
-	v, err := evalFilter(n.target, &s.bind, "value", n.column)
+	v, err := evalFilter(order.target, out.bind, "value", order.column)
 	if err != nil {
 		return err
 	}
-	if err := n.column.Type.Validate(v); err != nil {
+	if err := order.column.Type.Validate(v); err != nil {
 		return err
 	}
-	if size := s.options.PageSize; size > 0 && int64(size) < limit {
-		s.page.Warnings = append(s.page.Warnings, fmt.Sprintf("Top-K queries do not support paging and the page size "+
-			"is set to %d, which is less than LIMIT %d. The page size has been set to %d to match the LIMIT.", size, limit,
-			limit))
+	if size := out.options.PageSize; size > 0 && int64(size) < limit {
+		out.page.Warnings = append(out.page.Warnings, fmt.Sprintf("Top-K queries do not support paging and the page "+
+			"size is set to %d, which is less than LIMIT %d. The page size has been set to %d to match the LIMIT.", size,
+			limit, limit))
 	}
-	target, _ := n.column.Type.Floats(s.ann.target[:0], v)
-	s.ann = annResult{target: target, buf: s.ann.buf[:0], wire: v, similarity: n.index.Similarity(),
-		limit: int(limit)}
-	if err := s.ann.similarity.Check(target); err != nil {
-		return &dberr.ReadFailure{Level: s.options.Level, BlockFor: 1, Failures: 1, Message: err.Error()}
+	target, _ := order.column.Type.Floats(n.target[:0], v)
+	*n = annSearch{order: order, out: out, target: target, buf: n.buf[:0], wire: v,
+		similarity: order.index.Similarity(), limit: int(limit)}
+	if err := n.similarity.Check(target); err != nil {
+		return &dberr.ReadFailure{Level: out.options.Level, BlockFor: 1, Failures: 1, Message: err.Error()}
 	}
-	if len(n.index.ListsOf(n.column)) > 1 {
-		return nil // the older lists cover all rows
-	}
-	return s.available(n.index)
+	return nil
 }
 
-// offerANN adds the current row if it is among the nearest rows so far.
-func (s *scan) offerANN() error {
-	n := &s.ann
-	v, ok := s.plan.ann.column.Type.Floats(n.buf[:0], s.values[s.plan.ann.slot])
+// offer adds the current row if it is among the nearest rows so far.
+func (n *annSearch) offer(values [][]byte) error {
+	v, ok := n.order.column.Type.Floats(n.buf[:0], values[n.order.slot])
 	if n.buf = v; !ok || n.similarity.Check(v) != nil {
 		return nil // the row has no vector, or an invalid one that is older than the index
 	}
@@ -182,40 +183,28 @@ func (s *scan) offerANN() error {
 	if full && r.compare(&n.rows[0]) >= 0 {
 		return nil
 	}
-	before := s.page.Cells
-	s.page.Cells = nil
+	var buf []byte
 	if full {
-		s.page.Cells = n.rows[0].cells[:0]
+		buf = n.rows[0].cells[:0]
 		n.bytes -= len(n.rows[0].cells)
-		if err := s.bind.Meter.Keep(-len(n.rows[0].cells)); err != nil {
+		if err := n.out.bind.Meter.Keep(-len(n.rows[0].cells)); err != nil {
 			return err
 		}
 	}
-	s.room = min(memoryStep, s.options.ResultBytesMax)
-	held := s.page.Held
-	err := s.emit()
-	s.page.Rows--
-	r.cells, s.page.Cells = s.page.Cells, before
-	if err == nil {
-		err = s.bind.Meter.Keep(len(r.cells))
-	}
-	if more := s.page.Held - held; more > 0 && s.options.Memory != nil {
-		s.options.Memory.Give(more) // the meter accounts for it
-		s.page.Held = held
-	}
-	if err != nil {
+	var err error
+	if r.cells, err = n.out.detached(buf); err != nil {
 		return err
 	}
-	if n.bytes += len(r.cells); n.bytes > s.options.SortBytesMax {
+	if n.bytes += len(r.cells); n.bytes > n.out.options.SortBytesMax {
 		return dberr.Invalidf("The nearest rows exceed %d bytes: select fewer columns or set a lower LIMIT",
-			s.options.SortBytesMax)
+			n.out.options.SortBytesMax)
 	}
 	n.add(r, full)
 	return nil
 }
 
 // add adds a row. If full is true, it replaces the worst row.
-func (n *annResult) add(r annRow, full bool) {
+func (n *annSearch) add(r annRow, full bool) {
 	if !full {
 		if n.rows = append(n.rows, r); len(n.rows) == n.limit {
 			for i := len(n.rows)/2 - 1; i >= 0; i-- {
@@ -229,7 +218,7 @@ func (n *annResult) add(r annRow, full bool) {
 }
 
 // sink restores the heap property from index i: each row is worse than its two children.
-func (n *annResult) sink(i int) {
+func (n *annSearch) sink(i int) {
 	for {
 		worst := i
 		for c := 2*i + 1; c <= 2*i+2 && c < len(n.rows); c++ {
@@ -245,21 +234,21 @@ func (n *annResult) sink(i int) {
 	}
 }
 
-// emitANN emits the nearest rows as a page.
-func (s *scan) emitANN() error {
-	n := &s.ann
+// emit emits the nearest rows as a page.
+func (n *annSearch) emit() error {
+	o := n.out
 	slices.SortFunc(n.rows, func(a, b annRow) int { return a.compare(&b) })
 	for i := range n.rows {
 		cells := n.rows[i].cells
-		s.rowBegin = len(s.page.Cells)
-		if s.rowBegin+len(cells) > s.room || i == 0 {
-			if err := s.makeRoom(len(cells)); err != nil {
+		o.rowBegin = len(o.page.Cells)
+		if o.rowBegin+len(cells) > o.room || i == 0 {
+			if err := o.makeRoom(len(cells)); err != nil {
 				return err
 			}
 		}
-		s.page.Cells = append(s.page.Cells, cells...)
+		o.page.Cells = append(o.page.Cells, cells...)
 	}
-	s.page.Rows = len(n.rows)
+	o.page.Rows = len(n.rows)
 	return nil
 }
 

@@ -103,7 +103,7 @@ func TestANNResults(t *testing.T) {
 		want = want[:min(limit, len(want))]
 		query := fmt.Sprintf("SELECT k, c FROM t %s ORDER BY v%d ANN OF %s LIMIT %d", where, i, text(target), limit)
 		plan := w.must(t, query)
-		plan.walksANN = false // the fixture has no lists
+		plan.ann.walks = false // the fixture has no lists
 		page, err := w.executeAt(plan, Options{Level: dberr.One, VisitsMax: 1 + rnd.IntN(20)})
 		if err != nil {
 			t.Fatalf("%s: %v", query, err)

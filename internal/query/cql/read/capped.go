@@ -24,11 +24,11 @@ type capped struct {
 
 // readCapped sends one command.
 func (s *scan) readCapped(ctx context.Context, r Reader) error {
-	v := capped{scan: s, c: s.cmd}
+	v := capped{scan: s, c: s.request.cmd}
 	if err := v.check(); err != nil {
 		return err
 	}
-	if err := r.Read(ctx, &s.cmd, &v); err != nil {
+	if err := r.Read(ctx, &s.request.cmd, &v); err != nil {
 		return cmp.Or(s.err, err)
 	}
 	if s.page.Charge > s.options.MaxCharge {

@@ -19,5 +19,6 @@
 //
 // Start reading at Prepare and Plan (plan.go). where.go and token.go bind the WHERE clause as restrictions of package
 // relation. keys.go and bounds.go convert them into keys and clustering intervals. selection.go binds the SELECT
-// clause. execute.go, scan.go, and group.go execute the plan.
+// clause. execute.go executes a plan: request.go builds its commands, and scan.go passes the rows that they return
+// through the operators (filter.go, group.go, sort.go, ann.go, and emit.go).
 package read

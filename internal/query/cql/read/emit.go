@@ -3,8 +3,6 @@
 package read
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/binary"
 	"slices"
 
@@ -13,36 +11,75 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
+// resultWriter appends rows to a page. It computes the columns of a selection and reserves memory before the result
+// grows.
+type resultWriter struct {
+	sel     *selection
+	options *Options
+	page    *Page
+	bind    *expr.Bindings
+	// paged reports whether the result is paged. It is false if the client does not page, or if the result is one row.
+	paged bool
+	// lowMemory reports whether no memory is left for a larger page.
+	lowMemory bool
+	// room is the size up to which memory is reserved. rowBegin is the start of the current row.
+	room, rowBegin int
+	json           []byte
+}
+
+// full reports whether the page must end because of its size.
+func (o *resultWriter) full() bool {
+	return o.paged && (o.lowMemory || len(o.page.Cells) >= o.options.PageBytesMax)
+}
+
 // emit appends the current row to the page. It reserves memory before the result grows. An unpaged result that becomes
 // too large is rejected. A page ends when no more memory is available.
-func (s *scan) emit() error {
-	s.page.Rows++
-	s.rowBegin = len(s.page.Cells)
-	if s.plan.sel.json {
-		return s.emitJSON()
+func (o *resultWriter) emit() error {
+	o.page.Rows++
+	o.rowBegin = len(o.page.Cells)
+	if o.sel.json {
+		return o.emitJSON()
 	}
-	return s.emitCells()
+	return o.emitCells()
+}
+
+// detached emits the current row into buf instead of the page. The meter accounts for its memory.
+func (o *resultWriter) detached(buf []byte) ([]byte, error) {
+	before, held := o.page.Cells, o.page.Held
+	o.page.Cells = buf
+	o.room = min(memoryStep, o.options.ResultBytesMax)
+	err := o.emit()
+	o.page.Rows--
+	buf, o.page.Cells = o.page.Cells, before
+	if err == nil {
+		err = o.bind.Meter.Keep(len(buf))
+	}
+	if more := o.page.Held - held; more > 0 && o.options.Memory != nil {
+		o.options.Memory.Give(more)
+		o.page.Held = held
+	}
+	return buf, err
 }
 
 // makeRoom reserves memory for n more bytes of the result.
-func (s *scan) makeRoom(n int) error {
-	need := len(s.page.Cells) + n
+func (o *resultWriter) makeRoom(n int) error {
+	need := len(o.page.Cells) + n
 	switch {
-	case need-s.rowBegin > s.options.ResultBytesMax:
+	case need-o.rowBegin > o.options.ResultBytesMax:
 		return dberr.Invalidf("A row of the result exceeds the maximum size of %d bytes: select fewer or "+
-			"smaller columns", s.options.ResultBytesMax)
-	case !s.paged && need > s.options.ResultBytesMax:
+			"smaller columns", o.options.ResultBytesMax)
+	case !o.paged && need > o.options.ResultBytesMax:
 		return dberr.Invalidf("The result exceeds %d bytes, the maximum size of an unpaged result: set a page "+
-			"size or a LIMIT", s.options.ResultBytesMax)
+			"size or a LIMIT", o.options.ResultBytesMax)
 	}
-	if more := need - s.page.Held; s.options.Memory != nil && more > memoryStep {
-		if err := s.reserve(more, need-s.rowBegin); err != nil {
+	if more := need - o.page.Held; o.options.Memory != nil && more > memoryStep {
+		if err := o.reserve(more, need-o.rowBegin); err != nil {
 			return err
 		}
 	}
-	s.room = min(need+memoryStep, max(need, s.rowBegin+s.options.ResultBytesMax))
-	if !s.paged {
-		s.room = min(s.room, max(need, s.options.ResultBytesMax))
+	o.room = min(need+memoryStep, max(need, o.rowBegin+o.options.ResultBytesMax))
+	if !o.paged {
+		o.room = min(o.room, max(need, o.options.ResultBytesMax))
 	}
 	return nil
 }
@@ -52,46 +89,46 @@ func (s *scan) makeRoom(n int) error {
 const largeRow = 256 << 10
 
 // reserve reserves memory for a growing result. row is the current size of the row.
-func (s *scan) reserve(more, row int) error {
-	m := s.options.Memory
-	if s.paged {
-		if s.lowMemory = !m.Spare(more); s.lowMemory && row <= largeRow {
+func (o *resultWriter) reserve(more, row int) error {
+	m := o.options.Memory
+	if o.paged {
+		if o.lowMemory = !m.Spare(more); o.lowMemory && row <= largeRow {
 			return nil
 		}
 	}
-	if s.lowMemory || !s.paged {
+	if o.lowMemory || !o.paged {
 		if err := m.Take(more); err != nil {
 			return err
 		}
 	}
-	s.page.Held += more
+	o.page.Held += more
 	return nil
 }
 
-func (s *scan) emitCells() error {
-	cells := s.page.Cells
-	for i := range s.plan.sel.outputs {
-		o := &s.plan.sel.outputs[i]
+func (o *resultWriter) emitCells() error {
+	cells := o.page.Cells
+	for i := range o.sel.outputs {
+		c := &o.sel.outputs[i]
 		var v []byte
-		if o.slot >= 0 {
-			v = s.bind.Row[o.slot]
+		if c.slot >= 0 {
+			v = o.bind.Row[c.slot]
 		} else {
 			var err error
-			mark := s.bind.Meter.Mark()
-			if v, err = s.compute(o); err != nil {
+			mark := o.bind.Meter.Mark()
+			if v, err = o.compute(c); err != nil {
 				return err
 			}
-			s.bind.Meter.Release(mark)
+			o.bind.Meter.Release(mark)
 		}
-		if len(cells)+4+len(v) > s.room {
-			s.page.Cells = cells
-			if err := s.makeRoom(4 + len(v)); err != nil {
+		if len(cells)+4+len(v) > o.room {
+			o.page.Cells = cells
+			if err := o.makeRoom(4 + len(v)); err != nil {
 				return err
 			}
 		}
-		cells = appendCell(grown(cells, 4+len(v), s.rowBegin+s.options.ResultBytesMax), v)
+		cells = appendCell(grown(cells, 4+len(v), o.rowBegin+o.options.ResultBytesMax), v)
 	}
-	s.page.Cells = cells
+	o.page.Cells = cells
 	return nil
 }
 
@@ -106,8 +143,8 @@ func grown(b []byte, n, most int) []byte {
 }
 
 // compute evaluates an output that is not a plain column.
-func (s *scan) compute(o *output) ([]byte, error) {
-	v, state, err := o.term.Eval(&s.bind)
+func (o *resultWriter) compute(c *output) ([]byte, error) {
+	v, state, err := c.term.Eval(o.bind)
 	if state != expr.Value {
 		v = nil
 	}
@@ -123,132 +160,66 @@ func appendCell(dst, v []byte) []byte {
 }
 
 // emitJSON appends the row as one JSON object. A name with capital letters is quoted like an identifier.
-func (s *scan) emitJSON() error {
-	out := append(s.json[:0], '{')
-	before := s.bind.Meter.Mark()
-	for i := range s.plan.sel.outputs {
-		o := &s.plan.sel.outputs[i]
+func (o *resultWriter) emitJSON() error {
+	out := append(o.json[:0], '{')
+	before := o.bind.Meter.Mark()
+	for i := range o.sel.outputs {
+		c := &o.sel.outputs[i]
 		var v []byte
-		mark := s.bind.Meter.Mark()
-		if o.slot >= 0 {
-			v = s.bind.Row[o.slot]
+		mark := o.bind.Meter.Mark()
+		if c.slot >= 0 {
+			v = o.bind.Row[c.slot]
 		} else {
 			var err error
-			if v, err = s.compute(o); err != nil {
+			if v, err = o.compute(c); err != nil {
 				return err
 			}
 		}
-		size := len(s.plan.jsonNames[i]) + o.typ.JSONSize(v, s.options.ResultBytesMax)
+		size := len(c.jsonName) + c.typ.JSONSize(v, o.options.ResultBytesMax)
 		if len(out)+size > cap(out) {
-			if err := s.growJSON(len(out) + size); err != nil {
+			if err := o.growJSON(len(out) + size); err != nil {
 				return err
 			}
-			mark = s.bind.Meter.Mark()
-			out = grown(out, size, s.options.ResultBytesMax)
+			mark = o.bind.Meter.Mark()
+			out = grown(out, size, o.options.ResultBytesMax)
 			out = slices.Grow(out, size)
 		}
 		if i > 0 {
 			out = append(out, ", "...)
 		}
-		out = append(out, s.plan.jsonNames[i]...)
+		out = append(out, c.jsonName...)
 		if v == nil {
 			out = append(out, "null"...)
 		} else {
-			out = o.typ.AppendJSON(out, v)
+			out = c.typ.AppendJSON(out, v)
 		}
-		s.bind.Meter.Release(mark)
+		o.bind.Meter.Release(mark)
 	}
-	s.json = append(out, '}')
-	s.bind.Meter.Release(before)
-	if len(s.page.Cells)+4+len(s.json) > s.room {
-		if err := s.makeRoom(4 + len(s.json)); err != nil {
+	o.json = append(out, '}')
+	o.bind.Meter.Release(before)
+	if len(o.page.Cells)+4+len(o.json) > o.room {
+		if err := o.makeRoom(4 + len(o.json)); err != nil {
 			return err
 		}
 	}
-	s.page.Cells = appendCell(s.page.Cells, s.json)
+	o.page.Cells = appendCell(o.page.Cells, o.json)
 	return nil
 }
 
 // growJSON reserves memory for a JSON row of this size.
-func (s *scan) growJSON(size int) error {
-	if size > s.options.ResultBytesMax {
+func (o *resultWriter) growJSON(size int) error {
+	if size > o.options.ResultBytesMax {
 		return dberr.Invalidf("A row of the result exceeds the maximum size of %d bytes: select fewer or "+
-			"smaller columns", s.options.ResultBytesMax)
+			"smaller columns", o.options.ResultBytesMax)
 	}
-	if err := s.bind.Meter.Step(size / jsonBytes); err != nil {
+	if err := o.bind.Meter.Step(size / jsonBytes); err != nil {
 		return err
 	}
-	return s.bind.Meter.Alloc(2 * size)
+	return o.bind.Meter.Alloc(2 * size)
 }
 
 // jsonBytes is the number of JSON bytes that count as one step of work.
 const jsonBytes = 16
-
-// sortedRow holds the positions of a row's cells and its sort key.
-type sortedRow struct{ cells, cellsEnd, key, keyEnd int }
-
-// noteSorted records the sort key of the next row: the key forms of the ordering columns.
-func (s *scan) noteSorted(clustering []byte) error {
-	if len(s.page.Cells)+len(s.sortKeys)+sortedBytes*len(s.sorted) > s.options.SortBytesMax {
-		return dberr.Invalidf("ORDER BY over several partitions exceeds %d bytes of memory: restrict the query",
-			s.options.SortBytesMax)
-	}
-	r := sortedRow{cells: len(s.page.Cells), key: len(s.sortKeys)}
-	rest := clustering
-	for i, c := range s.plan.table.Clustering {
-		if len(rest) == 0 {
-			break
-		}
-		after, err := c.Type.SkipKey(rest, c.Desc)
-		if err != nil {
-			return dberr.Serverf("clustering key of %s.%s: %v", s.plan.table.Keyspace, s.plan.table.Name, err)
-		}
-		if slices.Contains(s.plan.sort, i) {
-			s.sortKeys = append(s.sortKeys, rest[:len(rest)-len(after)]...)
-		}
-		rest = after
-	}
-	r.keyEnd = len(s.sortKeys)
-	s.sorted = append(s.sorted, r)
-	return s.bind.Meter.Keep(2*(r.keyEnd-r.key) + 2*sortedBytes)
-}
-
-// sortedBytes is the size of a sortedRow in memory.
-const sortedBytes = 32
-
-// sortRows sorts the rows of the page and truncates them at the limit.
-func (s *scan) sortRows() error {
-	for i := range s.sorted {
-		s.sorted[i].cellsEnd = len(s.page.Cells)
-		if i+1 < len(s.sorted) {
-			s.sorted[i].cellsEnd = s.sorted[i+1].cells
-		}
-	}
-	m := s.bind.Meter
-	slices.SortFunc(s.sorted, func(a, b sortedRow) int {
-		if m.Step(2) != nil {
-			return 0 // the meter has an error, so the result is discarded
-		}
-		c := bytes.Compare(s.sortKeys[a.key:a.keyEnd], s.sortKeys[b.key:b.keyEnd])
-		if s.plan.reversed {
-			c = -c
-		}
-		return cmp.Or(c, cmp.Compare(a.cells, b.cells))
-	})
-	if err := cmp.Or(m.Err(), m.Keep(len(s.page.Cells))); err != nil {
-		return err
-	}
-	rows := s.sorted
-	if int64(len(rows)) > s.trim {
-		rows = rows[:s.trim]
-	}
-	out := make([]byte, 0, len(s.page.Cells))
-	for _, r := range rows {
-		out = append(out, s.page.Cells[r.cells:r.cellsEnd]...)
-	}
-	s.page.Cells, s.page.Rows = out, len(rows)
-	return nil
-}
 
 // jsonName returns the JSON key of a column, including the colon.
 func jsonName(name string) string {

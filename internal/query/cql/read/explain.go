@@ -35,8 +35,8 @@ func (p *Plan) Explain() string {
 	if len(w.sliced) > 0 {
 		line("rows", restrictionsText(w.sliced))
 	}
-	if w.index != nil {
-		line("index", w.indexNames())
+	if w.lookup.index != nil {
+		line("index", w.lookup.names())
 	}
 	if len(w.filtered) > 0 {
 		line("filter", restrictionsText(w.filtered))
@@ -45,11 +45,11 @@ func (p *Plan) Explain() string {
 		line("static rows")
 	}
 	switch {
-	case p.grouped && p.groupPrefix == 0 && p.groupBy == nil:
+	case p.groups.grouped && p.groups.prefix == 0 && p.groups.function == nil:
 		line("group by partition")
-	case p.grouped:
+	case p.groups.grouped:
 		line("group by", p.groupList())
-	case p.aggregated:
+	case p.groups.aggregated:
 		line("aggregate")
 	}
 	if p.distinct {
@@ -58,22 +58,18 @@ func (p *Plan) Explain() string {
 	if p.ann != nil {
 		line("order by", p.ann.String())
 	}
-	if p.reversed {
+	if p.order.reversed {
 		line("reversed")
 	}
-	if len(p.sort) > 0 {
-		var names []string
-		for _, i := range p.sort {
-			names = append(names, p.table.Clustering[i].Name)
-		}
-		line("sort by", strings.Join(names, ", ")+", after reading")
+	if len(p.order.sort) > 0 {
+		line("sort by", p.sortList()+", after reading")
 	}
 	var limits []string
-	if p.limitText != "" {
-		limits = append(limits, p.limitText)
+	if p.limits.rowsText != "" {
+		limits = append(limits, p.limits.rowsText)
 	}
-	if p.partitionLimitText != "" {
-		limits = append(limits, p.partitionLimitText+" per partition")
+	if p.limits.perPartitionText != "" {
+		limits = append(limits, p.limits.perPartitionText+" per partition")
 	}
 	if len(limits) > 0 {
 		line("limit", strings.Join(limits, ", "))
@@ -94,11 +90,11 @@ func (p *Plan) Summary() string {
 		parts = append(parts, "filtered by "+restrictionsText(w.filtered))
 	}
 	switch {
-	case p.grouped && p.groupPrefix == 0 && p.groupBy == nil:
+	case p.groups.grouped && p.groups.prefix == 0 && p.groups.function == nil:
 		parts = append(parts, "grouped by partition")
-	case p.grouped:
+	case p.groups.grouped:
 		parts = append(parts, "grouped by "+p.groupList())
-	case p.aggregated:
+	case p.groups.aggregated:
 		parts = append(parts, "aggregated into one row")
 	}
 	if p.distinct {
@@ -107,21 +103,17 @@ func (p *Plan) Summary() string {
 	if p.ann != nil {
 		parts = append(parts, "ordered by "+p.ann.String())
 	}
-	if p.reversed {
+	if p.order.reversed {
 		parts = append(parts, "in reverse order")
 	}
-	if len(p.sort) > 0 {
-		var names []string
-		for _, i := range p.sort {
-			names = append(names, p.table.Clustering[i].Name)
-		}
-		parts = append(parts, "sorted by "+strings.Join(names, ", ")+" after reading")
+	if len(p.order.sort) > 0 {
+		parts = append(parts, "sorted by "+p.sortList()+" after reading")
 	}
-	if p.limitText != "" {
-		parts = append(parts, "limit "+p.limitText)
+	if p.limits.rowsText != "" {
+		parts = append(parts, "limit "+p.limits.rowsText)
 	}
-	if p.partitionLimitText != "" {
-		parts = append(parts, "limit "+p.partitionLimitText+" per partition")
+	if p.limits.perPartitionText != "" {
+		parts = append(parts, "limit "+p.limits.perPartitionText+" per partition")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -135,10 +127,10 @@ func (p *Plan) accessText() string {
 		return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " AND ")
 	}
 	switch {
-	case w.index != nil && !w.keyRange:
-		return "index " + w.indexNames() + " of " + table + " in one partition: " + w.partitionsText()
-	case w.index != nil:
-		return "index " + w.indexNames() + " of " + table + " in all physical partitions"
+	case w.lookup.index != nil && !w.keyRange:
+		return "index " + w.lookup.names() + " of " + table + " in one partition: " + w.partitionsText()
+	case w.lookup.index != nil:
+		return "index " + w.lookup.names() + " of " + table + " in all physical partitions"
 	case p.oneRow && !w.keyRange:
 		return "one row of " + table + ": " + join(w.partitionsText(), rows)
 	case w.keyRange && w.token != nil:
@@ -157,19 +149,19 @@ func (p *Plan) accessText() string {
 
 // Index returns the names of the indexes that are read, or an empty string if no index is read.
 func (p *Plan) Index() string {
-	if p.where.index == nil {
+	if p.where.lookup.index == nil {
 		return ""
 	}
-	return p.where.indexNames()
+	return p.where.lookup.names()
 }
 
 // MaxRows returns the maximum number of rows of a page. It returns 0 if there is no limit, or if the rows returned
 // differ from the rows read.
 func (p *Plan) MaxRows(b *expr.Bindings, pageSize int) (int64, error) {
-	if p.aggregated || p.distinct || p.ann != nil || len(p.sort) > 0 {
+	if p.groups.aggregated || p.distinct || p.ann != nil || len(p.order.sort) > 0 {
 		return 0, nil
 	}
-	n, err := evalLimit(p.limit, b)
+	n, err := evalLimit(p.limits.rows, b)
 	if pageSize > 0 {
 		n = min(n, int64(pageSize))
 	}
@@ -179,24 +171,25 @@ func (p *Plan) MaxRows(b *expr.Bindings, pageSize int) (int64, error) {
 	return n, err
 }
 
-func columnList(p *Plan, n int) string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = p.table.Clustering[i].Name
+// sortList returns the columns by which rows are sorted after the read.
+func (p *Plan) sortList() string {
+	names := make([]string, len(p.order.sort))
+	for i, at := range p.order.sort {
+		names[i] = p.table.Clustering[at].Name
 	}
 	return strings.Join(names, ", ")
 }
 
 // groupList returns the columns that define the groups within a partition.
 func (p *Plan) groupList() string {
-	list := columnList(p, p.groupPrefix)
-	switch {
-	case p.groupBy == nil:
-		return list
-	case list == "":
-		return p.groupText
+	var names []string
+	for _, c := range p.table.Clustering[:p.groups.prefix] {
+		names = append(names, c.Name)
 	}
-	return list + ", " + p.groupText
+	if p.groups.function != nil {
+		names = append(names, p.groups.text)
+	}
+	return strings.Join(names, ", ")
 }
 
 func (w *where) partitionsText() string {

@@ -37,10 +37,10 @@ type filter struct {
 }
 
 // filters evaluates the filters: first those on partition key and static columns, then those on clustering and regular
-// columns. slots maps columns to slots.
-func (w *where) filters(b *expr.Bindings, slots map[*schema.Column]int) (partition, rows []filter, err error) {
+// columns.
+func (w *where) filters(b *expr.Bindings) (partition, rows []filter, err error) {
 	for _, r := range w.filtered {
-		list, err := w.newFilters(r, b, slots)
+		list, err := w.newFilters(r, b)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -53,15 +53,15 @@ func (w *where) filters(b *expr.Bindings, slots map[*schema.Column]int) (partiti
 	return partition, rows, nil
 }
 
-func (w *where) newFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) ([]filter, error) {
+func (w *where) newFilters(r *relation.Restriction, b *expr.Bindings) ([]filter, error) {
 	switch r.Kind {
 	case relation.Equal:
-		return w.equalFilters(r, b, slots)
+		return w.equalFilters(r, b)
 	case relation.In:
 		if len(r.Columns) > 1 {
 			return nil, dberr.Invalidf("Multicolumn IN filters are not supported")
 		}
-		f := newFilter(filterIn, r.First(), slots)
+		f := w.newFilter(filterIn, r.First())
 		if k := r.First().Kind; k == schema.Regular || k == schema.Static {
 			var err error
 			f.values, err = r.InValues(b)
@@ -76,7 +76,7 @@ func (w *where) newFilters(r *relation.Restriction, b *expr.Bindings, slots map[
 		}
 		return []filter{f}, nil
 	case relation.Contains:
-		return w.containsFilters(r, b, slots)
+		return w.containsFilters(r, b)
 	}
 	if len(r.Columns) > 1 || r.Multi {
 		return nil, dberr.Invalidf("Multi-column slice restrictions cannot be used for filtering.")
@@ -89,7 +89,7 @@ func (w *where) newFilters(r *relation.Restriction, b *expr.Bindings, slots map[
 		if end.bound == nil {
 			continue
 		}
-		f := newFilter(end.strict, r.First(), slots)
+		f := w.newFilter(end.strict, r.First())
 		if end.bound.Inclusive {
 			f.op = end.inclusive
 		}
@@ -102,11 +102,11 @@ func (w *where) newFilters(r *relation.Restriction, b *expr.Bindings, slots map[
 	return out, nil
 }
 
-func newFilter(op filterOp, c *schema.Column, slots map[*schema.Column]int) filter {
-	return filter{op: op, slot: slots[c], typ: c.Type}
+func (w *where) newFilter(op filterOp, c *schema.Column) filter {
+	return filter{op: op, slot: w.filterSlots[c], typ: c.Type}
 }
 
-func (w *where) equalFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) (
+func (w *where) equalFilters(r *relation.Restriction, b *expr.Bindings) (
 	[]filter, error) {
 	var out []filter
 	var values [][]byte
@@ -117,9 +117,9 @@ func (w *where) equalFilters(r *relation.Restriction, b *expr.Bindings, slots ma
 		}
 	}
 	for i, c := range r.Columns {
-		f := newFilter(filterEqual, c, slots)
+		f := w.newFilter(filterEqual, c)
 		if isText(c.Type) {
-			f.analysis = w.analysisOf(r, c, schema.IndexValue)
+			f.analysis = w.lookup.analysisOf(r, c, schema.IndexValue)
 		}
 		if values != nil {
 			f.value = values[i]
@@ -134,19 +134,19 @@ func (w *where) equalFilters(r *relation.Restriction, b *expr.Bindings, slots ma
 	return out, nil
 }
 
-func (w *where) containsFilters(r *relation.Restriction, b *expr.Bindings, slots map[*schema.Column]int) (
+func (w *where) containsFilters(r *relation.Restriction, b *expr.Bindings) (
 	[]filter, error) {
 	var out []filter
 	c := r.First()
 	add := func(op filterOp, t expr.Term) error {
-		f := newFilter(op, c, slots)
+		f := w.newFilter(op, c)
 		var err error
 		f.value, err = evalFilter(t, b, "value", c)
 		switch {
 		case op == filterContains && isText(c.Type.Elems[len(c.Type.Elems)-1]):
-			f.analysis = w.analysisOf(r, c, schema.IndexValues)
+			f.analysis = w.lookup.analysisOf(r, c, schema.IndexValues)
 		case op == filterContainsKey && isText(c.Type.Elems[0]):
-			f.analysis = w.analysisOf(r, c, schema.IndexKeys)
+			f.analysis = w.lookup.analysisOf(r, c, schema.IndexKeys)
 		}
 		out = append(out, f)
 		return err
@@ -162,7 +162,7 @@ func (w *where) containsFilters(r *relation.Restriction, b *expr.Bindings, slots
 		}
 	}
 	for _, e := range r.Entries {
-		f := newFilter(filterEntry, c, slots)
+		f := w.newFilter(filterEntry, c)
 		var err error
 		if f.key, err = evalFilter(e.Key, b, "map key", c); err != nil {
 			return nil, err
@@ -277,7 +277,7 @@ const filterBytes = 8
 func (s *scan) passes(filters []filter) (bool, error) {
 	for i := range filters {
 		f := &filters[i]
-		v := s.values[f.slot]
+		v := s.slots.values[f.slot]
 		if err := s.bind.Meter.Step(1 + len(f.values) + len(v)/filterBytes); err != nil {
 			return false, err
 		}

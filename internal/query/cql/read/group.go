@@ -5,7 +5,6 @@ package read
 import (
 	"bytes"
 
-	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
@@ -14,6 +13,8 @@ import (
 // group holds the rows that are aggregated into one row: all rows of the result, or with GROUP BY the rows with the
 // same clustering prefix in one partition.
 type group struct {
+	plan   *Plan
+	bind   *expr.Bindings
 	open   bool
 	prefix []byte
 	// probe is the prefix of the current row if the prefix includes a function value.
@@ -38,75 +39,70 @@ func (g *group) reset() group {
 		first: g.first[:0], buf: g.buf[:0], head: g.head[:0], last: g.last[:0]}
 }
 
-func (s *scan) beginGroups() {
-	g := &s.group
-	for _, a := range s.plan.sel.aggregates {
+// begin prepares the aggregates of a plan.
+func (g *group) begin(p *Plan, b *expr.Bindings) {
+	g.plan, g.bind = p, b
+	for _, a := range p.sel.aggregates {
 		g.accumulators = append(g.accumulators, a.New())
 	}
 	g.results = grow(g.results, len(g.accumulators))
-	g.first = grow(g.first, len(s.values))
+	g.first = grow(g.first, len(p.sel.slots))
 }
 
-// aggregate adds a row to its group. If the row starts a new group, the previous group ends. If that fills the page,
-// the row is left for the next page.
-func (s *scan) aggregate(clustering []byte, alone bool) (command.Step, error) {
-	g := &s.group
-	if s.plan.grouped && g.open {
-		prefix, err := s.prefix(clustering)
-		if err != nil {
-			return command.Stop, err
-		}
-		if !bytes.Equal(prefix, g.prefix) {
-			if step, err := s.closeGroup(); step != command.More || err != nil {
-				return step, err
-			}
-		}
-	}
+// contains reports whether the current row belongs to the group.
+func (g *group) contains(clustering []byte) (bool, error) {
+	prefix, err := g.prefixOf(clustering)
+	return bytes.Equal(prefix, g.prefix), err
+}
+
+// add adds the current row. It opens the group if it is not open. alone reports whether the row is the only row of its
+// partition.
+func (g *group) add(clustering []byte, alone bool) error {
 	if !g.open {
-		if err := s.openGroup(clustering); err != nil {
-			return command.Stop, err
+		if err := g.start(clustering); err != nil {
+			return err
 		}
 	}
 	for _, a := range g.accumulators {
-		if err := a.Add(&s.bind); err != nil {
-			return command.Stop, err
+		if err := a.Add(g.bind); err != nil {
+			return err
 		}
 	}
 	g.last, g.alone = append(g.last[:0], clustering...), alone
-	return command.More, nil
+	return nil
 }
 
-// prefix returns the clustering prefix of the group, followed by the value of the grouping function if there is one.
+// prefixOf returns the clustering prefix of the group, followed by the value of the grouping function if there is one.
 // The row's values must be in the bindings. The result is valid until the next call.
-func (s *scan) prefix(clustering []byte) ([]byte, error) {
+func (g *group) prefixOf(clustering []byte) ([]byte, error) {
 	rest := clustering
-	for _, c := range s.plan.table.Clustering[:s.plan.groupPrefix] {
+	for _, c := range g.plan.table.Clustering[:g.plan.groups.prefix] {
 		if len(rest) == 0 {
 			break
 		}
 		var err error
 		if rest, err = c.Type.SkipKey(rest, c.Desc); err != nil {
-			return nil, dberr.Serverf("clustering key of %s.%s: %v", s.plan.table.Keyspace, s.plan.table.Name, err)
+			return nil, dberr.Serverf("clustering key of %s.%s: %v", g.plan.table.Keyspace, g.plan.table.Name, err)
 		}
 	}
 	prefix := clustering[:len(clustering)-len(rest)]
-	if s.plan.groupBy == nil {
+	if g.plan.groups.function == nil {
 		return prefix, nil
 	}
-	v, _, err := s.plan.groupBy.Eval(&s.bind)
-	s.group.probe = cqltype.AppendValue(append(s.group.probe[:0], prefix...), v)
-	return s.group.probe, err
+	v, _, err := g.plan.groups.function.Eval(g.bind)
+	g.probe = cqltype.AppendValue(append(g.probe[:0], prefix...), v)
+	return g.probe, err
 }
 
-func (s *scan) openGroup(clustering []byte) error {
-	g := &s.group
-	prefix, err := s.prefix(clustering)
+// start starts the group with its first row.
+func (g *group) start(clustering []byte) error {
+	prefix, err := g.prefixOf(clustering)
 	if err != nil {
 		return err
 	}
 	g.open, g.prefix, g.buf = true, append(g.prefix[:0], prefix...), g.buf[:0]
 	g.head = append(g.head[:0], clustering...)
-	for i, v := range s.bind.Row {
+	for i, v := range g.bind.Row {
 		if g.first[i] = nil; v != nil {
 			n := len(g.buf)
 			g.buf = append(g.buf, v...)
@@ -116,28 +112,16 @@ func (s *scan) openGroup(clustering []byte) error {
 	return nil
 }
 
-// closeGroup emits and counts the current group. Without a group it emits the aggregates of an empty set.
-func (s *scan) closeGroup() (command.Step, error) {
-	g := &s.group
+// close ends the group. It makes the first row and the results of the aggregates visible to the selectors.
+func (g *group) close() error {
 	for i, a := range g.accumulators {
 		var err error
-		if g.results[i], err = a.Result(&s.bind); err != nil {
-			return command.Stop, err
+		if g.results[i], err = a.Result(g.bind); err != nil {
+			return err
 		}
 		a.Reset()
 	}
 	g.open = false
-	row := s.bind.Row
-	s.bind.Row, s.bind.Aggregates = g.first, g.results
-	if s.plan.grouped && len(s.plan.sort) > 0 {
-		if err := s.noteSorted(g.head); err != nil {
-			return command.Stop, err
-		}
-	}
-	err := s.emit()
-	s.bind.Row = row
-	if err != nil || !s.plan.grouped {
-		return command.Stop, err
-	}
-	return s.countRow(g.last, g.alone), nil
+	g.bind.Row, g.bind.Aggregates = g.first, g.results
+	return nil
 }

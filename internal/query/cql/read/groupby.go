@@ -13,15 +13,28 @@ import (
 
 const groupOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
 
+// grouping is the GROUP BY clause and the aggregation of rows.
+type grouping struct {
+	// aggregated reports whether rows are aggregated: there are aggregates or a GROUP BY. grouped reports whether there
+	// is a GROUP BY.
+	aggregated, grouped bool
+	// prefix is the number of clustering columns that define the groups of a partition.
+	prefix int
+	// function is a function of the clustering column after the prefix whose value also defines the groups, or nil.
+	// text is the function as written.
+	function expr.Term
+	text     string
+}
+
 // bindGroups checks GROUP BY. Its columns must follow the order of the primary key. A key column may be omitted only if
 // it is restricted to one value.
 func (p *Plan) bindGroups(stmt *parser.Select, env *expr.Env) error {
-	p.grouped = len(stmt.GroupBy) > 0
-	p.aggregated = p.grouped || len(p.sel.aggregates) > 0
-	if p.aggregated && !p.grouped && stmt.PerPartitionLimit != nil {
+	p.groups.grouped = len(stmt.GroupBy) > 0
+	p.groups.aggregated = p.groups.grouped || len(p.sel.aggregates) > 0
+	if p.groups.aggregated && !p.groups.grouped && stmt.PerPartitionLimit != nil {
 		return dberr.Invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
 	}
-	if !p.grouped {
+	if !p.groups.grouped {
 		return nil
 	}
 	key := slices.Concat(p.table.PartitionKey, p.table.Clustering)
@@ -37,8 +50,8 @@ func (p *Plan) bindGroups(stmt *parser.Select, env *expr.Env) error {
 			}
 			k := key[next]
 			next++
-			if k.Kind == schema.Clustering && (k != c || p.groupBy == nil) {
-				p.groupPrefix++
+			if k.Kind == schema.Clustering && (k != c || p.groups.function == nil) {
+				p.groups.prefix++
 			}
 			if k == c {
 				break
@@ -51,7 +64,7 @@ func (p *Plan) bindGroups(stmt *parser.Select, env *expr.Env) error {
 	if next < len(p.table.PartitionKey) {
 		return dberr.Invalidf("Group by is not supported on only a part of the partition key")
 	}
-	if (p.groupPrefix > 0 || p.groupBy != nil) && p.distinct {
+	if (p.groups.prefix > 0 || p.groups.function != nil) && p.distinct {
 		return dberr.Invalidf("Grouping on clustering columns is not allowed for SELECT DISTINCT queries")
 	}
 	return nil
@@ -75,7 +88,7 @@ func (p *Plan) groupColumn(t parser.Term, env *expr.Env) (*schema.Column, error)
 	}
 	_, plain := t.(*parser.Column)
 	switch {
-	case p.groupBy != nil && plain:
+	case p.groups.function != nil && plain:
 		return nil, dberr.Invalidf("Functions are only supported on the last element of the GROUP BY clause")
 	case plain && c.Kind != schema.PartitionKey && c.Kind != schema.Clustering:
 		return nil, dberr.Invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s",
@@ -85,7 +98,7 @@ func (p *Plan) groupColumn(t parser.Term, env *expr.Env) (*schema.Column, error)
 	case c.Kind != schema.Clustering:
 		return nil, dberr.Invalidf("Group by functions are only supported on clustering columns, got %s", c.Name)
 	}
-	p.groupText = expr.Text(t)
-	p.groupBy, err = expr.BindGroup(t, &p.sel, env)
+	p.groups.text = expr.Text(t)
+	p.groups.function, err = expr.BindGroup(t, &p.sel, env)
 	return c, err
 }

@@ -13,7 +13,7 @@ func (s *scan) checkGuardrails() error {
 	if err := g.Page(p.table.Name, s.options.PageSize); err != nil {
 		return err
 	}
-	if w.index != nil && w.keyRange {
+	if w.lookup.index != nil && w.keyRange {
 		if err := g.WideIndexQuery(); err != nil {
 			return err
 		}

@@ -7,24 +7,38 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-func (w *where) hasIndex(set *relation.Set) bool { return slices.ContainsFunc(set.List, w.hasIndexFor) }
+// indexLookup chooses the index that a read uses and holds the values to look up.
+type indexLookup struct {
+	table *schema.Table
+	// index is the index, or nil. value is the value to look up in it. entry is the value of a map entry, whose key is
+	// value.
+	index        *schema.Index
+	value, entry expr.Term
+	// terms holds the lookups in storage-attached indexes. If it is not empty, index is the index of the first term.
+	terms []saiTerm
+}
 
-func (w *where) hasIndexFor(r *relation.Restriction) bool { return w.supporting(r) != nil }
+func (l *indexLookup) hasIndex(set *relation.Set) bool {
+	return slices.ContainsFunc(set.List, l.hasIndexFor)
+}
+
+func (l *indexLookup) hasIndexFor(r *relation.Restriction) bool { return l.supporting(r) != nil }
 
 // supporting returns the first index by name that serves a restriction.
-func (w *where) supporting(r *relation.Restriction) *schema.Index {
-	if i := w.legacy(r); i != nil {
+func (l *indexLookup) supporting(r *relation.Restriction) *schema.Index {
+	if i := l.legacy(r); i != nil {
 		return i
 	}
-	return w.saiIndex(r)
+	return l.saiIndex(r)
 }
 
 // legacy returns the first index by name that serves a restriction and is not storage-attached.
-func (w *where) legacy(r *relation.Restriction) *schema.Index {
-	for _, i := range w.table.SortedIndexes() {
+func (l *indexLookup) legacy(r *relation.Restriction) *schema.Index {
+	for _, i := range l.table.SortedIndexes() {
 		for _, c := range r.Columns {
 			if !i.Attached() && c.Name == i.Column && supports(i, c, r) {
 				return i
@@ -48,11 +62,12 @@ func supports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
 	return false
 }
 
-// chooseIndex chooses the index to read. An index on a regular column is preferred over one on a clustering column,
-// then a static column, then a partition key column.
-func (w *where) chooseIndex() {
-	if w.chooseTerms(); len(w.terms) > 0 {
-		w.index = w.terms[0].index
+// choose chooses the index that serves one of the filters. keyRange reports whether partitions are found through it. An
+// index on a regular column is preferred over one on a clustering column, then a static column, then a partition key
+// column.
+func (l *indexLookup) choose(filtered []*relation.Restriction, keyRange bool) {
+	if l.chooseTerms(filtered, keyRange); len(l.terms) > 0 {
+		l.index = l.terms[0].index
 		return
 	}
 	var best *relation.Restriction
@@ -67,35 +82,35 @@ func (w *where) chooseIndex() {
 		}
 		return 3
 	}
-	for _, r := range w.filtered {
-		if i := w.legacy(r); i != nil && (best == nil || rank(r) < rank(best)) {
-			best, w.index = r, i
+	for _, r := range filtered {
+		if i := l.legacy(r); i != nil && (best == nil || rank(r) < rank(best)) {
+			best, l.index = r, i
 		}
 	}
 	if best == nil {
 		return // the index is on a column whose value is already fixed
 	}
-	switch w.index.Target {
+	switch l.index.Target {
 	case schema.IndexValues:
-		w.lookup = best.Elements[0]
+		l.value = best.Elements[0]
 	case schema.IndexKeys:
 		if len(best.Keys) > 0 {
-			w.lookup = best.Keys[0]
+			l.value = best.Keys[0]
 		} else {
-			w.lookup = best.Elements[0]
+			l.value = best.Elements[0]
 		}
 	case schema.IndexEntries:
-		w.lookup, w.lookupEntry = best.Entries[0].Key, best.Entries[0].Value
+		l.value, l.entry = best.Entries[0].Key, best.Entries[0].Value
 	default:
 		for i, c := range best.Columns {
-			if c.Name != w.index.Column {
+			if c.Name != l.index.Column {
 				continue
 			}
 			if best.Value.Tuple != nil {
-				w.index = nil // a scan returns the same result
+				l.index = nil // a scan returns the same result
 				return
 			}
-			w.lookup = best.Value.Terms[i]
+			l.value = best.Value.Terms[i]
 		}
 	}
 }

@@ -5,6 +5,7 @@ package read
 import (
 	"slices"
 
+	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
@@ -56,24 +57,19 @@ func (w *where) restricts(c *schema.Column) bool {
 	return false
 }
 
-// applyMasks makes the masked values of the current row visible to functions and aggregates instead of the stored
+// mask returns the values of the current row that functions and aggregates see: the masked values instead of the stored
 // values.
-func (s *scan) applyMasks() error {
-	s.bind.Row = s.values
-	if s.options.Clear || len(s.plan.masks) == 0 {
-		return nil
-	}
-	s.maskedValues = append(s.maskedValues[:0], s.values...)
-	for _, m := range s.plan.masks {
-		if m.mask == nil {
-			s.maskedValues[m.slot] = nil
+func (d *rowSlots) mask(masks []maskedSlot, m *meter.Meter) ([][]byte, error) {
+	d.maskedValues = append(d.maskedValues[:0], d.values...)
+	for _, s := range masks {
+		if s.mask == nil {
+			d.maskedValues[s.slot] = nil
 			continue
 		}
 		var err error
-		if s.maskedValues[m.slot], err = m.mask.Apply(s.values[m.slot], s.bind.Meter); err != nil {
-			return err
+		if d.maskedValues[s.slot], err = s.mask.Apply(d.values[s.slot], m); err != nil {
+			return nil, err
 		}
 	}
-	s.bind.Row = s.maskedValues
-	return nil
+	return d.maskedValues, nil
 }

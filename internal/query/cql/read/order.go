@@ -13,16 +13,25 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// ordering is one column of ORDER BY.
-type ordering struct {
+// orderColumn is one column of ORDER BY.
+type orderColumn struct {
 	column     *schema.Column
 	descending bool
 }
 
+// ordering is the ORDER BY clause on clustering columns.
+type ordering struct {
+	// reversed reports whether partitions are read in reverse order.
+	reversed bool
+	// sort lists the clustering positions by which rows are sorted after the read, for ORDER BY over several
+	// partitions.
+	sort []int
+}
+
 // orderingColumns returns the columns of ORDER BY. As in Cassandra, a repeated column keeps its first position and
 // takes the last direction.
-func orderingColumns(stmt *parser.Select, table *schema.Table) ([]ordering, error) {
-	var out []ordering
+func orderingColumns(stmt *parser.Select, table *schema.Table) ([]orderColumn, error) {
+	var out []orderColumn
 	for _, o := range stmt.OrderBy {
 		if o.ANN != nil {
 			return nil, nil // see bindANN
@@ -31,11 +40,11 @@ func orderingColumns(stmt *parser.Select, table *schema.Table) ([]ordering, erro
 		if err != nil {
 			return nil, err
 		}
-		if i := slices.IndexFunc(out, func(o ordering) bool { return o.column == c }); i >= 0 {
+		if i := slices.IndexFunc(out, func(o orderColumn) bool { return o.column == c }); i >= 0 {
 			out[i].descending = o.Descending
 			continue
 		}
-		out = append(out, ordering{c, o.Descending})
+		out = append(out, orderColumn{c, o.Descending})
 	}
 	return out, nil
 }
@@ -77,7 +86,7 @@ func notDistinct(c *schema.Column) error {
 
 // bindOrder checks ORDER BY. It must name clustering columns in key order, in the declared direction or all in the
 // opposite direction.
-func (p *Plan) bindOrder(by []ordering, plainText bool) error {
+func (p *Plan) bindOrder(by []orderColumn, plainText bool) error {
 	if len(by) == 0 {
 		return nil
 	}
@@ -110,7 +119,7 @@ func (p *Plan) bindOrder(by []ordering, plainText bool) error {
 			if p.distinct {
 				return notDistinct(c) // rows are sorted by selected columns
 			}
-			p.sort = append(p.sort, c.Position)
+			p.order.sort = append(p.order.sort, c.Position)
 		}
 	}
 	for _, r := range reversed {
@@ -118,8 +127,15 @@ func (p *Plan) bindOrder(by []ordering, plainText bool) error {
 			return dberr.Invalidf("Unsupported order by relation")
 		}
 	}
-	p.reversed = reversed[0]
+	p.order.reversed = reversed[0]
 	return nil
+}
+
+// limitClause holds LIMIT, PER PARTITION LIMIT, and USING TIMEOUT. Each is nil if it is not given.
+type limitClause struct {
+	rows, perPartition, timeout expr.Term
+	// rowsText and perPartitionText are the limits as written, for Explain.
+	rowsText, perPartitionText string
 }
 
 // bindLimits binds LIMIT, PER PARTITION LIMIT, and USING TIMEOUT.
@@ -131,19 +147,19 @@ func (p *Plan) bindLimits(stmt *parser.Select, env *expr.Env) error {
 		return expr.Bind(t, expr.Receiver{Name: name, Type: cqltype.Native(cqltype.Int)}, env)
 	}
 	if stmt.Limit != nil {
-		p.limitText = expr.Text(stmt.Limit)
+		p.limits.rowsText = expr.Text(stmt.Limit)
 	}
 	if stmt.PerPartitionLimit != nil {
-		p.partitionLimitText = expr.Text(stmt.PerPartitionLimit)
+		p.limits.perPartitionText = expr.Text(stmt.PerPartitionLimit)
 	}
 	var err error
-	if p.limit, err = bind(stmt.Limit, "[limit]"); err != nil {
+	if p.limits.rows, err = bind(stmt.Limit, "[limit]"); err != nil {
 		return err
 	}
-	if p.partitionLimit, err = bind(stmt.PerPartitionLimit, "[per_partition_limit]"); err != nil {
+	if p.limits.perPartition, err = bind(stmt.PerPartitionLimit, "[per_partition_limit]"); err != nil {
 		return err
 	}
-	p.timeout, err = expr.BindTimeout(stmt.Timeout, env)
+	p.limits.timeout, err = expr.BindTimeout(stmt.Timeout, env)
 	return err
 }
 

@@ -25,40 +25,19 @@ type Plan struct {
 	sel      selection
 	where    where
 	distinct bool
-	// aggregated reports whether rows are aggregated: there are aggregates or a GROUP BY. grouped reports whether there
-	// is a GROUP BY. groupPrefix is the number of clustering columns that define the groups of a partition.
-	aggregated, grouped bool
-	groupPrefix         int
-	// groupBy is a function of the clustering column after the prefix whose value also defines the groups, or nil.
-	// groupText is the function as written.
-	groupBy   expr.Term
-	groupText string
-	reversed  bool
+	groups   grouping
+	order    ordering
 	// ann is the ANN OF clause, or nil.
-	ann *annOrder
-	// walksANN reports whether rows can be read in vector index order: the column is stored and is neither a key column
-	// nor static.
-	walksANN bool
-	// sort lists the clustering positions by which rows are sorted after the read, for ORDER BY over several
-	// partitions.
-	sort []int
-
-	limit, partitionLimit expr.Term
-	// timeout is the value of USING TIMEOUT, or nil.
-	timeout expr.Term
-	// limitText and partitionLimitText are the limits as written, for Explain.
-	limitText, partitionLimitText string
+	ann    *annOrder
+	limits limitClause
 	// dropped holds the dropped columns by ascending ID.
 	dropped []cqltype.Dropped
 
-	// filterSlots maps the columns of filters to slots.
-	filterSlots map[*schema.Column]int
 	// oneRow reports whether the whole primary key is restricted by equalities.
 	oneRow bool
 	// simple reports whether the clustering restrictions result in one interval without allocating. statics requests
 	// static cells. staticRows reports whether a partition with only static cells is returned as a row.
 	simple, statics, staticRows bool
-	jsonNames                   []string
 	// masks lists the slots that are masked for clients without permission.
 	masks []maskedSlot
 	// baseTimes is set if times of a view's columns are selected. Otherwise it is nil.
@@ -125,7 +104,7 @@ func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 }
 
 // HasTimeout reports whether the statement has USING TIMEOUT.
-func (p *Plan) HasTimeout() bool { return p.timeout != nil }
+func (p *Plan) HasTimeout() bool { return p.limits.timeout != nil }
 
 // Keyspace returns the keyspace of the table.
 func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
@@ -146,22 +125,22 @@ func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 // Such an execution takes microseconds. It reads one row, or a page that is neither filtered nor aggregated.
 func (p *Plan) IsShort(pageSize, rowsMax int) bool {
 	w := &p.where
-	if p.computes || p.ann != nil || p.baseTimes != nil || w.feedStart != nil || w.keyRange || w.index != nil ||
+	if p.computes || p.ann != nil || p.baseTimes != nil || w.feed.start != nil || w.keyRange || w.lookup.index != nil ||
 		w.token != nil || w.pk.Has(relation.In) {
 		return false
 	}
-	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.aggregated && len(w.filtered) == 0
+	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.groups.aggregated && len(w.filtered) == 0
 }
 
 // OneRow reports whether a result has at most one row: the whole primary key is restricted, or all rows are aggregated.
-func (p *Plan) OneRow() bool { return p.oneRow || p.aggregated && !p.grouped }
+func (p *Plan) OneRow() bool { return p.oneRow || p.groups.aggregated && !p.groups.grouped }
 
 // Indexed reports whether an index is used.
-func (p *Plan) Indexed() bool { return p.where.index != nil }
+func (p *Plan) Indexed() bool { return p.where.lookup.index != nil }
 
 // Key returns the partition key to read. It returns an error unless there is exactly one.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
-	if p.where.feedStart != nil {
+	if p.where.feed.start != nil {
 		return nil, dberr.Invalidf("A SELECT in a transaction cannot read the change feed")
 	}
 	if p.ann != nil {
@@ -183,7 +162,7 @@ func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 // Keys returns the partition keys to read. ok is false if the statement does not specify them.
 func (p *Plan) Keys(b *expr.Bindings) (list [][]byte, ok bool, err error) {
 	w := &p.where
-	if w.feedStart != nil || p.ann != nil || w.keyRange || w.index != nil || w.token != nil {
+	if w.feed.start != nil || p.ann != nil || w.keyRange || w.lookup.index != nil || w.token != nil {
 		return nil, false, nil
 	}
 	keys, err := w.keys(b)
@@ -194,7 +173,9 @@ func (p *Plan) Keys(b *expr.Bindings) (list [][]byte, ok bool, err error) {
 }
 
 // Scans reports whether an execution scans a token range or an index instead of reading partition keys.
-func (p *Plan) Scans() bool { return p.where.keyRange || p.where.index != nil || p.where.token != nil }
+func (p *Plan) Scans() bool {
+	return p.where.keyRange || p.where.lookup.index != nil || p.where.token != nil
+}
 
 // Evaluates reports whether an execution evaluates expressions and is limited by Options.Evaluation.
 func (p *Plan) Evaluates() bool { return p.evaluates }
@@ -208,17 +189,17 @@ func (p *Plan) Filters() bool { return len(p.where.filtered) > 0 }
 // prepare computes the data that executions require.
 func (p *Plan) prepare(env *expr.Env) {
 	p.computes = env.Computes()
-	p.evaluates = p.computes || p.table.Masked() || p.aggregated || p.sel.json || len(p.where.filtered) > 0 ||
-		len(p.sort) > 0 || p.ann != nil ||
+	p.evaluates = p.computes || p.table.Masked() || p.groups.aggregated || p.sel.json || len(p.where.filtered) > 0 ||
+		len(p.order.sort) > 0 || p.ann != nil ||
 		slices.ContainsFunc(p.sel.outputs, func(o output) bool { return o.slot < 0 || o.masked })
-	p.filterSlots = map[*schema.Column]int{}
+	p.where.filterSlots = map[*schema.Column]int{}
 	for _, r := range p.where.filtered {
 		for _, c := range r.Columns {
-			p.filterSlots[c] = p.sel.slotOf(slot{c, cellValue})
+			p.where.filterSlots[c] = p.sel.slotOf(slot{c, cellValue})
 		}
 	}
 	if p.ann != nil {
-		p.walksANN = !p.table.Virtual
+		p.ann.walks = !p.table.Virtual
 		p.ann.slot = p.sel.slotOf(slot{p.ann.column, cellValue})
 	}
 	p.bindMasks(env)
@@ -228,8 +209,8 @@ func (p *Plan) prepare(env *expr.Env) {
 	p.oneRow = p.where.oneRow()
 	p.staticRows = len(p.table.Statics) > 0 && p.where.wholePartitions() && !p.distinct
 	p.statics = p.staticRows || len(p.sel.statics) > 0
-	for _, o := range p.sel.outputs {
-		p.jsonNames = append(p.jsonNames, jsonName(o.name))
+	for i := range p.sel.outputs {
+		p.sel.outputs[i].jsonName = jsonName(p.sel.outputs[i].name)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestTimes(t *testing.T) {
 	kind := cqltype.UDTOf("k", "u", []string{"a", "b", "c"}, []*cqltype.Type{list, list, list})
 	fields := []row.Cell{{Path: row.FieldPath(1), Timestamp: 5, TTL: 100, Expiry: 70},
 		{Path: row.FieldPath(2), Timestamp: 6}, {Path: row.FieldPath(9), Timestamp: 7}}
-	s := &scan{options: Options{Now: 60}}
+	s := &rowSlots{now: 60}
 	for _, c := range []struct {
 		typ  *cqltype.Type
 		part cellPart

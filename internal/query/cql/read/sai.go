@@ -8,7 +8,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
-	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
@@ -62,8 +61,8 @@ func saiSupports(i *schema.Index, c *schema.Column, r *relation.Restriction) boo
 }
 
 // saiIndex returns a storage-attached index that serves a restriction, or nil if there is no such index.
-func (w *where) saiIndex(r *relation.Restriction) *schema.Index {
-	for _, i := range w.table.SortedIndexes() {
+func (l *indexLookup) saiIndex(r *relation.Restriction) *schema.Index {
+	for _, i := range l.table.SortedIndexes() {
 		for _, c := range r.Columns {
 			if i.Attached() && i.Column == c.Name && saiSupports(i, c, r) {
 				return i
@@ -78,7 +77,7 @@ func (w *where) allSAI() bool {
 	n := 0
 	for _, set := range w.checked {
 		for _, r := range set.List {
-			if w.saiIndex(r) == nil {
+			if w.lookup.saiIndex(r) == nil {
 				return false
 			}
 			n++
@@ -88,8 +87,8 @@ func (w *where) allSAI() bool {
 }
 
 // analysisOf returns the analysis that the index serving a restriction applies to texts of a column.
-func (w *where) analysisOf(r *relation.Restriction, c *schema.Column, target schema.IndexTarget) schema.Analysis {
-	for _, i := range w.table.SortedIndexes() {
+func (l *indexLookup) analysisOf(r *relation.Restriction, c *schema.Column, target schema.IndexTarget) schema.Analysis {
+	for _, i := range l.table.SortedIndexes() {
 		if i.Attached() && i.Column == c.Name && i.Target == target && saiSupports(i, c, r) {
 			return i.Analysis()
 		}
@@ -99,20 +98,20 @@ func (w *where) analysisOf(r *relation.Restriction, c *schema.Column, target sch
 
 // chooseTerms collects the filters that storage-attached indexes serve. In one logical partition these are only
 // equality filters on row values. For ranges, and for values that all rows share, reading the partition is faster.
-func (w *where) chooseTerms() {
-	for _, r := range w.filtered {
-		for _, i := range w.table.SortedIndexes() {
+func (l *indexLookup) chooseTerms(filtered []*relation.Restriction, keyRange bool) {
+	for _, r := range filtered {
+		for _, i := range l.table.SortedIndexes() {
 			for n, c := range r.Columns {
 				if i.Attached() && i.Column == c.Name && saiSupports(i, c, r) {
-					w.terms = append(w.terms, w.termsOf(i, n, c, r)...)
+					l.terms = append(l.terms, l.termsOf(i, n, c, r)...)
 				}
 			}
 		}
 	}
-	if !w.keyRange {
-		w.terms = slices.DeleteFunc(w.terms, func(t saiTerm) bool { return t.ranged || t.whole })
+	if !keyRange {
+		l.terms = slices.DeleteFunc(l.terms, func(t saiTerm) bool { return t.ranged || t.whole })
 	}
-	slices.SortStableFunc(w.terms, func(a, b saiTerm) int { return a.rank() - b.rank() })
+	slices.SortStableFunc(l.terms, func(a, b saiTerm) int { return a.rank() - b.rank() })
 }
 
 // rank orders terms by their expected number of rows, lowest first.
@@ -126,8 +125,8 @@ func (t *saiTerm) rank() int {
 	return 0
 }
 
-func (w *where) termsOf(i *schema.Index, n int, c *schema.Column, r *relation.Restriction) (out []saiTerm) {
-	base := saiTerm{index: i, form: expr.FormOf(c, i), whole: len(w.table.Clustering) > 0 &&
+func (l *indexLookup) termsOf(i *schema.Index, n int, c *schema.Column, r *relation.Restriction) (out []saiTerm) {
+	base := saiTerm{index: i, form: expr.FormOf(c, i), whole: len(l.table.Clustering) > 0 &&
 		(c.Kind == schema.Static || c.Kind == schema.PartitionKey)}
 	add := func(key, value expr.Term) {
 		t := base
@@ -158,41 +157,6 @@ func (w *where) termsOf(i *schema.Index, n int, c *schema.Column, r *relation.Re
 		}
 	}
 	return out
-}
-
-// lookupTerms evaluates the terms of storage-attached indexes.
-func (s *scan) lookupTerms() error {
-	s.terms = s.terms[:0]
-	for i := range s.plan.where.terms {
-		t := &s.plan.where.terms[i]
-		if err := s.available(t.index); err != nil {
-			return err
-		}
-		c, err := t.eval(&s.bind)
-		if err != nil {
-			return err
-		}
-		s.terms = append(s.terms, c)
-	}
-	s.index = command.IndexLookup{Index: s.terms[0].Index, All: s.terms}
-	s.cmd.Index = &s.index
-	return nil
-}
-
-// building reports whether an index is being built.
-func (s *scan) building(ix *schema.Index) bool {
-	return s.options.Building != nil && s.options.Building(ix)
-}
-
-// available returns an error if an index is being built.
-func (s *scan) available(ix *schema.Index) error {
-	if !s.building(ix) {
-		return nil
-	}
-	return &dberr.ReadFailure{
-		Level: s.options.Level, BlockFor: 1, Failures: 1,
-		Message: "The secondary index '" + ix.Name + "' is not yet available",
-	}
 }
 
 // eval evaluates a term. The filters have already rejected nulls.
@@ -252,14 +216,14 @@ func (t *saiTerm) interval(b *expr.Bindings) (from, to []byte, err error) {
 	return from, to, nil
 }
 
-// indexNames returns the distinct names of the indexes that are read.
-func (w *where) indexNames() string {
-	if len(w.terms) == 0 {
-		return w.index.Name
+// names returns the distinct names of the indexes that are read.
+func (l *indexLookup) names() string {
+	if len(l.terms) == 0 {
+		return l.index.Name
 	}
 	var names []string
-	for i := range w.terms {
-		if n := w.terms[i].index.Name; !slices.Contains(names, n) {
+	for i := range l.terms {
+		if n := l.terms[i].index.Name; !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}

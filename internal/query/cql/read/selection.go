@@ -40,7 +40,9 @@ type slot struct {
 // output is a column of the result.
 type output struct {
 	name string
-	typ  *cqltype.Type
+	// jsonName is the key of the column in JSON, including the colon.
+	jsonName string
+	typ      *cqltype.Type
 	// slot is the slot of the value if the selector is a plain column. Otherwise it is -1, and term computes the value.
 	slot int
 	term expr.Term

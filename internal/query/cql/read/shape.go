@@ -41,8 +41,8 @@ func (p *Plan) Shape() Shape {
 	if len(parts) > 0 {
 		out.Text = "WHERE " + strings.Join(parts, " AND ")
 	}
-	if w.index != nil {
-		out.Index = w.index.Name
+	if w.lookup.index != nil {
+		out.Index = w.lookup.index.Name
 	}
 	out.Keyed = !p.FansOut()
 	return out

@@ -12,7 +12,7 @@ import (
 
 // appendTimes appends the write times or remaining TTLs of all cells of a column as a list: in element order, or one
 // per field of a user-defined type.
-func (s *scan) appendTimes(buf []byte, w *cellSlot, cells []row.Cell) []byte {
+func (d *rowSlots) appendTimes(buf []byte, w *cellSlot, cells []row.Cell) []byte {
 	times := make([][]byte, len(cells))
 	if w.typ.Kind == cqltype.UDT {
 		times = make([][]byte, len(w.typ.Elems))
@@ -24,7 +24,7 @@ func (s *scan) appendTimes(buf []byte, w *cellSlot, cells []row.Cell) []byte {
 				continue
 			}
 		}
-		times[at] = s.timeOf(c, w.part == cellTTLs)
+		times[at] = d.timeOf(c, w.part == cellTTLs)
 	}
 	buf = binary.BigEndian.AppendUint32(buf, uint32(len(times)))
 	for _, t := range times {
@@ -34,26 +34,26 @@ func (s *scan) appendTimes(buf []byte, w *cellSlot, cells []row.Cell) []byte {
 }
 
 // timeOf returns the write time or the remaining TTL of a cell, or nil if it has no TTL.
-func (s *scan) timeOf(c *row.Cell, ttl bool) []byte {
+func (d *rowSlots) timeOf(c *row.Cell, ttl bool) []byte {
 	switch {
 	case !ttl:
 		return binary.BigEndian.AppendUint64(nil, uint64(c.Timestamp))
 	case c.TTL != 0:
-		return binary.BigEndian.AppendUint32(nil, uint32(c.Expiry-s.options.Now))
+		return binary.BigEndian.AppendUint32(nil, uint32(c.Expiry-d.now))
 	}
 	return nil
 }
 
 // appendTimesByKey appends the write times or remaining TTLs of all cells of a column in the form of expr.TimesOf: by
 // the keys of a map or set, or as the fields of a user-defined type.
-func (s *scan) appendTimesByKey(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
+func (d *rowSlots) appendTimesByKey(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
 	ttl := w.part == cellTTLsByKey
 	if w.typ.Kind == cqltype.UDT {
 		for i := range w.typ.Elems {
 			var at []byte
 			for j := range cells {
 				if fieldOf(w.typ, cells[j].Path) == i {
-					at = s.timeOf(&cells[j], ttl)
+					at = d.timeOf(&cells[j], ttl)
 				}
 			}
 			buf = cqltype.AppendValue(buf, at)
@@ -66,7 +66,7 @@ func (s *scan) appendTimesByKey(buf []byte, w *cellSlot, cells []row.Cell) ([]by
 		if err != nil {
 			return buf, err
 		}
-		buf = cqltype.AppendValue(cqltype.AppendValue(buf, key), s.timeOf(&cells[i], ttl))
+		buf = cqltype.AppendValue(cqltype.AppendValue(buf, key), d.timeOf(&cells[i], ttl))
 	}
 	return buf, nil
 }

@@ -21,25 +21,16 @@ type where struct {
 	// pk, clustering, and others hold the restrictions by kind of column. token is the token restriction, or nil.
 	pk, clustering, others relation.Set
 	token                  *tokenRestriction
-	// feedStart is the start time of the change feed, or nil if rows are read.
-	feedStart expr.Term
-	// hasMode reports whether cosmos_changefeed_mode() is given. allVersions reports whether it requests all versions.
-	hasMode, allVersions bool
+	feed                   feedClause
 	// ann reports whether rows are ordered by ANN.
 	ann bool
 
 	// keyRange reports whether partitions are found by scanning a token range, through an index or not, instead of by
 	// their keys.
 	keyRange bool
-	// indexed reports whether the rules for index queries apply. index and lookup are the index and its lookup value.
-	// index may be nil even if indexed is true.
+	// indexed reports whether the rules for index queries apply. lookup has an index only if one is used.
 	indexed bool
-	index   *schema.Index
-	lookup  expr.Term
-	// lookupEntry is the value of a map entry lookup. lookup is the key in this case.
-	lookupEntry expr.Term
-	// terms holds the lookups in storage-attached indexes. If it is not empty, index is the index of the first term.
-	terms []saiTerm
+	lookup  indexLookup
 	// checked holds the sets of restrictions that Cassandra counts as filters.
 	checked []*relation.Set
 
@@ -47,6 +38,8 @@ type where struct {
 	sliced []*relation.Restriction
 	// filtered holds the restrictions that rows are filtered by, in Cassandra's order.
 	filtered []*relation.Restriction
+	// filterSlots maps the columns of filters to slots.
+	filterSlots map[*schema.Column]int
 	// filteredColumns is the number of filter expressions as Cassandra counts them.
 	filteredColumns int
 }
@@ -54,7 +47,7 @@ type where struct {
 // bindWhere binds and checks a WHERE clause. onlyStatics reports whether only static and partition key columns are
 // selected. near reports whether the result is ordered by ANN.
 func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStatics, near bool) (*where, error) {
-	w := &where{table: table, ann: near}
+	w := &where{table: table, ann: near, lookup: indexLookup{table: table}}
 	allowed := stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual
 	for i := range stmt.Where {
 		if err := w.add(&stmt.Where[i], env, allowed); err != nil {
@@ -67,7 +60,7 @@ func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStat
 	if err := w.rejectANNColumns(); err != nil {
 		return nil, err
 	}
-	indexed := near || w.hasIndex(&w.clustering) || w.hasIndex(&w.pk) || w.hasIndex(&w.others)
+	indexed := near || w.lookup.hasIndex(&w.clustering) || w.lookup.hasIndex(&w.pk) || w.lookup.hasIndex(&w.others)
 	if err := w.restrictPartitionKey(indexed, allowed); err != nil {
 		return nil, err
 	}
@@ -89,7 +82,7 @@ func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStat
 		if w.pk.Has(relation.In) {
 			return nil, dberr.Invalidf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 		}
-		w.chooseIndex()
+		w.lookup.choose(w.filtered, w.keyRange)
 	}
 	return w, nil
 }
@@ -99,7 +92,7 @@ func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) erro
 		return dberr.Invalidf("Unsupported restriction: %s", relation.Text(r))
 	}
 	if r.Kind == parser.ChangeFeedRelation {
-		return w.bindFeedStart(r, env)
+		return w.feed.bind(r, env)
 	}
 	if r.Kind == parser.TokenRelation {
 		t, err := bindToken(r, env)
@@ -120,7 +113,7 @@ func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) erro
 	case schema.PartitionKey:
 		return w.pk.Add(bound)
 	case schema.Clustering:
-		if !allowFiltering && w.saiIndex(bound) == nil {
+		if !allowFiltering && w.lookup.saiIndex(bound) == nil {
 			return w.clustering.AddClustering(bound)
 		}
 		return w.clustering.Add(bound)
@@ -174,13 +167,13 @@ func (w *where) restrictClustering(indexed, allowFiltering bool) error {
 			}
 		}
 	}
-	if w.keyRange && w.hasIndex(&w.clustering) {
+	if w.keyRange && w.lookup.hasIndex(&w.clustering) {
 		w.indexed = true
 	}
 	if w.indexed || len(filtered) > 0 {
 		var list []*relation.Restriction
 		for _, r := range w.clustering.List {
-			if slices.Contains(filtered, r) || w.supporting(r) != nil {
+			if slices.Contains(filtered, r) || w.lookup.supporting(r) != nil {
 				list = append(list, r)
 			}
 		}
@@ -234,7 +227,7 @@ func (w *where) checkFiltering(allowed bool) error {
 		return nil
 	}
 	if w.filteredColumns > 1 || w.filteredColumns == 0 && !w.clustering.Empty() || w.filteredColumns != 0 &&
-		(w.multipleContains() || w.indexed && !w.ann && !slices.ContainsFunc(w.filtered, w.hasIndexFor)) {
+		(w.multipleContains() || w.indexed && !w.ann && !slices.ContainsFunc(w.filtered, w.lookup.hasIndexFor)) {
 		return dberr.Invalidf(requiresFiltering)
 	}
 	return nil
