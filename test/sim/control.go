@@ -146,7 +146,7 @@ func (n *node) run(*world.Task) {
 		},
 	}
 	n.serveItems()
-	n.writes = write.NewExecutor(n.coord, write.Options{Find: n.coord.Find})
+	n.writes = write.NewExecutor(n.coord, write.Options{Pricing: n.coord})
 	replicas := exclusive{n, n.local()}
 	n.installer = &schemachange.Installer{
 		Store: n.store, Replicas: replicas, WithSystemKeyspaces: catalog.WithSystem,

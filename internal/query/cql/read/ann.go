@@ -137,8 +137,8 @@ func (a *annRow) compare(b *annRow) int {
 	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.seen, b.seen))
 }
 
-// reset returns an empty search with the same buffers.
-func (n *annSearch) reset() annSearch { return annSearch{target: n.target[:0], buf: n.buf[:0]} }
+// reset clears the search and keeps its buffers.
+func (n *annSearch) reset() { *n = annSearch{target: n.target[:0], buf: n.buf[:0]} }
 
 // begin evaluates the target. The search uses the consistency level of the request, so at levels above ONE it sees
 // every acknowledged write. Cassandra lowers the level to ONE with a warning.

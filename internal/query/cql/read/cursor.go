@@ -24,8 +24,8 @@ type cursor struct {
 	paused bool
 }
 
-// reset returns a cursor at the beginning with the same buffer.
-func (c *cursor) reset() cursor { return cursor{clustering: c.clustering[:0]} }
+// reset moves the cursor to the beginning and keeps its buffer.
+func (c *cursor) reset() { *c = cursor{clustering: c.clustering[:0]} }
 
 // visit counts n visited rows. It reports whether the command must pause because it has visited max rows.
 func (c *cursor) visit(n, max int) bool {
@@ -56,8 +56,8 @@ type currentPartition struct {
 	left int64
 }
 
-// reset returns the state before the first partition with the same buffer.
-func (p *currentPartition) reset() currentPartition { return currentPartition{key: p.key[:0]} }
+// reset restores the state before the first partition and keeps its buffer.
+func (p *currentPartition) reset() { *p = currentPartition{key: p.key[:0]} }
 
 // continues reports whether a partition that a command returns continues the current partition.
 func (p *currentPartition) continues(key []byte) bool {

@@ -96,7 +96,6 @@ func (s *scan) begin(ctx context.Context, p *Plan, b *expr.Bindings, o Options, 
 	s.request.plan, s.request.options, s.request.bind = p, &s.options, &s.bind
 	s.out.sel, s.out.options, s.out.page, s.out.bind = &p.sel, &s.options, page, &s.bind
 	s.out.room = min(memoryStep, o.ResultBytesMax)
-	s.sorter.by, s.sorter.out = &p.order, &s.out
 	if err := s.beginLimits(); err != nil {
 		return err
 	}
@@ -147,7 +146,7 @@ func (s *scan) beginLimits() error {
 		return s.beginANN(limit)
 	case p.groups.aggregated && !p.groups.grouped: // the single row is within every limit
 	case len(p.order.sort) > 0:
-		s.sorter.limit = limit
+		s.sorter.by, s.sorter.out, s.sorter.limit = &p.order, &s.out, limit
 	default:
 		s.limits.remaining = limit
 	}

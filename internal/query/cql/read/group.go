@@ -30,12 +30,12 @@ type group struct {
 	alone      bool
 }
 
-// reset returns an empty group with the same buffers.
-func (g *group) reset() group {
+// reset clears the group and keeps its buffers.
+func (g *group) reset() {
 	clear(g.accumulators)
 	clear(g.results)
 	clear(g.first)
-	return group{prefix: g.prefix[:0], probe: g.probe[:0], accumulators: g.accumulators[:0], results: g.results[:0],
+	*g = group{prefix: g.prefix[:0], probe: g.probe[:0], accumulators: g.accumulators[:0], results: g.results[:0],
 		first: g.first[:0], buf: g.buf[:0], head: g.head[:0], last: g.last[:0]}
 }
 

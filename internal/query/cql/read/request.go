@@ -31,14 +31,14 @@ type request struct {
 	afterKey, afterClustering []byte
 }
 
-// reset returns an empty request with the same buffers.
-func (q *request) reset() request {
+// reset clears the request and keeps its buffers.
+func (q *request) reset() {
 	clear(q.components)
 	clear(q.slices)
 	clear(q.terms)
-	return request{slices: q.slices[:0], terms: q.terms[:0], start: q.start[:0], end: q.end[:0],
-		keyBytes: q.keyBytes[:0], components: q.components[:0],
-		afterKey: q.afterKey[:0], afterClustering: q.afterClustering[:0]}
+	q.plan, q.options, q.bind, q.deadline = nil, nil, nil, time.Time{}
+	q.cmd, q.index, q.oneKey[0] = command.Read{}, command.IndexLookup{}, partitionKey{}
+	q.components, q.slices, q.terms = q.components[:0], q.slices[:0], q.terms[:0]
 }
 
 // singleKey evaluates a partition key that consists of equalities only, without allocating.

@@ -48,10 +48,26 @@ func (s *scan) release() {
 		*s = scan{}
 		return
 	}
-	*s = scan{
-		request: s.request.reset(), cursor: s.cursor.reset(), current: s.current.reset(), slots: s.slots.reset(),
-		group: s.group.reset(), sorter: s.sorter.reset(), ann: s.ann.reset(), out: resultWriter{json: s.out.json[:0]},
+	if s.bind.Meter == &s.meter {
+		s.meter = meter.Meter{}
 	}
+	if s.plan.groups.aggregated {
+		s.group.reset()
+	}
+	if len(s.plan.order.sort) > 0 {
+		s.sorter.reset()
+	}
+	if s.plan.ann != nil {
+		s.ann.reset()
+	}
+	s.request.reset()
+	s.cursor.reset()
+	s.current.reset()
+	s.slots.reset()
+	s.out = resultWriter{json: s.out.json[:0]}
+	s.plan, s.page, s.options, s.bind = nil, nil, Options{}, expr.Bindings{}
+	s.partitionFilters, s.rowFilters, s.limits = nil, nil, limits{}
+	s.full, s.done, s.err = false, false, nil
 }
 
 // Partition implements command.Visitor.
@@ -75,7 +91,9 @@ func (s *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
 // Charge implements ru.Charged.
 func (s *scan) Charge(u ru.Units) {
 	s.page.Charge += u
-	s.ann.previous = math.MaxFloat32 // the walk of the next physical partition starts again
+	if s.ann.walk != nil {
+		s.ann.previous = math.MaxFloat32 // the walk of the next physical partition starts again
+	}
 }
 
 func (s *scan) visitPartition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {

@@ -30,12 +30,11 @@ func (d *rowSlots) begin(sel *selection, now int64) {
 	d.values = grow(d.values, len(sel.slots))
 }
 
-// reset returns empty slots with the same buffers.
-func (d *rowSlots) reset() rowSlots {
+// reset clears the slots and keeps their buffers.
+func (d *rowSlots) reset() {
 	clear(d.values)
 	clear(d.maskedValues)
-	return rowSlots{values: d.values[:0], maskedValues: d.maskedValues[:0], staticBuf: d.staticBuf[:0],
-		clusteringBuf: d.clusteringBuf[:0], rowBuf: d.rowBuf[:0]}
+	d.sel, d.values, d.maskedValues, d.staticLive = nil, d.values[:0], d.maskedValues[:0], false
 }
 
 // retained returns the size of the buffers in bytes.

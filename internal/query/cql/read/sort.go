@@ -20,10 +20,10 @@ type sorter struct {
 	keys  []byte
 }
 
-// reset returns an empty sorter with the same buffers.
-func (o *sorter) reset() sorter {
+// reset clears the sorter and keeps its buffers.
+func (o *sorter) reset() {
 	clear(o.rows)
-	return sorter{rows: o.rows[:0], keys: o.keys[:0]}
+	*o = sorter{rows: o.rows[:0], keys: o.keys[:0]}
 }
 
 // retained returns the size of the buffers in bytes.

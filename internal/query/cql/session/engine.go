@@ -200,7 +200,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 }
 
 func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
-	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Find: co.Find, Spend: co.Spend,
+	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Pricing: co,
 		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax,
 		DescribeLargePartition: o.DescribeLargePartition}
 }

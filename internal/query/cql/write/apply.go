@@ -15,25 +15,6 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// keep copies bytes into the execution's arena, where they are valid until the write is complete.
-func (x *Execution) keep(b []byte) []byte {
-	begin := len(x.arena)
-	x.arena = append(x.arena, b...)
-	return x.tail(begin)
-}
-
-// tail returns the bytes appended to the arena since begin.
-func (x *Execution) tail(begin int) []byte {
-	return x.arena[begin:len(x.arena):len(x.arena)]
-}
-
-// path appends the path of an element or map key.
-func (x *Execution) path(t *cqltype.Type, key []byte) []byte {
-	begin := len(x.arena)
-	x.arena = t.AppendKey(x.arena, key, false)
-	return x.tail(begin)
-}
-
 // target is the row to which operations are applied.
 type target struct {
 	group      *group
@@ -43,7 +24,7 @@ type target struct {
 }
 
 // apply adds the effect of an operation to the operand of its row.
-func (x *Execution) apply(o *operation, t *target) error {
+func (x *changes) apply(o *operation, t *target) error {
 	into := &x.row
 	if o.column.Kind == schema.Static {
 		into = &x.header
@@ -85,7 +66,7 @@ func (x *Execution) apply(o *operation, t *target) error {
 	case removeElements:
 		if v != nil {
 			for _, e := range o.value.Type().Elements(v) {
-				into.Tombstone(o.column.ID, x.path(o.column.Type.Elems[0], e), t.stamp.at)
+				into.Tombstone(o.column.ID, x.arena.path(o.column.Type.Elems[0], e), t.stamp.at)
 			}
 		}
 		return nil
@@ -101,7 +82,7 @@ func (x *Execution) apply(o *operation, t *target) error {
 }
 
 // setCell sets a single-cell column, or deletes it if the value is null.
-func (x *Execution) setCell(o *operation, t *target, into *row.Builder) error {
+func (x *changes) setCell(o *operation, t *target, into *row.Builder) error {
 	v, state, err := o.value.Eval(t.b)
 	if err != nil || state == expr.Unset {
 		return err
@@ -117,7 +98,7 @@ func (x *Execution) setCell(o *operation, t *target, into *row.Builder) error {
 	}
 	into.Cell(o.column.ID, nil, v, t.stamp.ttl, t.stamp.expiry)
 	if o.keyed {
-		x.keyed = append(x.keyed, viewKeyValue{o.column, x.keep(v)})
+		x.viewKeyValues = append(x.viewKeyValues, viewKeyValue{o.column, x.arena.keep(v)})
 	}
 	for _, ix := range o.indexes {
 		if err := x.addIndexValue(t.group, ix, t.clustering, v); err != nil {
@@ -128,7 +109,7 @@ func (x *Execution) setCell(o *operation, t *target, into *row.Builder) error {
 }
 
 // applyElement sets or deletes an element by its key.
-func (x *Execution) applyElement(o *operation, t *target, into *row.Builder) error {
+func (x *changes) applyElement(o *operation, t *target, into *row.Builder) error {
 	k, state, err := o.key.Eval(t.b)
 	if err != nil {
 		return err
@@ -143,7 +124,7 @@ func (x *Execution) applyElement(o *operation, t *target, into *row.Builder) err
 		}
 		return dberr.Invalidf("Invalid null %s", what)
 	}
-	path := x.path(o.column.Type.Elems[0], k)
+	path := x.arena.path(o.column.Type.Elems[0], k)
 	if o.kind == deleteElement {
 		into.Tombstone(o.column.ID, path, t.stamp.at)
 		return nil
@@ -166,7 +147,7 @@ func (x *Execution) applyElement(o *operation, t *target, into *row.Builder) err
 }
 
 // addAll adds the elements of a collection or the fields of a UDT. A null collection has no elements.
-func (x *Execution) addAll(o *operation, t *target, into *row.Builder, v []byte) error {
+func (x *changes) addAll(o *operation, t *target, into *row.Builder, v []byte) error {
 	if v == nil {
 		return nil
 	}
@@ -179,14 +160,14 @@ func (x *Execution) addAll(o *operation, t *target, into *row.Builder, v []byte)
 	switch typ.Kind {
 	case cqltype.Set:
 		for _, e := range typ.Elements(v) {
-			into.Cell(o.column.ID, x.path(typ.Elems[0], e), []byte{}, t.stamp.ttl, t.stamp.expiry)
+			into.Cell(o.column.ID, x.arena.path(typ.Elems[0], e), []byte{}, t.stamp.ttl, t.stamp.expiry)
 			if err := x.addElementEntries(t.group, o, t.clustering, e, nil); err != nil {
 				return err
 			}
 		}
 	case cqltype.Map:
 		for k, e := range typ.Entries(v) {
-			into.Cell(o.column.ID, x.path(typ.Elems[0], k), e, t.stamp.ttl, t.stamp.expiry)
+			into.Cell(o.column.ID, x.arena.path(typ.Elems[0], k), e, t.stamp.ttl, t.stamp.expiry)
 			if err := x.addElementEntries(t.group, o, t.clustering, k, e); err != nil {
 				return err
 			}
@@ -205,7 +186,7 @@ func (x *Execution) addAll(o *operation, t *target, into *row.Builder, v []byte)
 
 // addList appends elements in order, each with its own timeuuid. Prepended elements receive timeuuids that are mirrored
 // into the past: the later the prepend, the earlier its elements.
-func (x *Execution) addList(o *operation, t *target, into *row.Builder, v []byte) error {
+func (x *changes) addList(o *operation, t *target, into *row.Builder, v []byte) error {
 	typ := o.column.Type
 	uuids := make([][16]byte, typ.Count(v))
 	for i := range uuids {
@@ -218,7 +199,7 @@ func (x *Execution) addList(o *operation, t *target, into *row.Builder, v []byte
 	}
 	var put [][]byte
 	for i, e := range typ.Elements(v) {
-		path := x.path(cqltype.Native(cqltype.Timeuuid), uuids[i][:])
+		path := x.arena.path(cqltype.Native(cqltype.Timeuuid), uuids[i][:])
 		if o.put {
 			put = append(put, path, e)
 		} else {
@@ -255,7 +236,7 @@ func mirror(u [16]byte) [16]byte {
 }
 
 // update adds an update that the leader resolves.
-func (x *Execution) update(o *operation, t *target, kind command.UpdateKind, args ...[]byte) {
+func (x *changes) update(o *operation, t *target, kind command.UpdateKind, args ...[]byte) {
 	for i, a := range args {
 		if a != nil {
 			args[i] = append([]byte{}, a...)
@@ -269,7 +250,7 @@ func (x *Execution) update(o *operation, t *target, kind command.UpdateKind, arg
 }
 
 // applyListIndex sets or deletes an element of a list by its index.
-func (x *Execution) applyListIndex(o *operation, t *target) error {
+func (x *changes) applyListIndex(o *operation, t *target) error {
 	i, state, err := o.key.Eval(t.b)
 	switch {
 	case err != nil:
@@ -298,7 +279,7 @@ func (x *Execution) applyListIndex(o *operation, t *target) error {
 }
 
 // applyReadModify adds to a counter or number, or removes values from a list.
-func (x *Execution) applyReadModify(o *operation, t *target, v []byte) error {
+func (x *changes) applyReadModify(o *operation, t *target, v []byte) error {
 	if o.kind == discardElements {
 		if v == nil {
 			return nil
@@ -332,7 +313,7 @@ func (x *Execution) applyReadModify(o *operation, t *target, v []byte) error {
 }
 
 // applyAdd makes the leader add to a number or text.
-func (x *Execution) applyAdd(o *operation, t *target, v []byte) error {
+func (x *changes) applyAdd(o *operation, t *target, v []byte) error {
 	if v == nil && (o.column.Type.Kind == cqltype.Text || o.column.Type.Kind == cqltype.Ascii) {
 		return dberr.Invalidf("Invalid null value for string append")
 	}

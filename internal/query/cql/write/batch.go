@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/compat"
-	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -35,8 +34,7 @@ type Names interface {
 type Batch struct {
 	kind      BatchKind
 	plans     []*Plan
-	timestamp expr.Term
-	timeout   expr.Term
+	using     usingClause
 	variables []expr.Variable
 	pkIndexes []uint16
 	result    batchResult
@@ -72,11 +70,15 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 		b.plans = append(b.plans, p)
 		tables[t] = true
 	}
-	err := b.bindUsing(&stmt.Using, shared)
-	if err != nil {
+	env := shared
+	if len(b.plans) > 0 { // the markers of USING belong to the table of the first statement
+		env = env.For(b.plans[0].keyspace, b.plans[0].table)
+	}
+	var err error
+	if b.using, err = bindUsing(&stmt.Using, env); err != nil {
 		return nil, err
 	}
-	if b.result, err = checkBatch(b.kind, b.plans, b.timestamp != nil); err != nil {
+	if b.result, err = checkBatch(b.kind, b.plans, b.using.timestamp != nil); err != nil {
 		return nil, err
 	}
 	b.variables, b.called = shared.Variables(), shared.Called()
@@ -88,21 +90,6 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 		}
 	}
 	return b, nil
-}
-
-// bindUsing binds USING of the batch. Its markers belong to the table of the first statement.
-func (b *Batch) bindUsing(u *parser.Using, env *expr.Env) (err error) {
-	if len(b.plans) > 0 {
-		env = env.For(b.plans[0].keyspace, b.plans[0].table)
-	}
-	if u.Timestamp != nil {
-		if b.timestamp, err = expr.Bind(u.Timestamp,
-			expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}, env); err != nil {
-			return err
-		}
-	}
-	b.timeout, err = expr.BindTimeout(u.Timeout, env)
-	return err
 }
 
 // Variables describes the bind markers of all statements.
@@ -124,7 +111,7 @@ func (b *Batch) Conditional() bool { return b.result.conditional }
 // checkBatch rejects combinations that a batch does not support.
 func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, err error) {
 	for _, p := range plans {
-		if p.timeout != nil {
+		if p.using.timeout != nil {
 			return r, dberr.Invalidf("A statement in a batch cannot have USING TIMEOUT. Set USING TIMEOUT on the BATCH")
 		}
 		if p.conditional { // as in Cassandra, only conditional statements determine the columns to read
@@ -139,7 +126,7 @@ func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, e
 		return r, dberr.Invalidf("Cannot provide custom timestamp for counter BATCH")
 	}
 	for _, p := range plans {
-		if timestamp && p.timestamp != nil {
+		if timestamp && p.using.timestamp != nil {
 			return r, dberr.Invalidf("Timestamp must be set either on BATCH or individual statements")
 		}
 		r.counters = r.counters || p.table.Counter
@@ -177,13 +164,13 @@ func batchColumns(plans []*Plan) (applied, found []Column) {
 			columns = allColumns(t)
 			break
 		}
-		for _, c := range p.notApplied {
+		for _, c := range p.result.notApplied {
 			if !slices.Contains(columns, c) {
 				columns = append(columns, c)
 			}
 		}
 	}
-	return resultColumns(t, nil), resultColumns(t, columns)
+	return appliedColumns(t, nil), appliedColumns(t, columns)
 }
 
 // BatchItem is one statement of a batch message with its values.
@@ -196,15 +183,11 @@ type BatchItem struct {
 // ExecuteBatch executes a bound batch statement.
 func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
-	x.begin(done)
-	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
+	x.begin(r, done)
 	err := r.CheckCount(len(b.variables))
 	fallback := r.timestamp()
-	if err == nil && b.timestamp != nil {
-		// A batch timestamp is evaluated like the timestamp of a statement.
-		var s stamp
-		s, err = (&Plan{kind: remove, table: &schema.Table{}, timestamp: b.timestamp}).stamp(&r.Bindings, fallback)
-		fallback = s.timestamp
+	if err == nil {
+		fallback, err = b.using.evalTimestamp(&r.Bindings, fallback)
 	}
 	if err == nil {
 		err = x.addBatch(b.kind, &b.result, r, fallback, len(b.plans), func(i int) (*Plan, *expr.Bindings, error) {
@@ -213,7 +196,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done 
 	}
 	var timeout time.Duration
 	if err == nil {
-		timeout, err = expr.EvalTimeout(b.timeout, &r.Bindings)
+		timeout, err = expr.EvalTimeout(b.using.timeout, &r.Bindings)
 	}
 	x.sendBatch(ctx, b.kind, &b.result, r, timeout, err)
 }
@@ -221,8 +204,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done 
 // ExecuteItems executes a batch message. r contains everything except the values.
 func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []BatchItem, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
-	x.begin(done)
-	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
+	x.begin(r, done)
 	plans := make([]*Plan, len(items))
 	for i := range items {
 		plans[i] = items[i].Plan
@@ -257,8 +239,8 @@ func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fa
 	if err := checkLevels(r, result.conditional, result.counters, table); err != nil && n > 0 {
 		return err
 	}
-	x.static, x.regular = result.static, result.regular
-	if x.conditionalBatch = result.conditional; x.conditionalBatch {
+	x.changes.static, x.changes.regular = result.static, result.regular
+	if x.changes.conditionalBatch = result.conditional; result.conditional {
 		fallback = row.Unstamped // the leader sets the timestamps of conditional writes
 	}
 	for i := range n {
@@ -266,11 +248,11 @@ func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fa
 		if err != nil {
 			return err
 		}
-		if err := x.add(p, b, fallback); err != nil {
+		if err := x.changes.add(p, b, fallback); err != nil {
 			return err
 		}
 	}
-	if result.conditional && x.used > 1 {
+	if result.conditional && x.changes.groups.used > 1 {
 		return dberr.Invalidf("Batch with conditions cannot span multiple partitions")
 	}
 	x.columns, x.columnsFound = result.columns, result.found

@@ -19,10 +19,10 @@ const unloggedPartitionsWarn = 11
 
 // warnPartitions warns about an unlogged batch over many partitions, which is neither atomic nor fast.
 func (x *Execution) warnPartitions() {
-	if x.used < unloggedPartitionsWarn {
+	if x.changes.groups.used < unloggedPartitionsWarn {
 		return
 	}
-	tables := x.tableNames()
+	tables := x.changes.groups.tableNames()
 	plural := "s"
 	if len(tables) == 1 {
 		plural = ""
@@ -30,12 +30,12 @@ func (x *Execution) warnPartitions() {
 	x.outcome.Warnings = append(x.outcome.Warnings,
 		fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s [%s]. You should use a logged "+
 			"batch for atomicity, or asynchronous writes for performance.",
-			x.used, plural, strings.Join(tables, ", ")))
+			x.changes.groups.used, plural, strings.Join(tables, ", ")))
 }
 
-func (x *Execution) tableNames() (names []string) {
-	for i := range x.groups[:x.used] {
-		t := x.groups[i].table
+func (s *groupSet) tableNames() (names []string) {
+	for i := range s.all() {
+		t := s.list[i].table
 		if name := t.Keyspace + "." + t.Name; !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -51,18 +51,19 @@ const batchWarnPart = 10
 func (x *Execution) checkSize() error {
 	refuse := x.executor.opts.BatchBytesMax
 	warn := refuse / batchWarnPart
-	if refuse == 0 || !x.sizeMayExceed(warn) || !x.manyPartitions() {
+	of, groups := x.executor.opts.dataSizes(), &x.changes.groups
+	if refuse == 0 || !groups.sizeMayExceed(of, warn) || !groups.manyPartitions() {
 		return nil
 	}
-	of, most, size := x.dataSizes(), 0, 0
-	for i := range x.groups[:x.used] {
-		most += x.groups[i].dataSizeMost(of)
+	most, size := 0, 0
+	for i := range groups.all() {
+		most += groups.list[i].dataSizeMost(of)
 	}
 	if most <= warn {
 		return nil
 	}
-	for i := range x.groups[:x.used] {
-		size += x.groups[i].dataSize(of)
+	for i := range groups.all() {
+		size += groups.list[i].dataSize(of)
 	}
 	if size > refuse {
 		return dberr.Invalidf("Batch too large")
@@ -70,32 +71,42 @@ func (x *Execution) checkSize() error {
 	if size > warn {
 		x.outcome.Warnings = append(x.outcome.Warnings,
 			fmt.Sprintf("Batch for [%s] is of size %d, exceeding specified threshold of %d by %d.",
-				strings.Join(x.tableNames(), ", "), size, warn, size-warn))
+				strings.Join(x.changes.groups.tableNames(), ", "), size, warn, size-warn))
 	}
 	return nil
 }
 
-// warnLarge warns about logical partitions that are too large.
-func (x *Execution) warnLarge() {
-	large := x.executor.opts.DescribeLargePartition
-	if large == nil {
-		return
+// warnLarge appends warnings about logical partitions that are too large.
+func (s *groupSet) warnLarge(o *Options, warnings []string) []string {
+	if o.DescribeLargePartition == nil {
+		return warnings
 	}
-	for i := range x.groups[:x.used] {
-		if text := large(x.groups[i].table.ID, x.groups[i].token); text != "" {
-			x.outcome.Warnings = append(x.outcome.Warnings, text)
+	for i := range s.all() {
+		if text := o.DescribeLargePartition(s.list[i].table.ID, s.list[i].token); text != "" {
+			warnings = append(warnings, text)
 		}
 	}
+	return warnings
 }
 
-// checkRows rejects a write that changes too many bytes of one row.
-func (x *Execution) checkRows() error {
-	most := x.executor.opts.RowBytesMax
-	if most == 0 || len(x.arena) <= most {
-		return nil // the operands of all groups are in the arena
+// checkSizes rejects changes of too many bytes of one row or of one logical partition, with Cassandra's texts.
+func (x *changes) checkSizes(o *Options) error {
+	// The operands of all groups are in the arena. If it does not exceed a limit, no group does.
+	most := len(x.arena)
+	if o.RowBytesMax > 0 && most > o.RowBytesMax {
+		if err := x.groups.checkRows(o.RowBytesMax); err != nil {
+			return err
+		}
 	}
-	for i := range x.groups[:x.used] {
-		g := &x.groups[i]
+	if o.MutationBytesMax > 0 && most > o.MutationBytesMax {
+		return x.groups.checkMutations(o.MutationBytesMax)
+	}
+	return nil
+}
+
+func (s *groupSet) checkRows(most int) error {
+	for i := range s.all() {
+		g := &s.list[i]
 		for j := range g.ops {
 			if size := len(g.key) + len(g.ops[j].Clustering) + len(g.ops[j].Operand); size > most {
 				return dberr.Invalidf("Row of %d bytes is too large for the maximum size of %d", size, most)
@@ -105,17 +116,9 @@ func (x *Execution) checkRows() error {
 	return nil
 }
 
-// checkMutations rejects a write that changes too many bytes of one logical partition, with Cassandra's text.
-func (x *Execution) checkMutations() error {
-	if err := x.checkRows(); err != nil {
-		return err
-	}
-	most := x.executor.opts.MutationBytesMax
-	if most == 0 || len(x.arena) <= most {
-		return nil // the operands of all groups are in the arena
-	}
-	for i := range x.groups[:x.used] {
-		g := &x.groups[i]
+func (s *groupSet) checkMutations(most int) error {
+	for i := range s.all() {
+		g := &s.list[i]
 		size := len(g.key)
 		for j := range g.ops {
 			size += len(g.ops[j].Clustering) + len(g.ops[j].Operand)
@@ -129,9 +132,9 @@ func (x *Execution) checkMutations() error {
 
 // manyPartitions reports whether the write changes several logical partitions. As in Cassandra, rows of two tables of a
 // keyspace with the same key count as one partition.
-func (x *Execution) manyPartitions() bool {
-	for i := 1; i < x.used; i++ {
-		if a, b := &x.groups[0], &x.groups[i]; a.table.Keyspace != b.table.Keyspace || !bytes.Equal(a.key, b.key) {
+func (s *groupSet) manyPartitions() bool {
+	for i := 1; i < s.used; i++ {
+		if a, b := &s.list[0], &s.list[i]; a.table.Keyspace != b.table.Keyspace || !bytes.Equal(a.key, b.key) {
 			return true
 		}
 	}

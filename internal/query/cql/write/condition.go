@@ -36,7 +36,7 @@ var operators = map[parser.Operator]command.Operator{
 }
 
 func (p *Plan) checkConditionalTimestamp() error {
-	if p.timestamp != nil {
+	if p.using.timestamp != nil {
 		return dberr.Invalidf("Cannot provide custom timestamp for conditional updates")
 	}
 	return nil
@@ -282,17 +282,28 @@ func allColumns(t *schema.Table) []*schema.Column {
 	return slices.Concat(t.PartitionKey, t.Clustering, t.Statics, t.Regulars)
 }
 
+// resultColumns describes the result of a conditional statement.
+type resultColumns struct {
+	// notApplied holds the columns that follow [applied] if the statement was not applied.
+	notApplied []*schema.Column
+	// applied contains only [applied]. found also contains the columns of notApplied.
+	applied, found []Column
+	// masks holds the masks of the columns that the result may show.
+	masks expr.Masks
+}
+
 // finishResult sets the columns of a conditional result.
 func (p *Plan) finishResult() {
 	if !p.conditional {
 		return
 	}
-	p.notApplied = p.conditionColumns()
-	p.result = resultColumns(p.table, nil)
-	p.resultFound = resultColumns(p.table, p.notApplied)
+	p.result.notApplied = p.conditionColumns()
+	p.result.applied = appliedColumns(p.table, nil)
+	p.result.found = appliedColumns(p.table, p.result.notApplied)
 }
 
-func resultColumns(t *schema.Table, columns []*schema.Column) []Column {
+// appliedColumns returns the column [applied] followed by columns.
+func appliedColumns(t *schema.Table, columns []*schema.Column) []Column {
 	out := []Column{{Keyspace: t.Keyspace, Table: t.Name, Name: "[applied]", Type: cqltype.Native(cqltype.Boolean)}}
 	for _, c := range columns {
 		out = append(out, Column{Keyspace: t.Keyspace, Table: t.Name, Name: c.Name, Type: c.Type})

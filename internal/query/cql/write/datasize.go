@@ -38,8 +38,8 @@ const (
 	dataRange      = 12
 )
 
-func (x *Execution) dataSizes() *dataSizes {
-	if x.executor.opts.CellSizes {
+func (o *Options) dataSizes() *dataSizes {
+	if o.CellSizes {
 		return &sizes40
 	}
 	return &sizes50
@@ -47,13 +47,12 @@ func (x *Execution) dataSizes() *dataSizes {
 
 // sizeMayExceed reports whether the data may exceed size, without decoding operands. One byte of an operand accounts
 // for at most byteMost bytes.
-func (x *Execution) sizeMayExceed(size int) bool {
-	of := x.dataSizes()
+func (s *groupSet) sizeMayExceed(of *dataSizes, size int) bool {
 	const cellLeast = 3 // bytes of an operand
 	byteMost := (dataCollection + of.cell + cellLeast - 1) / cellLeast
 	most := 0
-	for i := range x.groups[:x.used] {
-		g := &x.groups[i]
+	for i := range s.all() {
+		g := &s.list[i]
 		most += of.update
 		for j := range g.ops {
 			most += of.row + of.ttl + byteMost*(len(g.ops[j].Clustering)+len(g.ops[j].Operand))

@@ -16,7 +16,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
-	"github.com/ilion-db/ilion/internal/query/cql/relation"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -42,11 +41,19 @@ type Options struct {
 	// DescribeLargePartition returns a warning for the client if a logical partition is large, and an empty string
 	// otherwise. It may be nil.
 	DescribeLargePartition func(table uint32, at token.Token) string
-	// Find reads the rows that a conditional refers to. It is used if several conditionals together must not exceed
-	// Request.MaxCharge. It blocks. If it is nil, each conditional may cost MaxCharge.
-	Find func(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
-	// Spend deducts the price of evaluating the written values from the balance of their partition. It may be nil.
-	Spend func(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
+	// Pricing determines and charges prices. If it is nil, each conditional may cost Request.MaxCharge, and the
+	// evaluation of values is not charged.
+	Pricing Pricing
+}
+
+// Pricing determines the prices of conditionals and charges the evaluation of values. The coordinator of stored
+// tables implements it.
+type Pricing interface {
+	// Find reads the rows that a conditional refers to and returns the price of reading them. It is called if several
+	// conditionals together must not exceed Request.MaxCharge. It blocks.
+	Find(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
+	// Spend deducts the price of evaluating the written values from the balance of their partition.
+	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
 // Request holds the parameters of an execution. Its byte slices must be valid until Execute returns.
@@ -120,21 +127,20 @@ func NewExecutor(c Coordinator, o Options) *Executor {
 // Execute executes a plan. It completes done once, possibly before it returns.
 func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
-	x.begin(done)
-	x.guard, x.maxCharge, x.claimant, x.clear = r.valueGuardrails(), r.MaxCharge, r.Claimant, r.Clear
+	x.begin(r, done)
 	err := p.check(r)
 	if err == nil {
-		err = x.add(p, &r.Bindings, r.timestamp())
+		err = x.changes.add(p, &r.Bindings, r.timestamp())
 	}
 	o := p.writeOptions(r)
 	if err == nil {
-		o.Timeout, err = expr.EvalTimeout(p.timeout, &r.Bindings)
+		o.Timeout, err = expr.EvalTimeout(p.using.timeout, &r.Bindings)
 	}
 	if err != nil {
 		x.finish(err)
 		return
 	}
-	x.columns, x.columnsFound = p.result, p.resultFound
+	x.columns, x.columnsFound = p.result.applied, p.result.found
 	x.spend(r.Meter)
 	x.send(ctx, o, r.Serial)
 }
@@ -143,9 +149,9 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Comple
 // it to the charge.
 func (x *Execution) spend(m *meter.Meter) {
 	price := ru.Evaluation(m.Excess())
-	if price > 0 && x.used > 0 && x.executor.opts.Spend != nil {
-		g := &x.groups[0]
-		x.executor.opts.Spend(g.table.ID, g.token, g.key, x.claimant, price)
+	if price > 0 && x.changes.groups.used > 0 && x.executor.opts.Pricing != nil {
+		g := &x.changes.groups.list[0]
+		x.executor.opts.Pricing.Spend(g.table.ID, g.token, g.key, x.claimant, price)
 	}
 }
 
@@ -192,216 +198,28 @@ type Execution struct {
 	done     Completion
 	outcome  Outcome
 
-	// arena holds the keys, the operands, and other data that the mutations point to.
-	arena       []byte
-	row, header row.Builder
-	groups      []group // the first used groups are in use
-	used        int
-	byKey       map[string]int // index of groups; used if there are many
-	mutations   []command.Mutation
-
-	// conditional reports whether there are conditions. In this case columns and columnsFound describe the result.
-	conditional bool
-	// conditionalBatch is set for all statements of a batch with conditions. As in Cassandra, the writes of such a
-	// batch override its deletions of ranges and partitions, but a row deletion overrides writes to the same row.
-	// Without clustering columns, the row is the partition.
-	conditionalBatch      bool
+	changes   changes
+	mutations []command.Mutation
+	// columns and columnsFound describe the result if there are conditions. See Plan.
 	columns, columnsFound []Column
-	// static and regular report the kinds of columns that the statements write.
-	static, regular bool
 
-	// guard checks values. It is nil if no guardrail concerns values.
-	guard *guardrail.Check
 	// maxCharge limits the cost. If it is 0, the cost is not limited.
 	maxCharge ru.Units
 	claimant  fairshare.Principal
 	// clear disables masking.
-	clear bool
-	stamp stamp // the timestamp and TTL of the current statement
-	// putRow and putStatic report whether the leader adds list elements to the current row or to the static row, which
-	// may create it.
-	putRow, putStatic bool
-	// viewKeyValues holds the values of the current row in key columns of views.
-	keyed []viewKeyValue
-	// statement is the number of the current statement in a batch.
-	statement int
-	now       int64
-	pending   atomic.Int64
-	charge    atomic.Int64          // in ru.Units
-	failure   atomic.Pointer[error] // the first error
+	clear   bool
+	pending atomic.Int64
+	charge  atomic.Int64          // in ru.Units
+	failure atomic.Pointer[error] // the first error
 }
 
-func (x *Execution) begin(done Completion) {
-	x.done, x.guard = done, nil
+// begin prepares an execution of a request.
+func (x *Execution) begin(r *Request, done Completion) {
+	x.done = done
+	x.changes.begin(r.valueGuardrails())
 	x.outcome = Outcome{Cells: x.outcome.Cells[:0]}
-	x.arena, x.used, x.mutations = x.arena[:0], 0, x.mutations[:0]
-	x.conditional, x.conditionalBatch, x.static, x.regular, x.statement = false, false, false, false, 0
-	x.columns, x.columnsFound = nil, nil
-	clear(x.byKey)
+	x.mutations, x.columns, x.columnsFound = x.mutations[:0], nil, nil
+	x.maxCharge, x.claimant, x.clear = r.MaxCharge, r.Claimant, r.Clear
 	x.failure.Store(nil)
 	x.charge.Store(0)
-}
-
-// add converts a plan and its values into changes of groups.
-func (x *Execution) add(p *Plan, b *expr.Bindings, fallback int64) error {
-	var err error
-	if x.stamp, err = p.stamp(b, fallback); err != nil {
-		return err
-	}
-	if x.guard != nil {
-		if err := x.checkTimestampGuardrail(p, b.Now); err != nil {
-			return err
-		}
-	}
-	x.now = x.stamp.at
-	x.statement++
-	x.conditional = x.conditional || p.conditional
-	if p.json != nil {
-		if b, err = p.decodeJSON(b); err != nil {
-			return err
-		}
-	}
-	t := target{stamp: &x.stamp, b: b}
-	if !p.where.simple {
-		return x.addMany(p, &t)
-	}
-	begin := len(x.arena)
-	if x.arena, err = p.where.appendSimpleKey(x.arena, b); err != nil {
-		return err
-	}
-	key := x.tail(begin)
-	begin = len(x.arena)
-	if x.arena, err = p.where.appendSimpleClustering(x.arena, p.table, b); err != nil {
-		return err
-	}
-	t.clustering = x.tail(begin)
-	t.group = x.group(p, key)
-	if p.deletesRows && !p.where.full(p.table) {
-		return x.deleteRanges(p, &t, 1)
-	}
-	return x.change(p, &t)
-}
-
-// addMany is add for IN, tuples, and slices, which select any number of keys and rows.
-func (x *Execution) addMany(p *Plan, t *target) error {
-	if p.conditional && p.where.clustering.Has(relation.In) {
-		return dberr.Invalidf("IN on the clustering key columns is not supported with conditional %s", p.changesName())
-	}
-	keys, err := p.where.keys(t.b)
-	if err != nil {
-		return err
-	}
-	if p.conditional && len(keys) > 1 {
-		return dberr.Invalidf("IN on the partition key is not supported with conditional %s", p.changesName())
-	}
-	ranges := p.deletesRows && !p.where.full(p.table)
-	var prefixes [][]byte
-	if !ranges {
-		if prefixes, err = p.where.prefixes(p.table, t.b); err != nil {
-			return err
-		}
-		if err := relation.CheckCombinations(len(keys), len(prefixes)); err != nil {
-			return err
-		}
-	}
-	for _, key := range keys {
-		t.group = x.group(p, x.keep(key))
-		if ranges {
-			if err := x.deleteRanges(p, t, len(keys)); err != nil {
-				return err
-			}
-		}
-		for _, c := range prefixes {
-			t.clustering = x.keep(c)
-			if err := x.change(p, t); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (p *Plan) changesName() string {
-	if p.kind == update {
-		return "updates"
-	}
-	return "deletions"
-}
-
-// change applies a plan to one row or to the static row.
-func (x *Execution) change(p *Plan, t *target) error {
-	x.row.Reset(t.stamp.timestamp)
-	x.header.Reset(t.stamp.timestamp)
-	x.keyed, x.putRow, x.putStatic = x.keyed[:0], false, false
-	if p.deletesRows {
-		delta := 0
-		if x.conditionalBatch && len(p.table.Clustering) == 0 {
-			delta = -1
-		}
-		x.row.DeleteRowBefore(delta, t.stamp.at)
-	}
-	if p.rowMarker {
-		x.row.Live(t.stamp.ttl, t.stamp.expiry)
-	} else if p.missingCells {
-		return dberr.Invalidf("Column %s is mandatory for this COMPACT STORAGE table", p.table.Regulars[0].Name)
-	}
-	for i := range p.ops {
-		if err := x.apply(&p.ops[i], t); err != nil {
-			return err
-		}
-	}
-	if p.kind != remove && len(p.indexes) > 0 {
-		if err := x.addKeyEntries(p, t); err != nil {
-			return err
-		}
-	}
-	x.operand(t.group, command.OpRow, t.clustering, &x.row)
-	x.operand(t.group, command.OpHeader, nil, &x.header)
-	if len(p.views) > 0 && p.writesRows && (!x.row.Empty() || p.readsRow) {
-		if err := x.hint(p, t); err != nil {
-			return err
-		}
-	}
-	if p.conditional {
-		return x.addConditions(p, t)
-	}
-	return nil
-}
-
-// deleteRanges applies a DELETE of a partition or of ranges of its rows. keys is the number of partitions of the
-// statement.
-func (x *Execution) deleteRanges(p *Plan, t *target, keys int) error {
-	x.header.Reset(t.stamp.timestamp)
-	delta := 0
-	if x.conditionalBatch {
-		delta = -1
-	}
-	if p.where.clustering.Empty() {
-		x.header.DeleteRowBefore(delta, t.stamp.at)
-		x.hintRange(p, t, nil, nil)
-	} else {
-		list, err := p.where.intervals(p.table, t.b)
-		if err != nil {
-			return err
-		}
-		if err := relation.CheckCombinations(keys, len(list)); err != nil {
-			return err
-		}
-		for _, s := range list {
-			x.header.DeleteRangeBefore(s.Start, s.End, delta, t.stamp.at)
-			x.hintRange(p, t, s.Start, s.End)
-		}
-	}
-	x.operand(t.group, command.OpHeader, nil, &x.header)
-	return nil
-}
-
-// operand adds the content of a builder to a group.
-func (x *Execution) operand(g *group, kind command.OpKind, clustering []byte, b *row.Builder) {
-	if b.Empty() {
-		return
-	}
-	begin := len(x.arena)
-	x.arena = b.Append(x.arena)
-	g.ops = append(g.ops, command.Op{Kind: kind, Clustering: clustering, Operand: x.tail(begin)})
 }

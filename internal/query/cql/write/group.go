@@ -18,6 +18,7 @@ import (
 
 // group holds the changes of an execution in one logical partition.
 type group struct {
+	// x is the execution to which the leader's decision is reported.
 	x       *Execution
 	masks   expr.Masks
 	table   *schema.Table
@@ -52,38 +53,62 @@ type checkedRow struct {
 // groupMapMin is the number of groups from which a map is used to find them.
 const groupMapMin = 16
 
-// group returns the group of a partition key. The execution retains the key.
-func (x *Execution) group(p *Plan, key []byte) *group {
-	if i, ok := x.findGroup(p.table.ID, key); ok {
-		return &x.groups[i]
+// groupSet holds the groups of an execution. Its memory is reused.
+type groupSet struct {
+	list []group // the first used groups are in use
+	used int
+	// byKey holds indexes of list. It is used if there are many groups.
+	byKey map[string]int
+}
+
+// begin removes all groups.
+func (s *groupSet) begin() {
+	s.used = 0
+	clear(s.byKey)
+}
+
+// reset releases the data that the groups refer to.
+func (s *groupSet) reset() {
+	for i := range s.all() {
+		s.list[i].reset()
 	}
-	if x.used == len(x.groups) {
-		x.groups = append(x.groups, group{})
+}
+
+// all returns the groups.
+func (s *groupSet) all() []group { return s.list[:s.used] }
+
+// get returns the group of a partition key, which it retains.
+func (s *groupSet) get(p *Plan, key []byte) *group {
+	if i, ok := s.find(p.table.ID, key); ok {
+		return &s.list[i]
 	}
-	g := &x.groups[x.used]
-	x.used++
-	g.x, g.masks, g.table, g.key, g.token, g.dropped = x, p.masks, p.table, key, p.table.Token(key), p.dropped
+	if s.used == len(s.list) {
+		s.list = append(s.list, group{})
+	}
+	g := &s.list[s.used]
+	s.used++
+	g.masks, g.table, g.key, g.token, g.dropped = p.result.masks, p.table, key, p.table.Token(key), p.dropped
 	g.static = -1
 	return g
 }
 
-func (x *Execution) findGroup(table uint32, key []byte) (int, bool) {
-	if x.used < groupMapMin {
-		for i := range x.groups[:x.used] {
-			if g := &x.groups[i]; g.table.ID == table && bytes.Equal(g.key, key) {
+func (s *groupSet) find(table uint32, key []byte) (int, bool) {
+	if s.used < groupMapMin {
+		for i := range s.all() {
+			if g := &s.list[i]; g.table.ID == table && bytes.Equal(g.key, key) {
 				return i, true
 			}
 		}
 		return 0, false
 	}
-	if x.byKey == nil {
-		x.byKey = map[string]int{}
+	if s.byKey == nil {
+		s.byKey = map[string]int{}
 	}
-	for i := len(x.byKey); i < x.used; i++ {
-		g := &x.groups[i]
-		x.byKey[groupName(g.table.ID, g.key)] = i
+	for i := len(s.byKey); i < s.used; i++ {
+		g := &s.list[i]
+		s.byKey[groupName(g.table.ID, g.key)] = i
 	}
-	i, ok := x.byKey[groupName(table, key)]
+	i, ok := s.byKey[groupName(table, key)]
 	return i, ok
 }
 
@@ -137,8 +162,8 @@ func (g *group) rowRef(static bool, clustering []byte) int {
 }
 
 // prepare sets the command for the leader.
-func (g *group) prepare(x *Execution, serial dberr.Consistency) {
-	g.conditional = command.Conditional{Mutation: g.mutation(x.claimant), Rows: g.rows, Conditions: g.conditions,
+func (g *group) prepare(x *changes, who fairshare.Principal, serial dberr.Consistency) {
+	g.conditional = command.Conditional{Mutation: g.mutation(who), Rows: g.rows, Conditions: g.conditions,
 		Updates: g.updates, Now: x.now, Dropped: g.dropped, Log: logOf(g.table)}
 	if len(g.conditions) == 0 {
 		return
@@ -169,7 +194,7 @@ func (p *Plan) staticConditions() bool {
 }
 
 // addConditions adds the conditions of a plan for a row.
-func (x *Execution) addConditions(p *Plan, t *target) error {
+func (x *changes) addConditions(p *Plan, t *target) error {
 	g := t.group
 	x.regular, x.static = x.regular || p.regular, x.static || p.static
 	static := !p.writesRows || p.staticConditions()

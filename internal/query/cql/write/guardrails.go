@@ -10,7 +10,7 @@ import (
 )
 
 // checkTimestampGuardrail checks the timestamp of the current statement if the client set it.
-func (x *Execution) checkTimestampGuardrail(p *Plan, now time.Time) error {
+func (x *changes) checkTimestampGuardrail(p *Plan, now time.Time) error {
 	if x.stamp.timestamp == row.Unstamped {
 		return nil
 	}
@@ -18,7 +18,7 @@ func (x *Execution) checkTimestampGuardrail(p *Plan, now time.Time) error {
 }
 
 // checkValueGuardrails checks a value written to a column, or elements set in or added to a collection.
-func (x *Execution) checkValueGuardrails(c *schema.Column, v []byte) error {
+func (x *changes) checkValueGuardrails(c *schema.Column, v []byte) error {
 	if !c.Type.IsCollection() {
 		return x.guard.Value(c.Name, len(v))
 	}
@@ -35,7 +35,7 @@ func (x *Execution) checkValueGuardrails(c *schema.Column, v []byte) error {
 }
 
 // checkListGuardrails checks a list operation that requires reading the list.
-func (x *Execution) checkListGuardrails(o *operation) error {
+func (x *changes) checkListGuardrails(o *operation) error {
 	switch o.kind {
 	case setListElement:
 		return x.guard.ListAssignment()

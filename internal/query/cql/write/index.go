@@ -38,17 +38,17 @@ func indexesOf(t *schema.Table) []*index {
 }
 
 // addIndexValue adds an index entry for a value, which it copies.
-func (x *Execution) addIndexValue(g *group, ix *index, clustering, value []byte) error {
+func (x *changes) addIndexValue(g *group, ix *index, clustering, value []byte) error {
 	if ix.SupportsANN(ix.column) {
 		return x.addVectorEntries(g, ix, clustering, value)
 	}
 	begin := len(x.arena)
 	x.arena = ix.form.Append(x.arena, value)
-	return x.addIndexEntry(g, ix, clustering, x.tail(begin))
+	return x.addIndexEntry(g, ix, clustering, x.arena.tail(begin))
 }
 
 // addIndexEntry adds an index entry for the form of a value. The execution retains the value.
-func (x *Execution) addIndexEntry(g *group, ix *index, clustering, value []byte) error {
+func (x *changes) addIndexEntry(g *group, ix *index, clustering, value []byte) error {
 	if len(value) >= indexedBytesMax {
 		t := g.table
 		return dberr.Invalidf("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)",
@@ -63,7 +63,7 @@ func (x *Execution) addIndexEntry(g *group, ix *index, clustering, value []byte)
 }
 
 // addElementEntries adds the entries for an element of a multi-cell column. key is nil for a list.
-func (x *Execution) addElementEntries(g *group, o *operation, clustering, key, value []byte) error {
+func (x *changes) addElementEntries(g *group, o *operation, clustering, key, value []byte) error {
 	for _, ix := range o.indexes {
 		begin := len(x.arena)
 		switch {
@@ -74,7 +74,7 @@ func (x *Execution) addElementEntries(g *group, o *operation, clustering, key, v
 		default:
 			x.arena = ix.form.Append(x.arena, value)
 		}
-		if err := x.addIndexEntry(g, ix, clustering, x.tail(begin)); err != nil {
+		if err := x.addIndexEntry(g, ix, clustering, x.arena.tail(begin)); err != nil {
 			return err
 		}
 	}
@@ -83,7 +83,7 @@ func (x *Execution) addElementEntries(g *group, o *operation, clustering, key, v
 
 // addKeyEntries adds the entries of indexes on key columns, for the row and for the static row, if the statement may
 // create them.
-func (x *Execution) addKeyEntries(p *Plan, t *target) error {
+func (x *changes) addKeyEntries(p *Plan, t *target) error {
 	if p.writesRows && (x.putRow || !x.row.Empty()) {
 		if err := x.addKeyColumnEntries(p, t.group, t.clustering); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (x *Execution) addKeyEntries(p *Plan, t *target) error {
 
 // addKeyColumnEntries adds the entries of indexes on key columns for a written row. For the static row, whose
 // clustering key is nil, it adds only entries of partition key columns.
-func (x *Execution) addKeyColumnEntries(p *Plan, g *group, clustering []byte) error {
+func (x *changes) addKeyColumnEntries(p *Plan, g *group, clustering []byte) error {
 	for _, ix := range p.indexes {
 		var v []byte
 		var err error
@@ -123,7 +123,7 @@ func (x *Execution) addKeyColumnEntries(p *Plan, g *group, clustering []byte) er
 }
 
 // addVectorEntries adds the entries of a vector for ANN search, one for each list in use.
-func (x *Execution) addVectorEntries(g *group, ix *index, clustering, value []byte) error {
+func (x *changes) addVectorEntries(g *group, ix *index, clustering, value []byte) error {
 	v, ok := ix.column.Type.Floats(nil, value)
 	if !ok {
 		return nil
@@ -139,7 +139,7 @@ func (x *Execution) addVectorEntries(g *group, ix *index, clustering, value []by
 		begin := len(x.arena)
 		x.arena = l.AppendEntry(x.arena, v, g.table.Token(g.key).Position())
 		g.ops = append(g.ops, command.Op{Kind: command.OpIndex, Clustering: clustering, Index: ix.ID,
-			Value: x.tail(begin)})
+			Value: x.arena.tail(begin)})
 	}
 	return nil
 }

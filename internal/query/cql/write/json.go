@@ -7,31 +7,46 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
+
+// jsonDocument is the document of INSERT JSON.
+type jsonDocument struct {
+	text expr.Term
+	// columns holds the columns whose values the document provides.
+	columns []*schema.Column
+	// unset reports whether columns that the document omits are unset instead of null.
+	unset bool
+	// oldTexts reports whether errors have the texts of Cassandra 4.0.
+	oldTexts bool
+}
+
+// jsonReceiver is the receiver of INSERT JSON ?.
+var jsonReceiver = expr.Receiver{Name: "[json]", Type: cqltype.Native(cqltype.Text)}
 
 // bindInsertJSON binds INSERT JSON as an INSERT of all columns. The document provides the values of its markers.
 func (p *Plan) bindInsertJSON(s *parser.Insert, env *expr.Env) error {
 	if err := p.bindInsertIf(s, env); err != nil {
 		return err
 	}
-	var err error
-	if p.json, err = expr.Bind(s.JSON, jsonReceiver, env); err != nil {
+	text, err := expr.Bind(s.JSON, jsonReceiver, env)
+	if err != nil {
 		return err
 	}
-	p.jsonUnset, p.oldJSON = s.DefaultUnset, env.Release.OldJSON
-	p.jsonColumns = allColumns(p.table)
-	values := make([]parser.Term, len(p.jsonColumns))
+	p.json = &jsonDocument{text: text, columns: allColumns(p.table), unset: s.DefaultUnset,
+		oldTexts: env.Release.OldJSON}
+	values := make([]parser.Term, len(p.json.columns))
 	for i := range values {
 		values[i] = &parser.Marker{Index: i}
 	}
-	return p.bindValues(p.jsonColumns, values, expr.NewEnv(env.Release, p.keyspace, p.table, len(values)))
+	return p.bindValues(p.json.columns, values, expr.NewEnv(env.Release, p.keyspace, p.table, len(values)))
 }
 
-// decodeJSON evaluates the document and returns the bindings of the plan's columns.
-func (p *Plan) decodeJSON(b *expr.Bindings) (*expr.Bindings, error) {
-	text, state, err := p.json.Eval(b)
+// bindings evaluates the document and returns the bindings of its columns.
+func (d *jsonDocument) bindings(b *expr.Bindings) (*expr.Bindings, error) {
+	text, state, err := d.text.Eval(b)
 	if err != nil {
 		return nil, err
 	}
@@ -41,17 +56,17 @@ func (p *Plan) decodeJSON(b *expr.Bindings) (*expr.Bindings, error) {
 	if state == expr.Null {
 		return nil, dberr.Invalidf("Got null for INSERT JSON values")
 	}
-	names, values, err := jsonMembers(string(text), p.oldJSON)
+	names, values, err := jsonMembers(string(text), d.oldTexts)
 	if err != nil {
 		return nil, err
 	}
-	n := len(p.jsonColumns)
+	n := len(d.columns)
 	out := &expr.Bindings{Values: make([][]byte, n), Unset: make([]bool, n), Now: b.Now, UUIDs: b.UUIDs}
-	for i, c := range p.jsonColumns {
+	for i, c := range d.columns {
 		v, given := values[c.Name]
 		delete(values, c.Name)
 		if !given {
-			out.Unset[i] = p.jsonUnset
+			out.Unset[i] = d.unset
 			continue
 		}
 		if v == nil {
@@ -59,7 +74,7 @@ func (p *Plan) decodeJSON(b *expr.Bindings) (*expr.Bindings, error) {
 		}
 		if out.Values[i], err = c.Type.FromJSON(v); err != nil {
 			if bad, ok := errors.AsType[*cqltype.JSONValueError](err); ok {
-				err = dberr.Invalidf("Error decoding JSON value for %s: %s", c.Name, bad.Text(p.oldJSON))
+				err = dberr.Invalidf("Error decoding JSON value for %s: %s", c.Name, bad.Text(d.oldTexts))
 			}
 			return nil, err
 		}

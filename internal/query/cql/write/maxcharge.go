@@ -24,8 +24,9 @@ func (x *Execution) checkMaxCharge(ctx context.Context, decisions int64) error {
 		u, _ := ru.Write(&x.mutations[i])
 		price += u
 	}
-	for i := range x.groups[:x.used] {
-		g := &x.groups[i]
+	groups := x.changes.groups.all()
+	for i := range groups {
+		g := &groups[i]
 		if !g.needsLeader() {
 			continue
 		}
@@ -47,10 +48,10 @@ func (x *Execution) checkMaxCharge(ctx context.Context, decisions int64) error {
 
 // priceOf returns the current cost of a conditional without conditions.
 func (e *Executor) priceOf(ctx context.Context, c *command.Conditional) (ru.Units, error) {
-	if e.opts.Find == nil {
+	if e.opts.Pricing == nil {
 		return 0, nil
 	}
-	found, looking, err := e.opts.Find(ctx, c)
+	found, looking, err := e.opts.Pricing.Find(ctx, c)
 	if err != nil {
 		return looking, err
 	}

@@ -27,9 +27,6 @@ const (
 
 var kindNames = [...]string{insert: "INSERT", update: "UPDATE", remove: "DELETE"}
 
-// maxTTL is 20 years in seconds.
-const maxTTL = 20 * 365 * 24 * 60 * 60
-
 // Plan is an INSERT, UPDATE, or DELETE bound to one revision of a table.
 type Plan struct {
 	kind     kind
@@ -51,30 +48,21 @@ type Plan struct {
 	// DELETE of rows, ranges, or partitions.
 	writesRows, deletesRows bool
 
-	timestamp, ttl, timeout expr.Term // nil if not given
+	using usingClause
 
 	// exists is the IF [NOT] EXISTS clause. conditions holds the conditions on columns.
 	exists      exists
 	conditions  []condition
 	conditional bool
-	// notApplied holds the columns that follow [applied] if the statement was not applied.
-	notApplied []*schema.Column
-	// result describes the columns of a conditional statement's result: only [applied]. resultFound also contains the
-	// columns of notApplied.
-	result, resultFound []Column
+	result      resultColumns
 
 	// readsRow reports whether an operation depends on the stored row. static and regular report the kinds of written
 	// columns.
 	readsRow, static, regular bool
-	// json is the document of INSERT JSON. The plan is then an INSERT with the markers jsonColumns.
-	json        expr.Term
-	jsonColumns []*schema.Column
-	jsonUnset   bool
-	oldJSON     bool // errors have the texts of Cassandra 4.0
+	// json is the document of INSERT JSON, or nil. The plan is then an INSERT whose markers are the columns of json.
+	json *jsonDocument
 
 	indexes []*index
-	// masks holds the masks of the columns that the result of a condition may show.
-	masks   expr.Masks
 	views   []*planView
 	dropped []cqltype.Dropped
 }
@@ -107,7 +95,7 @@ func PrepareIn(stmt parser.Statement, env *expr.Env, markers int) (*Plan, error)
 // bind binds a statement in an environment that a batch may share.
 func bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	p := &Plan{keyspace: env.Keyspace, table: env.Table, dropped: env.Table.Hidden()}
-	p.indexes, p.masks = indexesOf(env.Table), expr.MasksOf(env)
+	p.indexes, p.result.masks = indexesOf(env.Table), expr.MasksOf(env)
 	var err error
 	switch s := stmt.(type) {
 	case *parser.Insert:
@@ -147,33 +135,15 @@ func (p *Plan) Counter() bool { return p.table.Counter }
 // other writes of the same partition key.
 func (p *Plan) NeedsLeader() bool { return p.conditional || p.readsRow || p.table.Logged() }
 
-// bindUsing binds USING TIMESTAMP, TTL, and TIMEOUT.
-func (p *Plan) bindUsing(u *parser.Using, env *expr.Env) (err error) {
-	if u.Timestamp != nil {
-		r := expr.Receiver{Name: "[timestamp]", Type: cqltype.Native(cqltype.Bigint)}
-		if p.timestamp, err = expr.Bind(u.Timestamp, r, env); err != nil {
-			return err
-		}
-	}
-	if u.TTL != nil {
-		r := expr.Receiver{Name: "[ttl]", Type: cqltype.Native(cqltype.Int)}
-		if p.ttl, err = expr.Bind(u.TTL, r, env); err != nil {
-			return err
-		}
-	}
-	p.timeout, err = expr.BindTimeout(u.Timeout, env)
-	return err
-}
-
 // finish checks the statement as a whole and computes the data that executions share.
 func (p *Plan) finish() error {
 	if p.table.Counter {
 		switch {
 		case p.conditional:
 			return dberr.Invalidf("Conditional updates are not supported on counter tables")
-		case p.timestamp != nil:
+		case p.using.timestamp != nil:
 			return dberr.Invalidf("Cannot provide custom timestamp for counter updates")
-		case p.ttl != nil:
+		case p.using.ttl != nil:
 			return dberr.Invalidf("Cannot provide custom TTL for counter updates")
 		}
 	}
@@ -208,59 +178,15 @@ type stamp struct {
 
 // stamp evaluates USING. fallback is the timestamp if the statement sets none.
 func (p *Plan) stamp(b *expr.Bindings, fallback int64) (s stamp, err error) {
-	s = stamp{timestamp: fallback, at: b.Now.Unix(), expiry: row.NoExpiry}
+	s = stamp{at: b.Now.Unix(), expiry: row.NoExpiry}
 	if p.conditional || p.table.Counter {
-		s.timestamp = row.Unstamped // the leader sets the timestamp
+		fallback = row.Unstamped // the leader sets the timestamp
 	}
-	if p.timestamp != nil {
-		v, state, err := p.timestamp.Eval(b)
-		if err != nil {
-			return s, err
-		}
-		switch state {
-		case expr.Null:
-			return s, dberr.Invalidf("Invalid null value of timestamp")
-		case expr.Value:
-			t, ok := p.timestamp.Type().Int64(v)
-			if !ok {
-				return s, dberr.Invalidf("Invalid timestamp value: 0x%x", v)
-			}
-			if t == row.Unstamped {
-				return s, dberr.Invalidf("Out of bound timestamp, must be in [%d, %d]", row.Unstamped+1, row.NoExpiry)
-			}
-			s.timestamp = t
-		}
+	if s.timestamp, err = p.using.evalTimestamp(b, fallback); err != nil || p.kind == remove {
+		return s, err
 	}
-	if p.kind == remove {
-		return s, nil
-	}
-	if s.ttl, err = p.timeToLive(b); err == nil && s.ttl != 0 {
+	if s.ttl, err = p.using.evalTTL(b, p.table.Options.DefaultTTL); err == nil && s.ttl != 0 {
 		s.expiry = s.at + int64(s.ttl)
 	}
 	return s, err
-}
-
-func (p *Plan) timeToLive(b *expr.Bindings) (int32, error) {
-	if p.ttl == nil {
-		return p.table.Options.DefaultTTL, nil
-	}
-	v, state, err := p.ttl.Eval(b)
-	switch {
-	case err != nil:
-		return 0, err
-	case state == expr.Unset:
-		return p.table.Options.DefaultTTL, nil
-	case state == expr.Null:
-		return 0, nil
-	}
-	ttl, ok := p.ttl.Type().Int64(v)
-	switch {
-	case !ok:
-		return 0, dberr.Invalidf("Invalid timestamp value: 0x%x", v)
-	case ttl < 0:
-		return 0, dberr.Invalidf("A TTL must be greater or equal to 0, but was %d", ttl)
-	case ttl > maxTTL:
-		return 0, dberr.Invalidf("ttl is too large. requested (%d) maximum (%d)", ttl, maxTTL)
-	}
-	return int32(ttl), nil
 }

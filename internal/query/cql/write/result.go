@@ -21,57 +21,65 @@ var (
 	cellFalse = []byte{0}
 )
 
-// fillResult encodes the result of a conditional execution: [applied] and, if the conditions were not satisfied, the
-// existing rows that they were checked against. There is only one group, because conditions do not span partitions.
-func (x *Execution) fillResult() error {
-	o := &x.outcome
-	if x.used == 0 { // IN ()
-		o.Columns, o.RowCount = x.columns, 1
-		o.Cells = cqltype.AppendValue(o.Cells, cellFalse)
+// conditionalResult encodes the result of a conditional execution.
+type conditionalResult struct {
+	*Outcome
+	// group is the only group, because conditions do not span partitions. It is nil if no partition is selected.
+	group *group
+	// applied and found describe the columns of the result. See Plan.
+	applied, found []Column
+	// static reports whether the execution writes static columns.
+	static bool
+	// clear disables masking.
+	clear bool
+}
+
+// fill encodes [applied] and, if the conditions were not satisfied, the existing rows that they were checked against.
+func (r *conditionalResult) fill() error {
+	g := r.group
+	if g == nil { // IN ()
+		r.fillApplied(cellFalse)
 		return nil
 	}
-	g := &x.groups[0]
-	o.Applied = g.decision != nil && g.decision.Applied
-	if o.Applied {
-		o.Columns, o.RowCount = x.columns, 1
-		o.Cells = cqltype.AppendValue(o.Cells, cellTrue)
+	if r.Applied = g.decision != nil && g.decision.Applied; r.Applied {
+		r.fillApplied(cellTrue)
 		return nil
 	}
-	o.Columns = x.columnsFound
+	r.Columns = r.found
 	if g.conditional.First != command.NoFirst {
-		return x.fillFirst(g)
+		return r.fillFirst()
 	}
 	slices.SortStableFunc(g.checked, func(a, b checkedRow) int {
 		return bytes.Compare(g.rows[a.row].Clustering, g.rows[b.row].Clustering)
 	})
 	static := g.found(g.static)
 	for _, c := range g.checked {
-		if r := g.found(c.row); r != nil && !g.rows[c.row].Static {
-			if err := x.fillRow(g, g.rows[c.row].Clustering, r, static); err != nil {
+		if stored := g.found(c.row); stored != nil && !g.rows[c.row].Static {
+			if err := r.fillRow(g.rows[c.row].Clustering, stored, static); err != nil {
 				return err
 			}
 		}
 	}
-	if o.RowCount == 0 && x.shows(static) {
-		return x.fillRow(g, nil, nil, static) // only the static row exists
+	if r.RowCount == 0 && r.shows(static) {
+		return r.fillRow(nil, nil, static) // only the static row exists
 	}
-	if o.RowCount == 0 {
-		x.fillNotApplied()
+	if r.RowCount == 0 {
+		r.fillApplied(cellFalse)
 	}
 	return nil
 }
 
-// fillNotApplied sets a result without rows, in which [applied] is false.
-func (x *Execution) fillNotApplied() {
-	o := &x.outcome
-	o.Columns, o.RowCount = x.columns, 1
-	o.Cells = cqltype.AppendValue(o.Cells[:0], cellFalse)
+// fillApplied sets a result that consists of [applied].
+func (r *conditionalResult) fillApplied(applied []byte) {
+	r.Columns, r.RowCount = r.applied, 1
+	r.Cells = cqltype.AppendValue(r.Cells[:0], applied)
 }
 
 // fillFirst encodes the result of conditions on static columns: the static row and a row of the partition, if they
 // exist.
-func (x *Execution) fillFirst(g *group) error {
-	var static, r *row.Row
+func (r *conditionalResult) fillFirst() error {
+	g := r.group
+	var static, first *row.Row
 	for _, c := range g.checked {
 		static = cmp.Or(static, g.found(c.row))
 	}
@@ -79,23 +87,22 @@ func (x *Execution) fillFirst(g *group) error {
 	if g.decision != nil && g.decision.First != nil {
 		clustering = g.decision.First.Clustering
 		if g.conditional.First == command.FirstRow {
-			r = g.decision.First.Row
+			first = g.decision.First.Row
 		}
-	} else if !x.shows(static) {
-		x.fillNotApplied()
+	} else if !r.shows(static) {
+		r.fillApplied(cellFalse)
 		return nil
 	}
-	return x.fillRow(g, clustering, r, static)
+	return r.fillRow(clustering, first, static)
 }
 
 // shows reports whether a static row has a value in any of the static columns that are read. As in Cassandra, all
 // static columns are read if a conditional statement writes one of them. Otherwise only the static columns of
 // conditions are read. If no column has a value, the partition does not exist for the result.
-func (x *Execution) shows(static *row.Row) bool {
-	g := &x.groups[0]
-	read := g.statics
-	if x.static {
-		read = g.table.Statics
+func (r *conditionalResult) shows(static *row.Row) bool {
+	read := r.group.statics
+	if r.static {
+		read = r.group.table.Statics
 	}
 	stored := func(c *schema.Column) bool { return len(static.Column(c.ID)) > 0 }
 	return static != nil && slices.ContainsFunc(read, stored)
@@ -106,14 +113,14 @@ const maskBytes, maskSteps = 16 << 20, 5_000_000
 
 // fillRow encodes one existing row. The columns are looked up by name, because a batch combines the columns of several
 // plans.
-func (x *Execution) fillRow(g *group, clustering []byte, r, static *row.Row) error {
-	o := &x.outcome
-	o.RowCount++
-	o.Cells = cqltype.AppendValue(o.Cells, cellFalse)
-	for i := range o.Columns[1:] {
-		c := g.table.ByName[o.Columns[1+i].Name]
-		v, err := g.value(c, clustering, r, static)
-		if err == nil && c.Mask != nil && !x.clear {
+func (r *conditionalResult) fillRow(clustering []byte, stored, static *row.Row) error {
+	g := r.group
+	r.RowCount++
+	r.Cells = cqltype.AppendValue(r.Cells, cellFalse)
+	for i := range r.Columns[1:] {
+		c := g.table.ByName[r.Columns[1+i].Name]
+		v, err := r.value(c, clustering, stored, static)
+		if err == nil && c.Mask != nil && !r.clear {
 			// The meter of the request is not used, because completing a write must not block.
 			m := meter.New(context.Background(), meter.Limits{Bytes: maskBytes, Steps: maskSteps})
 			v, err = g.masks[c].Apply(v, m)
@@ -121,24 +128,25 @@ func (x *Execution) fillRow(g *group, clustering []byte, r, static *row.Row) err
 		if err != nil {
 			return err
 		}
-		o.Cells = cqltype.AppendValue(o.Cells, v)
+		r.Cells = cqltype.AppendValue(r.Cells, v)
 	}
 	return nil
 }
 
-func (g *group) value(col *schema.Column, clustering []byte, r, static *row.Row) ([]byte, error) {
+func (r *conditionalResult) value(col *schema.Column, clustering []byte, stored, static *row.Row) ([]byte, error) {
+	g := r.group
 	switch col.Kind {
 	case schema.PartitionKey:
 		return expr.PartitionKeyValue(g.table, g.key, col.Position)
 	case schema.Clustering:
 		return expr.ClusteringValue(g.table, clustering, col.Position)
 	case schema.Static:
-		if r = static; !g.x.static && !slices.Contains(g.statics, col) {
+		if stored = static; !r.static && !slices.Contains(g.statics, col) {
 			return nil, nil
 		}
 	}
-	if r == nil {
+	if stored == nil {
 		return nil, nil
 	}
-	return expr.ColumnValue(col, r)
+	return expr.ColumnValue(col, stored)
 }

@@ -16,19 +16,21 @@ import (
 // atomic write, even if it is unlogged: if a list operation is rejected, no part of the batch may remain. Cassandra
 // also reads the lists before it writes.
 func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
-	if err := x.checkMutations(); err != nil {
+	if err := x.changes.checkSizes(&x.executor.opts); err != nil {
 		x.finish(err)
 		return
 	}
-	x.warnLarge()
-	if x.conditional && serial == 0 {
+	x.outcome.Warnings = x.changes.groups.warnLarge(&x.executor.opts, x.outcome.Warnings)
+	if x.changes.conditional && serial == 0 {
 		serial = dberr.Serial
 	}
 	decisions, together := int64(0), o.Atomic
-	for i := range x.groups[:x.used] {
-		g := &x.groups[i]
+	groups := x.changes.groups.all()
+	for i := range groups {
+		g := &groups[i]
 		if g.needsLeader() {
-			g.prepare(x, serial)
+			g.x = x
+			g.prepare(&x.changes, x.claimant, serial)
 			decisions++
 			together = together || len(g.rows) > 0
 		} else if len(g.ops) > 0 {
@@ -44,11 +46,11 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 		apart = 1
 	}
 	x.pending.Store(max(decisions+apart, 1))
-	if decisions > 0 && x.used > 1 && together && !x.conditional && o.Type != "COUNTER" {
+	if decisions > 0 && len(groups) > 1 && together && !x.changes.conditional && o.Type != "COUNTER" {
 		x.pending.Store(1)
 		o.Atomic = true
-		for i := range x.groups[:x.used] {
-			if g := &x.groups[i]; g.needsLeader() {
+		for i := range groups {
+			if g := &groups[i]; g.needsLeader() {
 				o.Updates = append(o.Updates, &g.conditional)
 			}
 		}
@@ -72,7 +74,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 // caller. Therefore groups must not be accessed after it has been sent.
 func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOptions, left int64) {
 	for i := 0; left > 0; i++ {
-		if g := &x.groups[i]; g.needsLeader() {
+		if g := &x.changes.groups.list[i]; g.needsLeader() {
 			left--
 			x.executor.coordinator.ConditionalWrite(ctx, &g.conditional, o, g)
 		}
@@ -98,16 +100,20 @@ func (x *Execution) Done(o command.Outcome) {
 
 // finish completes the execution and returns it to the pool.
 func (x *Execution) finish(err error) {
-	if err == nil && x.conditional {
-		err = x.fillResult()
+	if err == nil && x.changes.conditional {
+		r := conditionalResult{Outcome: &x.outcome, applied: x.columns, found: x.columnsFound,
+			static: x.changes.static, clear: x.clear}
+		if x.changes.groups.used > 0 {
+			r.group = &x.changes.groups.list[0]
+		}
+		err = r.fill()
 	}
 	x.outcome.Err, x.outcome.Charge = err, ru.Units(x.charge.Load())
 	x.done.Written(&x.outcome)
 	x.done = nil
-	for i := range x.groups[:x.used] {
-		x.groups[i].reset()
-	}
-	if cap(x.arena) > pooledBytesMax || cap(x.outcome.Cells) > pooledBytesMax || len(x.groups) > pooledGroupsMax {
+	x.changes.groups.reset()
+	if cap(x.changes.arena) > pooledBytesMax || cap(x.outcome.Cells) > pooledBytesMax ||
+		len(x.changes.groups.list) > pooledGroupsMax {
 		return // release the memory of a large batch
 	}
 	x.executor.pool.Put(x)

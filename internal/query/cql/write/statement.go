@@ -3,7 +3,6 @@
 package write
 
 import (
-	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
@@ -49,7 +48,8 @@ func (p *Plan) bindInsert(s *parser.Insert, env *expr.Env) error {
 
 // bindInsertIf binds USING and IF NOT EXISTS.
 func (p *Plan) bindInsertIf(s *parser.Insert, env *expr.Env) error {
-	if err := p.bindUsing(&s.Using, env); err != nil {
+	var err error
+	if p.using, err = bindUsing(&s.Using, env); err != nil {
 		return err
 	}
 	if !s.IfNotExists {
@@ -121,7 +121,8 @@ func markerOf(t parser.Term) (uint16, bool) {
 
 func (p *Plan) bindUpdate(s *parser.Update, env *expr.Env) error {
 	p.kind = update
-	if err := p.bindUsing(&s.Using, env); err != nil {
+	var err error
+	if p.using, err = bindUsing(&s.Using, env); err != nil {
 		return err
 	}
 	if err := p.bindIf(s.IfExists, s.Conditions, env); err != nil {
@@ -147,7 +148,8 @@ func (p *Plan) bindUpdate(s *parser.Update, env *expr.Env) error {
 
 func (p *Plan) bindDelete(s *parser.Delete, env *expr.Env) error {
 	p.kind = remove
-	if err := p.bindUsing(&s.Using, env); err != nil {
+	var err error
+	if p.using, err = bindUsing(&s.Using, env); err != nil {
 		return err
 	}
 	if err := p.bindIf(s.IfExists, s.Conditions, env); err != nil {
@@ -215,6 +217,3 @@ func (p *Plan) checkDelete() error {
 	}
 	return nil
 }
-
-// jsonReceiver is the receiver of INSERT JSON ?.
-var jsonReceiver = expr.Receiver{Name: "[json]", Type: cqltype.Native(cqltype.Text)}

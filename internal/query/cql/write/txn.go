@@ -5,6 +5,7 @@ package write
 import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
@@ -19,9 +20,9 @@ func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 		return nil, err
 	case p.conditional:
 		return nil, dberr.Invalidf("A statement in a transaction cannot have an IF clause: use IF .. THEN")
-	case p.timestamp != nil:
+	case p.using.timestamp != nil:
 		return nil, dberr.Invalidf("A statement in a transaction cannot have USING TIMESTAMP")
-	case p.timeout != nil:
+	case p.using.timeout != nil:
 		return nil, dberr.Invalidf("A statement in a transaction cannot have USING TIMEOUT")
 	case p.table.Counter:
 		return nil, dberr.Invalidf("Counter columns cannot be accessed within a transaction")
@@ -33,7 +34,7 @@ func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	if p.json != nil {
 		var err error
-		if b, err = p.decodeJSON(b); err != nil {
+		if b, err = p.json.bindings(b); err != nil {
 			return nil, err
 		}
 	}
@@ -48,32 +49,33 @@ func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 }
 
 // Staging collects the changes of a transaction in its logical partition. It does not use pooled memory.
-type Staging struct{ x Execution }
+type Staging struct {
+	opts    *Options
+	changes changes
+}
 
 // NewStaging returns an empty staging. guard holds the guardrails of the client, or nil.
 func (e *Executor) NewStaging(guard *guardrail.Check) *Staging {
-	s := &Staging{Execution{executor: e}}
-	s.x.begin(nil)
+	s := &Staging{opts: &e.opts}
 	if guard.On() && guard.Writes {
-		s.x.guard = guard
+		s.changes.guard = guard
 	}
 	return s
 }
 
 // Add adds a statement. The leader sets the timestamps of its operands.
-func (s *Staging) Add(p *Plan, b *expr.Bindings) error { return s.x.add(p, b, row.Unstamped) }
+func (s *Staging) Add(p *Plan, b *expr.Bindings) error { return s.changes.add(p, b, row.Unstamped) }
 
 // Conditional returns the changes for the leader and the warnings for the client. c is nil if there are no changes.
 func (s *Staging) Conditional() (c *command.Conditional, warnings []string, err error) {
-	x := &s.x
-	if err := x.checkMutations(); err != nil || x.used == 0 {
+	groups := s.changes.groups.all()
+	if err := s.changes.checkSizes(s.opts); err != nil || len(groups) == 0 {
 		return nil, nil, err
 	}
-	if x.used > 1 {
-		return nil, nil, dberr.Serverf("a transaction changes %d logical partitions", x.used)
+	if len(groups) > 1 {
+		return nil, nil, dberr.Serverf("a transaction changes %d logical partitions", len(groups))
 	}
-	x.warnLarge()
-	g := &x.groups[0]
-	g.prepare(x, 0)
-	return &g.conditional, x.outcome.Warnings, nil
+	warnings = s.changes.groups.warnLarge(s.opts, nil)
+	groups[0].prepare(&s.changes, fairshare.Principal{}, 0)
+	return &groups[0].conditional, warnings, nil
 }

@@ -54,15 +54,15 @@ func (p *Plan) bindViews() error {
 }
 
 // hint adds the view hints for a change of a row.
-func (x *Execution) hint(p *Plan, t *target) error {
+func (x *changes) hint(p *Plan, t *target) error {
 	for _, v := range p.views {
 		if v.skip {
 			continue
 		}
 		var value []byte
-		for i := range x.keyed {
-			if x.keyed[i].column == v.Key() {
-				value = x.keyed[i].value
+		for i := range x.viewKeyValues {
+			if x.viewKeyValues[i].column == v.Key() {
+				value = x.viewKeyValues[i].value
 			}
 		}
 		if err := v.CheckPlace(t.group.key, t.clustering, value); err != nil {
@@ -74,7 +74,7 @@ func (x *Execution) hint(p *Plan, t *target) error {
 }
 
 // hintRange adds the view hints for the deletion of a range of rows.
-func (x *Execution) hintRange(p *Plan, t *target, start, end []byte) {
+func (x *changes) hintRange(p *Plan, t *target, start, end []byte) {
 	for _, v := range p.views {
 		t.group.ops = v.Range(t.group.ops, start, end)
 	}
