@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Variable describes a bind marker. PREPARED responses return this description.
-type Variable struct {
+// Column describes a bind marker or a column of a result. PREPARED and ROWS responses return this description.
+type Column struct {
 	Keyspace, Table, Name string
 	Type                  *cqltype.Type
 }
@@ -82,13 +82,13 @@ type Env struct {
 	// Aggregates holds the aggregate calls that BindSelector has bound, in order.
 	Aggregates []*Aggregate
 
-	vars  *[]Variable
+	vars  *[]Column
 	calls *Calls
 }
 
 // NewEnv returns an environment for a statement with the given number of bind markers.
 func NewEnv(rel *compat.Release, ks *schema.Keyspace, table *schema.Table, markers int) *Env {
-	vars := make([]Variable, markers)
+	vars := make([]Column, markers)
 	return &Env{Release: rel, Keyspace: ks, Table: table, vars: &vars, calls: &Calls{}}
 }
 
@@ -100,7 +100,7 @@ func (e *Env) For(ks *schema.Keyspace, table *schema.Table) *Env {
 }
 
 // Variables describes the bind markers that have been bound, by index. An unused marker has a nil Type.
-func (e *Env) Variables() []Variable { return *e.vars }
+func (e *Env) Variables() []Column { return *e.vars }
 
 // declare records the receiver of a marker and returns its term.
 func (e *Env) declare(m *parser.Marker, r Receiver) (Term, error) {
@@ -109,9 +109,9 @@ func (e *Env) declare(m *parser.Marker, r Receiver) (Term, error) {
 		name = r.Name
 	}
 	for len(*e.vars) <= m.Index {
-		*e.vars = append(*e.vars, Variable{})
+		*e.vars = append(*e.vars, Column{})
 	}
-	v := Variable{Name: name, Type: r.Type}
+	v := Column{Name: name, Type: r.Type}
 	if e.Table != nil {
 		v.Keyspace, v.Table = e.Table.Keyspace, e.Table.Name
 	} else if e.Keyspace != nil {

@@ -115,7 +115,9 @@ func (p *Plan) describeFeed() {
 	if !p.where.feed.allVersions {
 		return
 	}
-	column := func(name string, t *cqltype.Type) Column { return Column{p.table.Keyspace, p.table.Name, name, t} }
+	column := func(name string, t *cqltype.Type) Column {
+		return Column{Keyspace: p.table.Keyspace, Table: p.table.Name, Name: name, Type: t}
+	}
 	columns := []Column{column("operation", cqltype.Native(cqltype.Text)),
 		column("committed", cqltype.Native(cqltype.Timestamp))}
 	if p.table.Container == nil {

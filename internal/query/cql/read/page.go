@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
-	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 )
 
@@ -23,10 +23,7 @@ type Reader interface {
 }
 
 // Column describes a column of a result.
-type Column struct {
-	Keyspace, Table, Name string
-	Type                  *cqltype.Type
-}
+type Column = expr.Column
 
 // Memory is the memory budget shared by all results that are being read.
 type Memory interface {

@@ -19,7 +19,7 @@ type Plan struct {
 	table    *schema.Table
 
 	columns   []Column
-	variables []expr.Variable
+	variables []expr.Column
 	pkIndexes []uint16
 
 	sel      selection
@@ -116,7 +116,7 @@ func (p *Plan) Table() *schema.Table { return p.table }
 func (p *Plan) Columns() []Column { return p.columns }
 
 // Variables describes the bind markers.
-func (p *Plan) Variables() []expr.Variable { return p.variables }
+func (p *Plan) Variables() []expr.Column { return p.variables }
 
 // PKIndexes returns the markers of the partition key components, in key order, or nil unless all components are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
@@ -217,10 +217,12 @@ func (p *Plan) prepare(env *expr.Env) {
 // describe sets the metadata of PREPARE: columns, markers, and the markers of the partition key.
 func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
 	if stmt.JSON {
-		p.columns = []Column{{p.table.Keyspace, p.table.Name, "[json]", cqltype.Native(cqltype.Text)}}
+		p.columns = []Column{{Keyspace: p.table.Keyspace, Table: p.table.Name, Name: "[json]",
+			Type: cqltype.Native(cqltype.Text)}}
 	} else {
 		for _, o := range p.sel.outputs {
-			p.columns = append(p.columns, Column{p.table.Keyspace, p.table.Name, o.name, o.typ})
+			p.columns = append(p.columns, Column{Keyspace: p.table.Keyspace, Table: p.table.Name, Name: o.name,
+				Type: o.typ})
 		}
 	}
 	p.describeFeed()

@@ -26,11 +26,7 @@ func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 	st.kind, st.call, st.tables = KindConditional, p, []*schema.Table{t}
 	st.variables, st.pkIndexes = p.Variables(), p.PKIndexes()
 	st.required = []requiredPermission{{access.Execute, p.Procedure()}}
-	columns := make([]Column, len(p.Columns()))
-	for i, c := range p.Columns() {
-		columns[i] = Column(c)
-	}
-	st.result, st.stable = NewMetadata(columns), true
+	st.result, st.stable = NewMetadata(p.Columns()), true
 	return nil
 }
 

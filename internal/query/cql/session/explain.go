@@ -47,7 +47,7 @@ func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {
 	}
 	st.kind, st.explains = KindOther, inner
 	st.variables, st.pkIndexes, st.tables = inner.variables, inner.pkIndexes, inner.tables
-	st.required, st.maskedUses, st.locked, st.computed = inner.required, inner.maskedUses, inner.locked, inner.computed
+	st.requirements, st.computed = inner.requirements, inner.computed
 	st.result, st.stable = explainMetadata, true
 	return nil
 }

@@ -72,10 +72,10 @@ func (e *Engine) bindWrite(st *statement) error {
 	insert, _ := st.parsed.(*parser.Insert)
 	st.evaluates = env.Computes() || insert != nil && insert.JSON != nil
 	if isCIDRGroups(t) {
-		st.changesCIDRGroups, st.locked = true, nil
+		st.virtual, st.locked = cidrGroups, nil
 	}
 	if _, deletes := st.parsed.(*parser.Delete); deletes && catalog.IsCacheKeysTable(t) && !st.write.Conditional() {
-		st.deletesCacheKeys, st.locked = true, nil
+		st.virtual, st.locked = deletedCacheKeys, nil
 	}
 	return nil
 }
@@ -379,11 +379,7 @@ func (r *Result) fillOutcome(o *write.Outcome) {
 		r.Kind = Void
 		return
 	}
-	columns := make([]Column, len(o.Columns))
-	for i, c := range o.Columns {
-		columns[i] = Column(c)
-	}
-	r.Kind, r.Metadata, r.AlwaysMetadata = Rows, NewMetadata(columns), true
+	r.Kind, r.Metadata, r.AlwaysMetadata = Rows, NewMetadata(o.Columns), true
 	r.Cells, r.RowCount = append(r.Cells[:0], o.Cells...), o.RowCount
 }
 
@@ -464,7 +460,7 @@ func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.Bat
 		if err := s.check(st); err != nil {
 			return nil, nil, err
 		}
-		if st.changesCIDRGroups || st.deletesCacheKeys {
+		if st.virtual != storedTable {
 			return nil, nil, catalog.CheckWritable(st.tables[0])
 		}
 		if guard.On() {

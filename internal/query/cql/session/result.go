@@ -10,13 +10,11 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
 // Column describes a bind marker or a column of a result.
-type Column struct {
-	Keyspace, Table, Name string
-	Type                  *cqltype.Type
-}
+type Column = expr.Column
 
 // Metadata describes the columns of a result. It is created by NewMetadata once per prepared statement, or per
 // unprepared request. It is immutable and may be shared. Protocol servers cache their encoded form in its slots.

@@ -234,12 +234,12 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 			return Offload
 		}
 		status = s.runCall(ctx, c, st, began)
-	case st.changesCIDRGroups:
+	case st.virtual == cidrGroups:
 		if !c.MayBlock {
 			return Offload
 		}
 		status = s.runCIDRGroups(ctx, c, st, began)
-	case st.deletesCacheKeys: // the cache does not exist: return the result of a deletion
+	case st.virtual == deletedCacheKeys: // return the result of a deletion
 	case st.modifies():
 		return s.runModify(ctx, c, st, began)
 	case !c.MayBlock && st.mayBlock():

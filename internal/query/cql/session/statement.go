@@ -29,25 +29,16 @@ type statement struct {
 	parsed    parser.Statement
 	markers   []parser.BindMarker
 
-	// One of read, write, batch, and transaction is set for a SELECT, a modification, a BATCH, and a transaction. All
-	// are nil for statements that are bound during execution.
-	read   *read.Plan
-	reader read.Reader
+	plans
 	// computed reports whether the rows come from the catalog.
 	computed bool
 	// scans counts the cost of a SELECT that scans or filters. It is nil for other statements.
 	scans *scanCount
-	write *write.Plan
-	batch *write.Batch
-	// transaction is a BEGIN TRANSACTION. It is executed as a modification.
-	transaction *transaction.Plan
-	// call is a CALL. The fields above are nil in this case.
-	call *call.Plan
 	// result describes the rows of a SELECT. stable is false if clients may have cached different columns (see
 	// Engine.alteredTables).
 	result    *Metadata
 	stable    bool
-	variables []expr.Variable
+	variables []expr.Column
 	pkIndexes []uint16
 	// tables holds the table revisions that the statement is bound to.
 	tables []*schema.Table
@@ -57,28 +48,51 @@ type statement struct {
 	functions expr.Calls
 	// reserved is the memory reserved for a large unprepared statement. The request releases it.
 	reserved int64
-	// required lists the permissions that the statement requires. locked is an error if the statement writes to a table
-	// that clients must not modify.
-	required []requiredPermission
-	locked   error
-	// traces is the trace table that a SELECT reads, or nil. See checkTraces.
-	traces *schema.Table
-	// maskedUses lists the masked columns that restrictions and conditions use.
-	maskedUses []maskedUse
-	// changesCIDRGroups reports whether the statement changes CIDR groups.
-	changesCIDRGroups bool
-	// deletesCacheKeys reports whether the statement deletes keys of a cache that does not exist here.
-	deletesCacheKeys bool
-	// explains is the statement of an EXPLAIN. It is nil for other statements.
-	explains *statement
+	requirements
+	// virtual is the kind of modification of a virtual table, or storedTable.
+	virtual virtualWrite
 
 	used atomic.Int64
 }
 
+// plans holds the plan of a statement. At most one is set. All are nil for statements that are bound during execution.
+type plans struct {
+	read *read.Plan
+	// reader reads the rows of read.
+	reader read.Reader
+	write  *write.Plan
+	batch  *write.Batch
+	// transaction is a BEGIN TRANSACTION. It is executed as a modification.
+	transaction *transaction.Plan
+	call        *call.Plan
+	// explains is the statement of an EXPLAIN.
+	explains *statement
+}
+
+// requirements holds the permissions that a statement requires.
+type requirements struct {
+	required []requiredPermission
+	// locked is an error if the statement writes to a table that clients must not modify.
+	locked error
+	// traces is the trace table that a SELECT reads, or nil. See checkTraces.
+	traces *schema.Table
+	// maskedUses lists the masked columns that restrictions and conditions use.
+	maskedUses []maskedUse
+}
+
+// virtualWrite is the kind of modification of a virtual table.
+type virtualWrite uint8
+
+const (
+	storedTable virtualWrite = iota // no virtual table, or a table that clients must not modify
+	cidrGroups
+	// deletedCacheKeys is the deletion of keys of a cache that does not exist here.
+	deletedCacheKeys
+)
+
 // modifies reports whether the statement is executed as a modification, which may be pending.
 func (st *statement) modifies() bool {
-	return (st.write != nil || st.batch != nil || st.transaction != nil) && !st.changesCIDRGroups &&
-		!st.deletesCacheKeys
+	return (st.write != nil || st.batch != nil || st.transaction != nil) && st.virtual == storedTable
 }
 
 // parse parses a text and binds it in a keyspace, which may be empty.
@@ -192,11 +206,7 @@ func (e *Engine) bindSelect(st *statement, s *parser.Select) error {
 	}
 	st.requireFunctions(env.Called())
 	st.variables, st.pkIndexes = st.read.Variables(), st.read.PKIndexes()
-	columns := make([]Column, len(st.read.Columns()))
-	for i, c := range st.read.Columns() {
-		columns[i] = Column(c)
-	}
-	st.result, st.stable = NewMetadata(columns), !e.isAltered(t)
+	st.result, st.stable = NewMetadata(st.read.Columns()), !e.isAltered(t)
 	return nil
 }
 
@@ -209,11 +219,7 @@ func keyspaceOf(n parser.QualifiedName, session string) string {
 
 // describe returns the result of PREPARE.
 func (st *statement) describe(id [16]byte) *Prepared {
-	p := &Prepared{ID: id, PKIndexes: st.pkIndexes, Result: st.result}
-	for _, v := range st.variables {
-		p.Bind = append(p.Bind, Column{Keyspace: v.Keyspace, Table: v.Table, Name: v.Name, Type: v.Type})
-	}
-	return p
+	return &Prepared{ID: id, PKIndexes: st.pkIndexes, Result: st.result, Bind: st.variables}
 }
 
 // bindings puts the values of a request in the order of the markers. It finds named values by their names.

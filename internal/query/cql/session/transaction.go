@@ -35,11 +35,7 @@ func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
 	st.requireFunctions(p.Called())
 	st.evaluates = true
 	if len(p.Columns()) > 0 {
-		columns := make([]Column, len(p.Columns()))
-		for i, c := range p.Columns() {
-			columns[i] = Column(c)
-		}
-		st.result, st.stable = NewMetadata(columns), !e.isAltered(t)
+		st.result, st.stable = NewMetadata(p.Columns()), !e.isAltered(t)
 	}
 	return nil
 }

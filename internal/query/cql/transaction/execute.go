@@ -66,10 +66,7 @@ func (x *execution) Done(result command.Outcome) {
 		var a programResult
 		if a, o.Err = decodeResult(result.CAS.Result); o.Err == nil {
 			o.Applied, o.Charge, o.Warnings = result.CAS.Applied, ru.Units(result.Charge), a.warnings
-			o.Cells, o.RowCount = a.cells, a.rows
-			for _, c := range x.plan.columns {
-				o.Columns = append(o.Columns, write.Column(c))
-			}
+			o.Columns, o.Cells, o.RowCount = x.plan.columns, a.cells, a.rows
 		}
 	}
 	x.done.Written(&o)

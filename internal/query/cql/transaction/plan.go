@@ -21,7 +21,7 @@ type Plan struct {
 	text, keyspace string
 	ks             *schema.Keyspace
 	table          *schema.Table
-	variables      []expr.Variable
+	variables      []expr.Column
 	called         expr.Calls
 	pkIndexes      []uint16
 	writes         bool
@@ -83,7 +83,7 @@ func (p *Plan) Called() expr.Calls { return p.called }
 func (p *Plan) Table() *schema.Table { return p.table }
 
 // Variables describes the bind markers of all statements.
-func (p *Plan) Variables() []expr.Variable { return p.variables }
+func (p *Plan) Variables() []expr.Column { return p.variables }
 
 // PKIndexes returns the markers of the partition key, or nil unless one statement binds all components.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }

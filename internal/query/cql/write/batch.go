@@ -35,7 +35,7 @@ type Batch struct {
 	kind      BatchKind
 	plans     []*Plan
 	using     usingClause
-	variables []expr.Variable
+	variables []expr.Column
 	pkIndexes []uint16
 	result    batchResult
 	called    expr.Calls
@@ -93,7 +93,7 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 }
 
 // Variables describes the bind markers of all statements.
-func (b *Batch) Variables() []expr.Variable { return b.variables }
+func (b *Batch) Variables() []expr.Column { return b.variables }
 
 // PKIndexes returns the markers of the partition key. It is nil if the batch accesses several tables, or unless all
 // components are bound.

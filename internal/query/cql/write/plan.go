@@ -15,7 +15,7 @@ import (
 )
 
 // Column describes a column of a result.
-type Column = expr.Variable
+type Column = expr.Column
 
 type kind uint8
 
@@ -33,7 +33,7 @@ type Plan struct {
 	keyspace *schema.Keyspace
 	table    *schema.Table
 
-	variables []expr.Variable
+	variables []expr.Column
 	markers   int
 	pkIndexes []uint16
 
@@ -120,7 +120,7 @@ func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
 func (p *Plan) Table() *schema.Table { return p.table }
 
 // Variables describes the bind markers.
-func (p *Plan) Variables() []expr.Variable { return p.variables }
+func (p *Plan) Variables() []expr.Column { return p.variables }
 
 // PKIndexes returns the markers of the partition key components, in key order, or nil unless all components are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }

@@ -26,15 +26,12 @@ type Plan struct {
 	// types holds the types of the procedure's arguments, for errors.
 	types     []string
 	log       bool
-	variables []expr.Variable
+	variables []expr.Column
 	pkIndexes []uint16
 }
 
 // Column describes a column of the result.
-type Column struct {
-	Keyspace, Table, Name string
-	Type                  *cqltype.Type
-}
+type Column = expr.Column
 
 // Prepare binds a CALL. keyspace is the session's keyspace, and markers is the number of bind markers.
 func Prepare(rel *compat.Release, stmt *parser.Call, snapshot *schema.Schema, keyspace string, markers int) (*Plan,
@@ -138,7 +135,7 @@ func (p *Plan) Table() *schema.Table { return p.table }
 func (p *Plan) Name() string { return p.table.Name + "." + p.id }
 
 // Variables describes the bind markers.
-func (p *Plan) Variables() []expr.Variable { return p.variables }
+func (p *Plan) Variables() []expr.Column { return p.variables }
 
 // PKIndexes returns the markers of the partition key, or nil unless all components are markers.
 func (p *Plan) PKIndexes() []uint16 { return slices.Clone(p.pkIndexes) }
@@ -147,9 +144,9 @@ func (p *Plan) PKIndexes() []uint16 { return slices.Clone(p.pkIndexes) }
 // it.
 func (p *Plan) Columns() []Column {
 	text := cqltype.Native(cqltype.Text)
-	columns := []Column{{p.table.Keyspace, p.table.Name, "result", text}}
+	columns := []Column{{Keyspace: p.table.Keyspace, Table: p.table.Name, Name: "result", Type: text}}
 	if p.log {
-		columns = append(columns, Column{p.table.Keyspace, p.table.Name, "log", text})
+		columns = append(columns, Column{Keyspace: p.table.Keyspace, Table: p.table.Name, Name: "log", Type: text})
 	}
 	return columns
 }
