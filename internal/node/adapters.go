@@ -40,7 +40,7 @@ func (f aggregationDispatcher) Aggregate(ctx context.Context, c *command.Read) (
 // newRouting returns the token metadata for drivers and the local reads for sessions of a cluster node.
 func newRouting(self topology.NodeID, c *coordinator.Coordinator, host *partition.Host) *session.TopologyRouting {
 	return &session.TopologyRouting{
-		Topology: c.Topology, Node: self,
+		Coordinator: c, Node: self,
 		Leader: func(id topology.PartitionID) (topology.NodeID, bool) {
 			if r := host.Replica(id); r != nil {
 				return r.Leader()

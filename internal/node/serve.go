@@ -60,22 +60,24 @@ func (n *Node) serve() error {
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.compat, MaskingOff: maskingOff,
 		KeepsCompact: !n.opts.DropsCompact(n.compat), Functions: functions})
 	options := session.Options{
-		Release:                n.compat,
-		MaskingOff:             maskingOff,
-		Now:                    n.clock(),
-		PreparedMax:            n.opts.Limits.PreparedStatements,
-		ResultBytesMax:         int(n.opts.Limits.ResultBytes),
+		Release:    n.compat,
+		MaskingOff: maskingOff,
+		Now:        n.clock(),
+		Limits: session.Limits{
+			PreparedMax:      n.opts.Limits.PreparedStatements,
+			PreparedBytesMax: int(n.opts.Memory.StatementBytes()),
+			ResultBytesMax:   int(n.opts.Limits.ResultBytes),
+			TextBytesMax:     n.opts.Memory.StatementBytes(),
+			BatchBytesMax:    int(n.opts.Limits.BatchBytes),
+			MutationBytesMax: int(n.opts.Limits.MutationBytes),
+			RowBytesMax:      int(n.opts.Limits.RowBytes),
+			ReadTimeout:      n.opts.Limits.ReadTimeout,
+			ScanTimeout:      n.opts.Limits.ScanTimeout,
+		},
 		Memory:                 memory,
 		Slots:                  slots,
-		TextBytesMax:           n.opts.Memory.StatementBytes(),
-		PreparedBytesMax:       int(n.opts.Memory.StatementBytes()),
 		MemoryPressure:         func() bool { return n.cql.Pressed() },
-		BatchBytesMax:          int(n.opts.Limits.BatchBytes),
-		MutationBytesMax:       int(n.opts.Limits.MutationBytes),
-		RowBytesMax:            int(n.opts.Limits.RowBytes),
 		DescribeLargePartition: large.Large,
-		ReadTimeout:            n.opts.Limits.ReadTimeout,
-		ScanTimeout:            n.opts.Limits.ScanTimeout,
 		Guards:                 guardrail.New(n.opts.Guardrails),
 		Building:               n.builder.Building,
 		StaleAfterReturn:       n.cluster != nil,
@@ -89,15 +91,15 @@ func (n *Node) serve() error {
 	if n.cluster != nil {
 		options.ReadBarrier = n.metadata.AwaitLatest
 	}
-	if n.audit != nil {
-		options.Audit = n.audit.WriteCQL
-	}
-	if n.clients.authority != nil {
-		options.AuditSecurity = audit.NewSecurityLogger(n.log).LogEvent
+	if n.audit != nil || n.clients.authority != nil {
+		auditor := audit.CQLAuditor{Log: n.audit}
+		if n.clients.authority != nil {
+			auditor.Security = audit.NewSecurityLogger(n.log)
+		}
+		options.Auditor = auditor
 	}
 	if n.cluster != nil { // a standalone node holds all data
 		options.Routing = newRouting(n.cluster.self, n.coordinator, n.host)
-		options.ServesLocally = n.coordinator.ServesLocally
 	}
 	restorer := n.newRestorer()
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,

@@ -15,6 +15,27 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
+// CQLAuditor records CQL requests. It implements session.Auditor.
+type CQLAuditor struct {
+	// Log records all requests. It is nil if the audit log is disabled.
+	Log *Log
+	// Security logs changes of roles and denied requests. It is nil if authentication is off.
+	Security *SecurityLogger
+}
+
+// AuditsAll implements session.Auditor.
+func (a CQLAuditor) AuditsAll() bool { return a.Log != nil }
+
+// Audit implements session.Auditor.
+func (a CQLAuditor) Audit(e *session.AuditEntry, security bool) {
+	if a.Log != nil {
+		a.Log.WriteCQL(e)
+	}
+	if security && a.Security != nil {
+		a.Security.LogEvent(e)
+	}
+}
+
 // WriteCQL writes a CQL request.
 func (l *Log) WriteCQL(a *session.AuditEntry) {
 	l.Write(&Entry{

@@ -11,7 +11,20 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/roles"
 )
 
-// AuditEntry describes a completed request for Options.Audit.
+// Auditor records completed requests.
+type Auditor interface {
+	// AuditsAll reports whether Audit is called for every request, instead of only for requests without permission and
+	// for statements about roles.
+	AuditsAll() bool
+	// Audit records a request, and must not retain the entry. security reports whether the client lacked a permission,
+	// or the statement is about roles.
+	Audit(e *AuditEntry, security bool)
+}
+
+// auditsAll reports whether every request is audited.
+func (o *Options) auditsAll() bool { return o.Auditor != nil && o.Auditor.AuditsAll() }
+
+// AuditEntry describes a completed request.
 type AuditEntry struct {
 	Client *Client
 	// Type and Category are the names that Cassandra's audit log uses, for example SELECT and QUERY. A failed request
@@ -26,11 +39,11 @@ type AuditEntry struct {
 	Err error
 }
 
-// audit reports a completed request to the audit hooks, if there are any. If the request has no statement, st is nil
+// audit reports a completed request to the auditor, if there is one. If the request has no statement, st is nil
 // and text is the result of display.
 func (s *Session) audit(st *statement, err error, kind string, text string) {
 	o := &s.engine.opts
-	if o.Audit == nil && o.AuditSecurity == nil {
+	if o.Auditor == nil {
 		return
 	}
 	denied := false
@@ -38,7 +51,7 @@ func (s *Session) audit(st *statement, err error, kind string, text string) {
 		_, denied = errors.AsType[*dberr.Unauthorized](err)
 	}
 	rights := st != nil && st.kind == KindOther && roles.Handles(st.parsed)
-	if o.Audit == nil && !denied && !rights {
+	if !denied && !rights && !o.auditsAll() {
 		return
 	}
 	a := AuditEntry{Client: &s.client, Type: kind, Category: "PREPARE", Text: text, Err: err}
@@ -59,12 +72,7 @@ func (s *Session) audit(st *statement, err error, kind string, text string) {
 	case err != nil:
 		a.Type, a.Category = "REQUEST_FAILURE", "ERROR"
 	}
-	if o.Audit != nil {
-		o.Audit(&a)
-	}
-	if o.AuditSecurity != nil && (denied || rights) {
-		o.AuditSecurity(&a)
-	}
+	o.Auditor.Audit(&a, denied || rights)
 }
 
 // describe sets the type, category, and object of a statement.

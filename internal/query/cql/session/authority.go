@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/ddl"
@@ -72,6 +73,17 @@ type sessionAccess struct {
 	err     error // set if the session may not execute any request
 }
 
+// identity is the client of a session: who it is and what it may do in the current state of the roles.
+type identity struct {
+	engine   *Engine
+	client   Client
+	claimant fairshare.Principal
+	// account holds the permissions of an account key. It is nil for other clients.
+	account *access.Subject
+	// access holds the permissions of the client in the last state of the roles that was checked.
+	access atomic.Pointer[sessionAccess]
+}
+
 // requiredPermission is a permission that a statement requires.
 type requiredPermission struct {
 	permission access.Permission
@@ -80,49 +92,49 @@ type requiredPermission struct {
 
 // subject returns the role of the session or the permissions of its account key. It returns nil if authentication is
 // off. The error explains why the session may not execute any request.
-func (s *Session) subject() (*access.Subject, error) {
-	if s.account != nil {
-		return s.account, nil
+func (i *identity) subject() (*access.Subject, error) {
+	if i.account != nil {
+		return i.account, nil
 	}
-	a := s.engine.opts.Authority
+	a := i.engine.opts.Authority
 	if a == nil {
 		return nil, nil
 	}
 	present := a.current.Load()
-	have := s.access.Load()
+	have := i.access.Load()
 	if have == nil || have.cache != present {
-		have = &sessionAccess{cache: present, subject: a.subject(present, s.client.User)}
-		if login := s.client.Login(); login.HasEnded(have.subject, a.strict) {
-			have.subject = access.Ended(s.client.User)
+		have = &sessionAccess{cache: present, subject: a.subject(present, i.client.User)}
+		if login := i.client.Login(); login.HasEnded(have.subject, a.strict) {
+			have.subject = access.Ended(i.client.User)
 		}
-		if have.err = have.subject.Admit(a.datacenter, s.client.Remote.Addr()); s.client.User == "" {
+		if have.err = have.subject.Admit(a.datacenter, i.client.Remote.Addr()); i.client.User == "" {
 			have.err = &dberr.Unauthorized{Message: "You have not logged in"}
 		}
-		s.access.Store(have)
+		i.access.Store(have)
 	}
 	return have.subject, have.err
 }
 
 // check returns an error if the client must not execute a statement. Permissions for changes of the schema and of roles
 // are checked where these changes are executed.
-func (s *Session) check(st *statement) error {
-	who, err := s.subject()
+func (i *identity) check(st *statement) error {
+	who, err := i.subject()
 	if err != nil {
 		return err
 	}
-	if s.account != nil {
+	if i.account != nil {
 		if err := hiddenFromAccounts(st); err != nil {
 			return err
 		}
 	}
 	if who != nil && !who.Superuser {
-		for i := range st.required {
-			if err := who.Check(st.required[i].permission, st.required[i].on); err != nil {
+		for _, r := range st.required {
+			if err := who.Check(r.permission, r.on); err != nil {
 				return err
 			}
 		}
-		for i := range st.maskedUses {
-			if err := s.checkMaskedUse(who, &st.maskedUses[i]); err != nil {
+		for j := range st.maskedUses {
+			if err := i.checkMaskedUse(who, &st.maskedUses[j]); err != nil {
 				return err
 			}
 		}
@@ -131,12 +143,12 @@ func (s *Session) check(st *statement) error {
 }
 
 // actor returns the client as package ddl represents it.
-func (s *Session) actor() (ddl.Actor, error) {
-	who, err := s.subject()
+func (i *identity) actor() (ddl.Actor, error) {
+	who, err := i.subject()
 	if who == nil || err != nil {
 		return ddl.Actor{}, err
 	}
-	if s.account != nil {
+	if i.account != nil {
 		return ddl.Actor{Check: who.Check}, nil // a created object would have no owner role
 	}
 	return ddl.Actor{Role: who.Name, Check: who.Check}, nil

@@ -23,7 +23,11 @@ type authFixture struct {
 	log       []string // the audited requests
 }
 
-func (w *authFixture) audited(a *AuditEntry) {
+// AuditsAll implements Auditor.
+func (w *authFixture) AuditsAll() bool { return true }
+
+// Audit implements Auditor.
+func (w *authFixture) Audit(a *AuditEntry, _ bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, strings.Join([]string{a.Client.User, a.Type, a.Category, a.Keyspace, a.Table, a.Text}, "|"))
@@ -49,7 +53,7 @@ func newAuthFixture(t testing.TB) *authFixture { return newAuthFixtureWith(t, fa
 // newAuthFixtureWith is newAuthFixture, except that a change of credentials ends sessions if strict is true.
 func newAuthFixtureWith(t testing.TB, strict bool) *authFixture {
 	w := &authFixture{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" }, strict)}
-	o := Options{Authority: w.authority, Roles: w, Audit: w.audited}
+	o := Options{Authority: w.authority, Roles: w, Auditor: w}
 	w.fixture = newFixtureWith(t, o, func() catalog.NodeInfo {
 		return catalog.NodeInfo{Metadata: meta.Empty().WithRoles(w.authority.State())}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 	"github.com/ilion-db/ilion/internal/query/function/call"
@@ -36,9 +37,8 @@ func (s *Session) runCall(ctx context.Context, c *Call, st *statement, began tim
 		return c.Result.Fail(dberr.Invalidf("Stored procedures are not available on this node"))
 	}
 	r := &c.Request
-	sc := scratches.Get().(*scratch)
-	defer sc.release()
-	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
+	var bindings expr.Bindings
+	if err := s.bindingsFor(&bindings, st, r, began); err != nil {
 		return c.Result.Fail(err)
 	}
 	check := guardrail.Check{Guards: s.guardrails()}
@@ -48,7 +48,7 @@ func (s *Session) runCall(ctx context.Context, c *Call, st *statement, began tim
 		}
 		c.Result.Warnings = append(c.Result.Warnings, check.Warnings...)
 	}
-	out, err := s.engine.opts.Calls.Execute(ctx, st.call, &sc.bindings, container.RequestOptions{
+	out, err := s.engine.opts.Calls.Execute(ctx, st.call, &bindings, container.RequestOptions{
 		MaxCharge: c.maxCharge, Claimant: s.claimantOf(c, st.tables)})
 	s.engine.tableLatencies.record(st.tables, Write, s.engine.opts.Now().Sub(began), began)
 	if c.Result.Charge = out.Charge; err != nil {

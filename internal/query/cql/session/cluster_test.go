@@ -115,6 +115,7 @@ func TestBatchMessageWarnings(t *testing.T) {
 
 // fixedRouting returns one tablet for all tokens except the local ones.
 type fixedRouting struct {
+	fakeRouting
 	tablet Tablet
 	here   map[token.Token]bool
 	asked  []token.Token
@@ -204,8 +205,8 @@ func TestTopologyRouting(t *testing.T) {
 		t.Fatal(err)
 	}
 	leads := topology.NodeID{3}
-	m := &TopologyRouting{Topology: func() *topology.Snapshot { return snapshot }, Node: topology.NodeID{9},
-		Leader: func(topology.PartitionID) (topology.NodeID, bool) { return leads, leads != topology.NodeID{} }}
+	m := &TopologyRouting{Coordinator: fakeRouting{func() *topology.Snapshot { return snapshot }, nil},
+		Node: topology.NodeID{9}, Leader: func(topology.PartitionID) (topology.NodeID, bool) { return leads, leads != topology.NodeID{} }}
 	last := token.Min
 	for last != token.Max {
 		tablet, ok := m.Tablet(2000, last+1)
@@ -254,12 +255,24 @@ func TestAnnounceReplication(t *testing.T) {
 	}
 }
 
+// fakeRouting is the coordinator of a TopologyRouting.
+type fakeRouting struct {
+	topology func() *topology.Snapshot
+	local    func(t token.Token, level dberr.Consistency) bool
+}
+
+func (f fakeRouting) Topology() *topology.Snapshot { return f.topology() }
+
+func (f fakeRouting) ServesLocally(_ uint32, t token.Token, level dberr.Consistency, _ fairshare.Principal) bool {
+	return f.local == nil || f.local(t, level)
+}
+
 // TestNear checks that a read that requires another node is not executed on the goroutine of a connection.
 func TestNear(t *testing.T) {
-	w := newFixture(t, Options{ServesLocally: func(_ uint32, tok token.Token, level dberr.Consistency,
-		_ fairshare.Principal) bool {
-		return tok == token.Hash(i32(1)) || level == dberr.LocalOne
-	}})
+	w := newFixture(t, Options{Routing: &TopologyRouting{Coordinator: fakeRouting{nil,
+		func(tok token.Token, level dberr.Consistency) bool {
+			return tok == token.Hash(i32(1)) || level == dberr.LocalOne
+		}}}})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	p := w.prepared(t, w.client, "SELECT v FROM ks.t WHERE k = ?")
 	local := w.prepared(t, w.client, "SELECT * FROM system.local WHERE key = ?")

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/fairshare"
-	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -21,11 +19,9 @@ func BenchmarkExecute(b *testing.B) {
 // checked for local service, and the client requests the location of data.
 func BenchmarkExecuteInCluster(b *testing.B) {
 	var w *fixture
-	routing := &TopologyRouting{Topology: func() *topology.Snapshot { return w.coordinator.Topology() }}
-	benchmarkExecute(b, Options{StaleAfterReturn: true, Routing: routing,
-		ServesLocally: func(uint32, token.Token, dberr.Consistency, fairshare.Principal) bool {
-			return true
-		}}, &w)
+	routing := &TopologyRouting{Coordinator: fakeRouting{
+		func() *topology.Snapshot { return w.coordinator.Topology() }, nil}}
+	benchmarkExecute(b, Options{StaleAfterReturn: true, Routing: routing}, &w)
 }
 
 func benchmarkExecute(b *testing.B, o Options, made ...**fixture) {

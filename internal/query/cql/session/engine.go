@@ -39,15 +39,7 @@ type Options struct {
 	Release *compat.Release
 	// MaskingOff disables dynamic data masking.
 	MaskingOff bool
-	// PreparedMax limits the number of prepared statements of all clients. The default is 10000. PreparedBytesMax
-	// limits their estimated memory. The default is 128 MiB.
-	PreparedMax, PreparedBytesMax int
-	// ResultBytesMax limits the cells of an unpaged result. The default is 255 MiB. A page ends at 8 MiB, or at
-	// ResultBytesMax if that is less.
-	ResultBytesMax int
-	// ResultsBytesMax limits the cells of all results that are being read. The default is four times ResultBytesMax.
-	// When little memory is left, pages end early and unpaged results are rejected.
-	ResultsBytesMax int64
+	Limits
 	// Memory replaces ResultsBytesMax: it is the memory pool of results, shared with the evaluations of the node. Slots
 	// limits the number of concurrent evaluations. If it is nil, the number is not limited.
 	Memory *meter.Pool
@@ -55,18 +47,7 @@ type Options struct {
 	// MemoryPressure reports whether clients have so many unread responses that pages must end early. The default
 	// always returns false.
 	MemoryPressure func() bool
-	// TextBytesMax limits the memory of the syntax trees and plans of all large unprepared statements. The default is
-	// 64 MiB.
-	TextBytesMax int64
-	// MutationBytesMax limits the size of a change of one logical partition. If it is 0, the size is not limited. See
-	// write.Options.
-	MutationBytesMax int
-	// BatchBytesMax limits the size of a batch over several logical partitions. If it is 0, the size is not limited.
-	// See write.Options.
-	BatchBytesMax int
-	// RowBytesMax limits the size of a change of one row. If it is 0, the size is not limited. DescribeLargePartition
-	// returns a warning if a logical partition is large. See write.Options.
-	RowBytesMax            int
+	// DescribeLargePartition returns a warning if a logical partition is large. See write.Options.
 	DescribeLargePartition func(table uint32, at token.Token) string
 	// Functions runs user-defined functions. If it is nil, functions are not supported.
 	Functions ddl.Functions
@@ -76,19 +57,9 @@ type Options struct {
 	// Announce notifies the other clients of a schema change before the client that made it receives its response. It
 	// may be nil.
 	Announce func(SchemaChange)
-	// ReadTimeout limits the time during which a SELECT is restarted because its rows could not be confirmed. The
-	// default is 5 s.
-	ReadTimeout time.Duration
-	// ScanTimeout limits a SELECT that consists of many sequential reads: aggregates over a whole table, unpaged
-	// results, and many keys. Each single read is limited by the read timeout. The default is 1 minute.
-	ScanTimeout time.Duration
-	// Routing returns the location of data for clients that request it. If it is nil, no location is sent. See
+	// Routing locates data. If it is nil, this node serves all reads, and clients receive no location of data. See
 	// TopologyRouting.
 	Routing Routing
-	// ServesLocally reports whether this node can serve a read of a partition immediately, without another node. Other
-	// reads are not executed on the goroutine of a connection. It is called for each read of one partition and must be
-	// fast. If it is nil, this node serves all reads.
-	ServesLocally func(table uint32, t token.Token, level dberr.Consistency, who fairshare.Principal) bool
 	// StaleAfterReturn reports whether the coordinator may reject a write with ErrStaleSchema after its method has
 	// returned, as replica sets do. In this case the request is copied, so that the write can be bound and sent again.
 	StaleAfterReturn bool
@@ -102,13 +73,50 @@ type Options struct {
 	Roles     roles.Store
 	// Calls runs stored procedures. If it is nil, procedures are not supported.
 	Calls *call.Executor
-	// Audit is called for every completed request. AuditSecurity is called only for requests without permission and for
-	// statements about roles. Both may be nil. Neither may retain the entry.
-	Audit, AuditSecurity func(*AuditEntry)
+	// Auditor records completed requests. It may be nil.
+	Auditor Auditor
 	// Slow is the slow-query log. It may be nil.
 	Slow *slowlog.Log
 	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
+}
+
+// Limits limits the memory and the duration of requests. The zero value of a field selects its default.
+type Limits struct {
+	// PreparedMax limits the number of prepared statements of all clients. The default is 10000. PreparedBytesMax
+	// limits their estimated memory. The default is 128 MiB.
+	PreparedMax, PreparedBytesMax int
+	// ResultBytesMax limits the cells of an unpaged result. The default is 255 MiB. A page ends at 8 MiB, or at
+	// ResultBytesMax if that is less.
+	ResultBytesMax int
+	// ResultsBytesMax limits the cells of all results that are being read. The default is four times ResultBytesMax.
+	// When little memory is left, pages end early and unpaged results are rejected.
+	ResultsBytesMax int64
+	// TextBytesMax limits the memory of the syntax trees and plans of all large unprepared statements. The default is
+	// 64 MiB.
+	TextBytesMax int64
+	// MutationBytesMax limits the size of a change of one logical partition, RowBytesMax the size of a change of one
+	// row, and BatchBytesMax the size of a batch over several logical partitions. If one is 0, the size is not limited.
+	// See write.Options.
+	MutationBytesMax, RowBytesMax, BatchBytesMax int
+	// ReadTimeout limits the time during which a SELECT is restarted because its rows could not be confirmed. The
+	// default is 5 s.
+	ReadTimeout time.Duration
+	// ScanTimeout limits a SELECT that consists of many sequential reads: aggregates over a whole table, unpaged
+	// results, and many keys. Each single read is limited by the read timeout. The default is 1 minute.
+	ScanTimeout time.Duration
+}
+
+// withDefaults returns the limits with the default of each field that is not set.
+func (l Limits) withDefaults() Limits {
+	l.PreparedMax = cmp.Or(l.PreparedMax, 10_000)
+	l.PreparedBytesMax = cmp.Or(l.PreparedBytesMax, 128<<20)
+	l.ResultBytesMax = cmp.Or(l.ResultBytesMax, 255<<20)
+	l.ResultsBytesMax = cmp.Or(l.ResultsBytesMax, 4*int64(l.ResultBytesMax))
+	l.TextBytesMax = cmp.Or(l.TextBytesMax, 64<<20)
+	l.ReadTimeout = cmp.Or(l.ReadTimeout, 5*time.Second)
+	l.ScanTimeout = cmp.Or(l.ScanTimeout, time.Minute)
+	return l
 }
 
 // Engine holds the state that all sessions of a node share.
@@ -152,13 +160,7 @@ type Engine struct {
 // New returns an engine. Close it before the owner of the catalog closes.
 func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
 	o.Release = cmp.Or(o.Release, compat.Cassandra40)
-	o.PreparedMax = cmp.Or(o.PreparedMax, 10_000)
-	o.PreparedBytesMax = cmp.Or(o.PreparedBytesMax, 128<<20)
-	o.ResultBytesMax = cmp.Or(o.ResultBytesMax, 255<<20)
-	o.ResultsBytesMax = cmp.Or(o.ResultsBytesMax, 4*int64(o.ResultBytesMax))
-	o.TextBytesMax = cmp.Or(o.TextBytesMax, 64<<20)
-	o.ReadTimeout = cmp.Or(o.ReadTimeout, 5*time.Second)
-	o.ScanTimeout = cmp.Or(o.ScanTimeout, time.Minute)
+	o.Limits = o.Limits.withDefaults()
 	if o.MemoryPressure == nil {
 		o.MemoryPressure = func() bool { return false }
 	}
@@ -210,7 +212,7 @@ func (e *Engine) Close() { e.cancel() }
 
 // NewSession starts the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
-	s := &Session{engine: e, client: c, claimant: c.Claimant()}
+	s := &Session{identity: identity{engine: e, client: c, claimant: c.Claimant()}}
 	switch a := e.opts.Authority; {
 	case c.Account:
 		s.account = access.AccountKeySubject(c.User)

@@ -79,33 +79,21 @@ func (s *Session) runExplain(ctx context.Context, c *Call, st *statement, began 
 
 // explainRead returns the price of a SELECT.
 func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began time.Time) (explain.Price, error) {
-	sc := scratches.Get().(*scratch)
-	defer sc.release()
-	r := &c.Request
-	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
+	x := s.newSelection(c, st, began)
+	defer x.release()
+	if err := x.begin(); err != nil {
 		return explain.Price{}, err
 	}
-	if err := s.checkTraces(st, &sc.bindings); err != nil {
-		return explain.Price{}, err
-	}
-	o := s.readOptions(r, began)
-	o.Memory, o.Claimant, o.Clear = nil, s.claimantOf(c, st.tables), s.clear(st.tables) // no result is kept in memory
-	if sc.check.Guards = s.guardrails(); sc.check.Guards != nil {
-		o.Guard = &sc.check
-		if err := checkSelectGuardrails(o.Guard, st, r); err != nil {
-			return explain.Price{}, err
-		}
-	}
+	x.options.Memory, x.options.Claimant = nil, s.claimantOf(c, st.tables) // no result is kept in memory
 	if st.computed {
 		ctx = catalog.WithLocal(ctx, s.client.Local)
 	}
-	again := readRestart{engine: s.engine, began: began}
 	for {
-		price, err := explain.Select(ctx, st.reader, s.engine.coordinator.Topology(), st.read, &sc.bindings, o)
+		price, err := explain.Select(ctx, st.reader, s.engine.coordinator.Topology(), st.read, &x.bindings, x.options)
 		if !errors.Is(err, coordinator.ErrRepeat) {
 			return price, err
 		}
-		if err := again.wait(ctx, r.Consistency); err != nil {
+		if err := x.restarts.wait(ctx, c.Request.Consistency); err != nil {
 			return price, err
 		}
 	}

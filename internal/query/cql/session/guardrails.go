@@ -8,11 +8,11 @@ import (
 )
 
 // guardrails returns the guardrails for the client, or nil if no guardrail applies. Superusers are exempt.
-func (s *Session) guardrails() *guardrail.Guards {
-	if who, _ := s.subject(); who != nil && who.Superuser {
+func (i *identity) guardrails() *guardrail.Guards {
+	if who, _ := i.subject(); who != nil && who.Superuser {
 		return nil
 	}
-	return s.engine.opts.Guards
+	return i.engine.opts.Guards
 }
 
 // failGuardrail ends a call that a guardrail rejected.

@@ -5,6 +5,7 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -15,17 +16,20 @@ import (
 // one exception: a write at a level that requires more replicas than a quorum. Its client receives a warning, once per
 // connection and level.
 
-// warnLevel adds a warning to the result of a write whose level requires more replicas than a quorum.
-func (s *Session) warnLevel(c *Call) {
+// warnings holds the warnings that a client has received. It has a bit for each consistency level, and warnedUseBit.
+type warnings struct{ sent atomic.Uint32 }
+
+// addLevel adds a warning to the result of a write whose level requires more replicas than a quorum.
+func (w *warnings) addLevel(c *Call, e *Engine) {
 	level := c.Request.Consistency
 	if level != dberr.All && level != dberr.Two && level != dberr.Three {
 		return
 	}
 	bit := uint32(1) << level
-	if s.warned.Load()&bit != 0 {
+	if w.sent.Load()&bit != 0 {
 		return
 	}
-	info := s.engine.catalog.Info()
+	info := e.catalog.Info()
 	replicas := info.EffectiveReplication
 	asked := replicas
 	switch level {
@@ -35,7 +39,7 @@ func (s *Session) warnLevel(c *Call) {
 		asked = 3
 	}
 	quorum := topology.Quorum(replicas)
-	if replicas == 0 || asked <= quorum || s.warned.Or(bit)&bit != 0 {
+	if replicas == 0 || asked <= quorum || w.sent.Or(bit)&bit != 0 {
 		return
 	}
 	c.Result.Warnings = append(c.Result.Warnings,
@@ -43,26 +47,26 @@ func (s *Session) warnLevel(c *Call) {
 			quorum, replicas))
 }
 
-// warnedUseBit is the bit of Session.warned for the USE warning. No consistency level has this bit.
+// warnedUseBit is the bit of warnings for the USE warning. No consistency level has this bit.
 const warnedUseBit = 1 << 31
 
-// needsUseWarning reports whether a statement names a table without its keyspace and its client has not received the
+// needsUse reports whether a statement names a table without its keyspace and its client has not received the
 // warning about that.
-func (s *Session) needsUseWarning(st *statement) bool {
-	return !st.qualified && s.engine.opts.Release.WarnsOfUse && st.keyspace != "" && len(st.tables) > 0 &&
-		s.warned.Load()&warnedUseBit == 0
+func (w *warnings) needsUse(e *Engine, st *statement) bool {
+	return !st.qualified && e.opts.Release.WarnsOfUse && st.keyspace != "" && len(st.tables) > 0 &&
+		w.sent.Load()&warnedUseBit == 0
 }
 
-// preparedElsewhere reports whether a prepared statement requires the USE warning because it was prepared in a
-// different keyspace.
-func (s *Session) preparedElsewhere(st *statement) bool {
-	return s.needsUseWarning(st) && st.kind != KindBatch && s.Keyspace() != st.keyspace
+// preparedElsewhere reports whether a prepared statement requires the USE warning because it was prepared in a keyspace
+// other than the session's.
+func (w *warnings) preparedElsewhere(e *Engine, st *statement, keyspace string) bool {
+	return w.needsUse(e, st) && st.kind != KindBatch && keyspace != st.keyspace
 }
 
-// warnUse adds Cassandra 5.0's warning about USE once per session: to the first PREPARE that names a table without its
+// addUse adds Cassandra 5.0's warning about USE once per session: to the first PREPARE that names a table without its
 // keyspace, or to the first execution for which preparedElsewhere is true. used is the keyspace of the session.
-func (s *Session) warnUse(c *Call, st *statement, used string, id [16]byte) {
-	if !s.needsUseWarning(st) || s.warned.Or(warnedUseBit)&warnedUseBit != 0 {
+func (w *warnings) addUse(c *Call, e *Engine, st *statement, used string, id [16]byte) {
+	if !w.needsUse(e, st) || w.sent.Or(warnedUseBit)&warnedUseBit != 0 {
 		return
 	}
 	c.Result.Warnings = append(c.Result.Warnings, fmt.Sprintf("`USE <keyspace>` with prepared statements is "+

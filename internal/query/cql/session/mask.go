@@ -26,11 +26,11 @@ func (st *statement) noteMaskedUse(t *schema.Table, columns []string) {
 }
 
 // checkMaskedUse returns an error if a role must not restrict rows by masked columns.
-func (s *Session) checkMaskedUse(who *access.Subject, c *maskedUse) error {
+func (i *identity) checkMaskedUse(who *access.Subject, c *maskedUse) error {
 	on := access.OfTable(c.table.Keyspace, c.table.Name)
 	columns := strings.Join(c.columns, ", ")
 	switch {
-	case s.engine.opts.MaskingOff || who.May(access.Unmask, on):
+	case i.engine.opts.MaskingOff || who.May(access.Unmask, on):
 		return nil
 	case c.needsUnmask:
 		return dberr.Unauthorizedf("User %s has no UNMASK permission on table %s, cannot use masked columns [%s] in a "+
@@ -43,11 +43,11 @@ func (s *Session) checkMaskedUse(who *access.Subject, c *maskedUse) error {
 }
 
 // clear reports whether the client may see the unmasked columns of all tables.
-func (s *Session) clear(tables []*schema.Table) bool {
-	if s.engine.opts.MaskingOff {
+func (i *identity) clear(tables []*schema.Table) bool {
+	if i.engine.opts.MaskingOff {
 		return true
 	}
-	who, err := s.subject()
+	who, err := i.subject()
 	switch {
 	case err != nil:
 		return false

@@ -313,7 +313,7 @@ func (m *modification) send(fresh bool) error {
 		}
 		var items []write.BatchItem
 		if err == nil {
-			items, m.tables, err = s.items(c, fresh, m)
+			items, m.tables, err = m.items(fresh)
 		}
 		if err == nil {
 			m.request.Claimant, m.request.Clear = s.claimantOf(c, m.tables), s.clear(m.tables)
@@ -436,22 +436,22 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 
 // items binds the statements of a batch message and returns the tables they are bound to. If fresh is true, prepared
 // statements are bound again.
-func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.BatchItem, tables []*schema.Table,
+func (m *modification) items(fresh bool) (items []write.BatchItem, tables []*schema.Table,
 	err error) {
-	guard := m.request.Guard
+	s, r, guard := m.session, &m.call.Request, m.request.Guard
 	m.text = ""
-	keyspace := s.inKeyspace(&c.Request)
-	items = make([]write.BatchItem, len(c.Request.Statements))
-	for i := range c.Request.Statements {
-		b := &c.Request.Statements[i]
-		st, err := s.batchStatement(b, keyspace, fresh)
+	keyspace := s.inKeyspace(r)
+	items = make([]write.BatchItem, len(r.Statements))
+	for i := range r.Statements {
+		b := &r.Statements[i]
+		st, err := s.engine.batchStatement(b, keyspace, fresh)
 		if err != nil {
 			return nil, nil, err
 		}
 		if i == 0 {
 			m.first = st.display
 		}
-		if s.engine.opts.Audit != nil {
+		if s.engine.opts.auditsAll() {
 			m.text = strings.TrimPrefix(m.text+"; "+st.display, "; ")
 		}
 		if st.write == nil {
@@ -474,16 +474,17 @@ func (s *Session) items(c *Call, fresh bool, m *modification) (items []write.Bat
 	return items, tables, nil
 }
 
-func (s *Session) batchStatement(b *BatchStatement, keyspace string, fresh bool) (*statement, error) {
+// batchStatement returns a statement of a batch message. If fresh is true, a prepared statement is bound again.
+func (e *Engine) batchStatement(b *BatchStatement, keyspace string, fresh bool) (*statement, error) {
 	if !b.Prepared {
-		return s.engine.parse(b.Text, keyspace)
+		return e.parse(b.Text, keyspace)
 	}
-	st := s.engine.prepared.get(b.ID)
+	st := e.prepared.get(b.ID)
 	if st == nil {
 		return nil, &dberr.Unprepared{ID: b.ID}
 	}
 	if fresh {
-		return s.engine.parse([]byte(st.text), st.keyspace)
+		return e.parse([]byte(st.text), st.keyspace)
 	}
 	return st, nil
 }

@@ -64,7 +64,7 @@ func TestPrepareEveryKind(t *testing.T) {
 
 // TestPrepareErrors checks the errors of PREPARE, which do not require executing the statement.
 func TestPrepareErrors(t *testing.T) {
-	w := newFixture(t, Options{PreparedBytesMax: 1 << 20})
+	w := newFixture(t, Options{Limits: Limits{PreparedBytesMax: 1 << 20}})
 	for text, want := range map[string]string{
 		"SELEC":                              "line 1:0 no viable alternative at input 'SELEC' ([SELEC])",
 		"SELECT * FROM t":                    errNoKeyspace.Error(),

@@ -42,12 +42,12 @@ func (c *Client) Claimant() fairshare.Principal {
 }
 
 // claimantOf returns the claimant of a call if one of its tables has provisioned throughput, or the zero value.
-func (s *Session) claimantOf(c *Call, tables []*schema.Table) fairshare.Principal {
-	if !(*s.engine.metered.Load()).hasAny(tables) {
+func (i *identity) claimantOf(c *Call, tables []*schema.Table) fairshare.Principal {
+	if !(*i.engine.metered.Load()).hasAny(tables) {
 		return fairshare.Principal{}
 	}
-	who := s.claimant
-	who.Low = c.lowPriority || s.account == nil && s.engine.LowPriority(s.client.User)
+	who := i.claimant
+	who.Low = c.lowPriority || i.account == nil && i.engine.LowPriority(i.client.User)
 	return who
 }
 

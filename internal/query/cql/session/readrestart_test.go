@@ -183,7 +183,7 @@ func (w *fixture) disturb(t *testing.T, st *statement, r Request, want page, pla
 // timeout error. A read whose connection has closed ends immediately.
 func TestReadRestartEnds(t *testing.T) {
 	var clock atomic.Int64
-	w := newFixture(t, Options{ReadTimeout: time.Minute, Now: func() time.Time {
+	w := newFixture(t, Options{Limits: Limits{ReadTimeout: time.Minute}, Now: func() time.Time {
 		return time.Unix(1_700_000_000+10*clock.Add(1), 0)
 	}})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

@@ -17,19 +17,32 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// scratch holds the reusable memory of an execution.
-type scratch struct {
+// selection is one execution of a SELECT, with its memory. Selections are pooled.
+type selection struct {
+	session  *Session
+	call     *Call
+	st       *statement
+	began    time.Time
 	bindings expr.Bindings
-	page     read.Page
 	check    guardrail.Check
+	options  read.Options
+	page     read.Page
+	restarts readRestart
 }
 
-var scratches = sync.Pool{New: func() any { return new(scratch) }}
+var selections = sync.Pool{New: func() any { return new(selection) }}
 
-func (s *scratch) release() {
-	s.bindings, s.check = expr.Bindings{}, guardrail.Check{}
-	s.page.Cells, s.page.Warnings = nil, nil
-	scratches.Put(s)
+// newSelection returns an execution of a SELECT, which the caller must release.
+func (s *Session) newSelection(c *Call, st *statement, began time.Time) *selection {
+	x := selections.Get().(*selection)
+	x.session, x.call, x.st, x.began = s, c, st, began
+	x.restarts = readRestart{engine: s.engine, began: began}
+	return x
+}
+
+func (x *selection) release() {
+	*x = selection{page: read.Page{PagingState: x.page.PagingState}}
+	selections.Put(x)
 }
 
 const (
@@ -68,103 +81,123 @@ func (m *resultMemory) Take(n int) error {
 
 // runRead executes a SELECT.
 func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began time.Time) Status {
-	r := &c.Request
-	if !c.MayBlock && (!st.read.IsShort(int(r.PageSize), inlineRowsMax) || !s.servesLocally(c, st)) {
+	if !c.MayBlock && (!st.read.IsShort(int(c.Request.PageSize), inlineRowsMax) || !s.servesLocally(c, st)) {
 		return Offload
 	}
-	sc := scratches.Get().(*scratch)
-	defer sc.release()
-	if err := s.bindingsFor(&sc.bindings, st, r, began); err != nil {
-		return c.Result.Fail(err)
-	}
-	if st.traces != nil {
-		if err := s.checkTraces(st, &sc.bindings); err != nil {
-			return c.Result.Fail(err)
-		}
-	}
-	o := s.readOptions(r, began)
-	if !st.computed {
-		o.MaxCharge, o.Claimant, o.NoWait = c.maxCharge, s.claimantOf(c, st.tables), !c.MayBlock
-	}
-	o.Clear = s.clear(st.tables)
-	if st.read.Evaluates() {
-		s.limitEvaluation(&o, c, st, began)
-	}
-	if sc.check.Guards = s.guardrails(); sc.check.Guards != nil {
-		o.Guard = &sc.check
-		if err := checkSelectGuardrails(o.Guard, st, r); err != nil {
-			return c.failGuardrail(o.Guard, err)
-		}
+	x := s.newSelection(c, st, began)
+	defer x.release()
+	if err := x.begin(); err != nil {
+		return c.failGuardrail(&x.check, err)
 	}
 	if st.computed {
 		ctx = catalog.WithLocal(ctx, s.client.Local)
+	} else {
+		x.options.MaxCharge, x.options.NoWait = c.maxCharge, !c.MayBlock
+		x.options.Claimant = s.claimantOf(c, st.tables)
 	}
-	again, before := readRestart{engine: s.engine, began: began}, len(sc.check.Warnings)
-	var err error
-	for {
-		if errors.Is(err, coordinator.ErrStaleSchema) { // the previous attempt used an index that has been dropped
-			sc.check.Warnings = sc.check.Warnings[:before]
-			if st, err = s.rebindRead(ctx, c, st, sc, &o); err != nil {
-				break
-			}
-		}
-		sc.page.Cells, sc.check.Warnings = c.Result.Cells[:0], sc.check.Warnings[:before]
-		err = st.read.Execute(ctx, st.reader, &sc.bindings, o, &sc.page)
-		s.engine.results.Give(sc.page.Held)
-		c.Result.Cells, c.Result.Charge = sc.page.Cells, sc.page.Charge
-		late := !c.MayBlock && s.engine.coordinator.QueuesThrottled() && throttled(err)
-		stale := errors.Is(err, coordinator.ErrStaleSchema) && s.engine.opts.Now().Sub(began) <= rebindTime
-		if !late && !stale && !errors.Is(err, coordinator.ErrRepeat) {
-			break
-		}
-		if !c.MayBlock {
-			return Offload // the worker restarts the SELECT and may wait
-		}
-		if !stale {
-			if err = again.wait(ctx, r.Consistency); err != nil {
-				break
-			}
-		}
+	if st.read.Evaluates() {
+		x.limitEvaluation()
 	}
-	c.Result.Warnings = append(append(c.Result.Warnings, sc.check.Warnings...), sc.page.Warnings...)
+	offload, err := x.read(ctx)
+	if offload {
+		return Offload
+	}
+	c.Result.Warnings = append(append(c.Result.Warnings, x.check.Warnings...), x.page.Warnings...)
 	if err != nil {
 		return c.Result.Fail(err)
 	}
-	if st.scans != nil {
-		st.scans.record(len(r.PagingState) == 0, sc.page.Rows, sc.page.Charge)
-	}
-	c.Result.Kind, c.Result.Metadata, c.Result.RowCount = Rows, st.result, sc.page.Rows
-	// A client of version 5 detects changed columns. An older client decodes the rows by the columns that it has cached
-	// unless it receives them again.
-	c.Result.AlwaysMetadata = !st.stable && r.Version < 5
-	if len(sc.page.PagingState) > 0 {
-		// The scratch may be reused before the response has been encoded.
-		c.Result.PagingState = append([]byte(nil), sc.page.PagingState...)
-	}
+	x.fill(&c.Result)
 	return Done
 }
 
-// rebindRead waits for the schema change that made a SELECT stale, and binds the SELECT again.
-func (s *Session) rebindRead(ctx context.Context, c *Call, st *statement, sc *scratch, o *read.Options) (*statement,
-	error) {
-	s.engine.awaitChange(ctx, st.tables)
-	next, err := s.engine.parse([]byte(st.text), st.keyspace)
+// begin sets the values and the options, and checks permissions and guardrails that depend on them.
+func (x *selection) begin() error {
+	s, c, st := x.session, x.call, x.st
+	if err := s.bindingsFor(&x.bindings, st, &c.Request, x.began); err != nil {
+		return err
+	}
+	if st.traces != nil {
+		if err := s.checkTraces(st, &x.bindings); err != nil {
+			return err
+		}
+	}
+	x.options = s.readOptions(&c.Request, x.began)
+	x.options.Clear = s.clear(st.tables)
+	if x.check.Guards = s.guardrails(); x.check.Guards == nil {
+		return nil
+	}
+	x.options.Guard = &x.check
+	return checkSelectGuardrails(&x.check, st, &c.Request)
+}
+
+// read reads a page. It restarts the SELECT if its rows could not be confirmed, and binds it again if a schema change
+// made it stale. offload reports whether the SELECT must be executed on a worker, because it may have to wait.
+func (x *selection) read(ctx context.Context) (offload bool, err error) {
+	e, c := x.session.engine, x.call
+	before := len(x.check.Warnings)
+	for {
+		x.page.Cells, x.check.Warnings = c.Result.Cells[:0], x.check.Warnings[:before]
+		err := x.st.read.Execute(ctx, x.st.reader, &x.bindings, x.options, &x.page)
+		e.results.Give(x.page.Held)
+		c.Result.Cells, c.Result.Charge = x.page.Cells, x.page.Charge
+		late := !c.MayBlock && e.coordinator.QueuesThrottled() && throttled(err)
+		stale := errors.Is(err, coordinator.ErrStaleSchema) && e.opts.Now().Sub(x.began) <= rebindTime
+		if !late && !stale && !errors.Is(err, coordinator.ErrRepeat) {
+			return false, err
+		}
+		if !c.MayBlock {
+			return true, nil // the worker restarts the SELECT and may wait
+		}
+		if stale { // this attempt used an index that has been dropped
+			x.check.Warnings = x.check.Warnings[:before]
+			err = x.rebind(ctx)
+		} else {
+			err = x.restarts.wait(ctx, c.Request.Consistency)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// fill makes the page the result.
+func (x *selection) fill(r *Result) {
+	request := &x.call.Request
+	if x.st.scans != nil {
+		x.st.scans.record(len(request.PagingState) == 0, x.page.Rows, x.page.Charge)
+	}
+	r.Kind, r.Metadata, r.RowCount = Rows, x.st.result, x.page.Rows
+	// A client of version 5 detects changed columns. An older client decodes the rows by the columns that it has cached
+	// unless it receives them again.
+	r.AlwaysMetadata = !x.st.stable && request.Version < 5
+	if len(x.page.PagingState) > 0 {
+		// The memory may be reused before the response has been encoded.
+		r.PagingState = append([]byte(nil), x.page.PagingState...)
+	}
+}
+
+// rebind waits for the schema change that made the SELECT stale, and binds the SELECT again.
+func (x *selection) rebind(ctx context.Context) error {
+	s, r := x.session, &x.call.Request
+	s.engine.awaitChange(ctx, x.st.tables)
+	next, err := s.engine.parse([]byte(x.st.text), x.st.keyspace)
 	if err == nil {
 		err = s.check(next) // a different table may have the name now
 	}
 	if err == nil && next.read == nil {
 		err = coordinator.ErrStaleSchema
 	}
+	if err == nil {
+		err = next.bindings(&x.bindings, r)
+	}
 	if err != nil {
-		return st, err
+		return err
 	}
-	if err := next.bindings(&sc.bindings, &c.Request); err != nil {
-		return st, err
+	x.st = next
+	if x.options.Clear = s.clear(next.tables); x.check.On() {
+		err = checkSelectGuardrails(&x.check, next, r)
 	}
-	if o.Clear = s.clear(next.tables); sc.check.On() {
-		err = checkSelectGuardrails(&sc.check, next, &c.Request)
-	}
-	return next, err
+	return err
 }
 
 // throttled reports whether a request was rejected because its partition has used its throughput.
@@ -186,16 +219,17 @@ func (s *Session) readOptions(r *Request, began time.Time) read.Options {
 	return o
 }
 
-// limitEvaluation sets the limits for evaluating a SELECT. If the SELECT is not a scan, its evaluation is limited by
+// limitEvaluation sets the limits for evaluating the SELECT. If the SELECT is not a scan, its evaluation is limited by
 // the read timeout.
-func (s *Session) limitEvaluation(o *read.Options, c *Call, st *statement, began time.Time) {
-	e := s.engine
-	o.Evaluation = read.Evaluation{Pool: e.results.Pool, Bytes: e.results.Max() / evaluationParts, Who: s.claimant}
-	if c.MayBlock {
-		o.Evaluation.Slots = e.opts.Slots
+func (x *selection) limitEvaluation() {
+	e := x.session.engine
+	x.options.Evaluation = read.Evaluation{Pool: e.results.Pool, Bytes: e.results.Max() / evaluationParts,
+		Who: x.session.claimant}
+	if x.call.MayBlock {
+		x.options.Evaluation.Slots = e.opts.Slots
 	}
-	if !st.read.Scans() {
-		o.Evaluation.Deadline = began.Add(e.opts.ReadTimeout)
+	if !x.st.read.Scans() {
+		x.options.Evaluation.Deadline = x.began.Add(e.opts.ReadTimeout)
 	}
 }
 
@@ -204,12 +238,12 @@ const evaluationParts = 2
 
 // servesLocally reports whether this node can serve a SELECT of one partition without another node.
 func (s *Session) servesLocally(c *Call, st *statement) bool {
-	if s.engine.opts.ServesLocally == nil || st.computed {
+	if s.engine.opts.Routing == nil || st.computed {
 		return true
 	}
 	r := &c.Request
 	table, t, ok := st.token(r)
-	return ok && s.engine.opts.ServesLocally(table, t, r.Consistency, s.claimantOf(c, st.tables))
+	return ok && s.engine.opts.Routing.ServesLocally(table, t, r.Consistency, s.claimantOf(c, st.tables))
 }
 
 // bindingsFor sets the values of a request for its statement.

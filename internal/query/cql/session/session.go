@@ -27,9 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
@@ -37,16 +35,9 @@ import (
 
 // Session is the state of one client. Its methods are safe for concurrent use.
 type Session struct {
-	engine   *Engine
-	client   Client
-	claimant fairshare.Principal
-	// account holds the permissions of an account key. It is nil for other clients.
-	account  *access.Subject
+	identity
 	keyspace atomic.Pointer[string]
-	// access holds the permissions of the client in the last state of the roles that was checked.
-	access atomic.Pointer[sessionAccess]
-	// warned has a bit for each consistency level that the client was warned about, and warnedUseBit.
-	warned atomic.Uint32
+	warned   warnings
 }
 
 // Close ends the session.
@@ -79,7 +70,7 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 	}
 	if err != nil {
 		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
-		if s.engine.opts.Audit != nil {
+		if s.engine.opts.auditsAll() {
 			s.audit(nil, err, "", display(string(c.Request.Text), nil, nil))
 		}
 		return c.Result.Fail(err)
@@ -133,7 +124,7 @@ func (s *Session) runPrepare(ctx context.Context, c *Call, shown *string) Status
 	case recheckNow:
 		st, err = s.prepare(c)
 	}
-	if s.engine.opts.Audit != nil || c.Request.Tracing {
+	if s.engine.opts.auditsAll() || c.Request.Tracing {
 		if st != nil {
 			*shown = st.display
 		} else {
@@ -162,7 +153,7 @@ func (s *Session) prepare(c *Call) (*statement, error) {
 		return nil, err
 	}
 	c.Result.Kind, c.Result.Prepared = PreparedStatement, st.describe(id)
-	s.warnUse(c, st, st.keyspace, id)
+	s.warned.addUse(c, s.engine, st, st.keyspace, id)
 	return st, nil
 }
 
@@ -173,11 +164,11 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	if st == nil {
 		return c.Result.Fail(&dberr.Unprepared{ID: c.Request.ID})
 	}
-	if s.preparedElsewhere(st) {
+	if s.warned.preparedElsewhere(s.engine, st, s.Keyspace()) {
 		if !c.MayBlock {
 			return Offload // the worker adds the warning, so that it is sent once
 		}
-		s.warnUse(c, st, s.Keyspace(), c.Request.ID)
+		s.warned.addUse(c, s.engine, st, s.Keyspace(), c.Request.ID)
 	}
 	s.addTabletPayload(c, st)
 	return s.start(ctx, c, st, traceExecute, began)
@@ -281,7 +272,7 @@ func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, 
 	case c.Result.Err != nil:
 		c.Result.Err = toClientError(c.Result.Err, &c.Request, kind)
 	case kind == KindModify || kind == KindConditional || kind == KindBatch:
-		s.warnLevel(c)
+		s.warned.addLevel(c, s.engine)
 	}
 	s.attachCharge(c, tables)
 	took := s.engine.opts.Now().Sub(began)

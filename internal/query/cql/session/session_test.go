@@ -291,7 +291,7 @@ func TestWarningsWithErrors(t *testing.T) {
 // TestUnpagedBound checks the size limit of unpaged results, including DESCRIBE, and that paging reads the same
 // results.
 func TestUnpagedBound(t *testing.T) {
-	w := newFixture(t, Options{ResultBytesMax: 4000})
+	w := newFixture(t, Options{Limits: Limits{ResultBytesMax: 4000}})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
 	for i := range 20 {
 		w.query(t, fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (1, %d, '%s')", i, strings.Repeat("x", 300)))
@@ -329,7 +329,7 @@ func TestUnpagedBound(t *testing.T) {
 
 // TestResultsBound checks the common limit of unpaged results, and that their memory is released in all cases.
 func TestResultsBound(t *testing.T) {
-	w := newFixture(t, Options{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20})
+	w := newFixture(t, Options{Limits: Limits{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20}})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
 	insert := w.prepared(t, w.client, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
 	for i := range int32(12) {

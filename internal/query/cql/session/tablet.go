@@ -5,6 +5,8 @@ package session
 import (
 	"encoding/binary"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -18,11 +20,19 @@ type Tablet struct {
 	Replicas []schema.UUID
 }
 
-// Routing returns the location of data. It is called once per EXECUTE of a client that requested tablets-routing-v1.
+// Routing locates data.
 type Routing interface {
 	// Tablet returns the range that contains a token of a table. ok is false if no location must be sent: this node has
-	// a replica, or the table is unknown.
+	// a replica, or the table is unknown. It is called once per EXECUTE of a client that requested tablets-routing-v1.
 	Tablet(table uint32, t token.Token) (tablet Tablet, ok bool)
+	LocalReads
+}
+
+// LocalReads decides which reads are executed on the goroutine of a connection.
+type LocalReads interface {
+	// ServesLocally reports whether this node can serve a read of a partition immediately, without another node. It is
+	// called for each read of one partition and must be fast.
+	ServesLocally(table uint32, t token.Token, level dberr.Consistency, who fairshare.Principal) bool
 }
 
 // tabletsPayload is the key of the custom payload.
@@ -87,8 +97,11 @@ func (t *Tablet) append(dst []byte) []byte {
 
 // TopologyRouting implements Routing by the topology of physical partitions.
 type TopologyRouting struct {
-	// Topology returns the current topology.
-	Topology func() *topology.Snapshot
+	Coordinator interface {
+		LocalReads
+		// Topology returns the current topology.
+		Topology() *topology.Snapshot
+	}
 	// Node is this node.
 	Node topology.NodeID
 	// Leader returns the leader of a partition. ok is false if the leader is unknown. If Leader is nil, the hints in
@@ -96,9 +109,15 @@ type TopologyRouting struct {
 	Leader func(p topology.PartitionID) (node topology.NodeID, ok bool)
 }
 
+// ServesLocally implements LocalReads.
+func (m *TopologyRouting) ServesLocally(table uint32, t token.Token, level dberr.Consistency,
+	who fairshare.Principal) bool {
+	return m.Coordinator.ServesLocally(table, t, level, who)
+}
+
 // Tablet implements Routing.
 func (m *TopologyRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok bool) {
-	snapshot := m.Topology()
+	snapshot := m.Coordinator.Topology()
 	i := snapshot.Find(table, topology.Position{Ring: t.Position()})
 	if i < 0 {
 		return tablet, false

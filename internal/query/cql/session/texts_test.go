@@ -14,7 +14,7 @@ import (
 // TestTextMemory checks that a statement with very many short terms is rejected before it is parsed, unlike a statement
 // of the same length with a single term. The reserved memory is released in all cases.
 func TestTextMemory(t *testing.T) {
-	w := newFixture(t, Options{TextBytesMax: 8 << 20})
+	w := newFixture(t, Options{Limits: Limits{TextBytesMax: 8 << 20}})
 	w.query(t, "CREATE TABLE ks.texts (k int PRIMARY KEY, l list<int>, b blob)")
 	s := w.NewSession(Client{})
 	many := func(n int) string { return strings.Repeat("1,", n) + "1" }
@@ -68,7 +68,7 @@ func TestTextMemory(t *testing.T) {
 // TestPreparedOfWideTables checks that the size of a prepared statement includes the columns that it is bound to:
 // SELECT * of a wide table is a short text.
 func TestPreparedOfWideTables(t *testing.T) {
-	w := newFixture(t, Options{PreparedBytesMax: 4 << 20})
+	w := newFixture(t, Options{Limits: Limits{PreparedBytesMax: 4 << 20}})
 	columns := make([]string, 1000)
 	for i := range columns {
 		columns[i] = fmt.Sprintf("c%d int", i)

@@ -16,7 +16,7 @@ import (
 func TestTimeoutClause(t *testing.T) {
 	var now time.Time
 	step := time.Duration(0)
-	w := newFixture(t, Options{ScanTimeout: time.Minute, Now: func() time.Time {
+	w := newFixture(t, Options{Limits: Limits{ScanTimeout: time.Minute}, Now: func() time.Time {
 		now = now.Add(step)
 		return now
 	}})

@@ -91,9 +91,9 @@ func (s *Session) traced(ctx context.Context, c *Call, info *traceInfo,
 
 // traceID returns a new trace ID. If authentication is on, the last six bytes identify the role, so that every node can
 // determine the owner of a trace.
-func (s *Session) traceID() [16]byte {
-	id := s.engine.uuids.Next(s.engine.opts.Now().UnixNano())
-	if tag, ok := s.traceTag(); ok {
+func (i *identity) traceID() [16]byte {
+	id := i.engine.uuids.Next(i.engine.opts.Now().UnixNano())
+	if tag, ok := i.traceTag(); ok {
 		copy(id[len(id)-len(tag):], tag[:])
 	}
 	return id
@@ -101,14 +101,14 @@ func (s *Session) traceID() [16]byte {
 
 // traceTag returns the identification of the session's role record or account key in trace IDs. ok is false if
 // authentication is off. The multicast bit is set, as in a node ID of a time UUID that is not a hardware address.
-func (s *Session) traceTag() (tag [6]byte, ok bool) {
+func (i *identity) traceTag() (tag [6]byte, ok bool) {
 	kind := "role"
-	if s.account != nil {
+	if i.account != nil {
 		kind = "account key"
-	} else if s.engine.opts.Authority == nil {
+	} else if i.engine.opts.Authority == nil {
 		return tag, false
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %x %s", kind, s.client.Record.ID, s.client.User))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %x %s", kind, i.client.Record.ID, i.client.User))
 	copy(tag[:], sum[:])
 	tag[0] |= 1
 	return tag, true
@@ -116,13 +116,13 @@ func (s *Session) traceTag() (tag [6]byte, ok bool) {
 
 // checkTraces returns an error if the client must not execute a SELECT on a trace table. Superusers and roles with
 // SELECT on the table may read all traces. Other roles must name their own traces.
-func (s *Session) checkTraces(st *statement, b *expr.Bindings) error {
-	who, err := s.subject()
+func (i *identity) checkTraces(st *statement, b *expr.Bindings) error {
+	who, err := i.subject()
 	t := st.traces
 	if err != nil || t == nil || who == nil || who.May(access.Select, access.OfTable(t.Keyspace, t.Name)) {
 		return err
 	}
-	tag, _ := s.traceTag()
+	tag, _ := i.traceTag()
 	ids, ok, err := st.read.Keys(b)
 	for _, id := range ids {
 		ok = ok && bytes.HasSuffix(id, tag[:])
