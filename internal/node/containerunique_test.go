@@ -13,16 +13,21 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
+// uniqueBuilds is a container.IndexBuilds. While it is true, the indexes of unique keys are incomplete.
+type uniqueBuilds struct{ atomic.Bool }
+
+func (b *uniqueBuilds) Building(ix *schema.Index) bool { return ix.Kind == schema.UniqueKind && b.Load() }
+
+func (b *uniqueBuilds) Progress(*schema.Index) int { return 0 }
+
 // TestUniqueIndexIncomplete checks that writes that must look up an incomplete index of a unique key are rejected. All
 // other writes must succeed.
 func TestUniqueIndexIncomplete(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
-	var building atomic.Bool
+	var building uniqueBuilds
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
-		Definitions: &n.definitions, Building: func(ix *schema.Index) bool {
-			return ix.Kind == schema.UniqueKind && building.Load()
-		}})
+		Definitions: &n.definitions, Builds: &building})
 	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
 		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/slot"]}]}}`)

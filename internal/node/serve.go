@@ -104,11 +104,10 @@ func (n *Node) serve() error {
 	restorer := n.newRestorer()
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
-		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
-		Sizes: n.usage.ContainerSizes, Restoring: restorer.Restoring,
-		Indexes: func() bool { return n.levelOf(n.metadata.State()) >= container.IndexLevel },
-		Level:   func() feature.Level { return n.levelOf(n.metadata.State()) },
-		Newest:  options.ReadBarrier, Memory: memory, Slots: slots})
+		Builds: n.builder, Sizes: n.usage.ContainerSizes, Restoring: restorer.Restoring,
+		SortFreely: n.opts.REST.AllowUnindexedOrderBy,
+		Level:      func() feature.Level { return n.levelOf(n.metadata.State()) },
+		Newest:     options.ReadBarrier, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
 	var err error

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -19,19 +21,31 @@ import (
 var replication = []schema.Property{{Name: "replication", IsMap: true, Map: []schema.Entry{
 	{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}}}
 
-func (e *Engine) stamp() schema.Stamp {
-	return schema.Stamp{Version: schema.UUID(uuid.New()), At: e.opts.Now().UnixMicro()}
+// definer creates, changes, and deletes databases, containers, their throughput, and their scripts.
+type definer struct {
+	*directory
+	store  Store
+	builds IndexBuilds
+	level  func() feature.Level
+	now    func() time.Time
+}
+
+// indexes reports whether all nodes of the cluster support item indexes.
+func (f *definer) indexes() bool { return f.level() >= IndexLevel }
+
+func (f *definer) stamp() schema.Stamp {
+	return schema.Stamp{Version: schema.UUID(uuid.New()), At: f.now().UnixMicro()}
 }
 
 // apply applies a schema change.
-func (e *Engine) apply(ctx context.Context, c schema.Change) error {
-	_, _, err := e.opts.Store.Apply(ctx, c, "")
+func (f *definer) apply(ctx context.Context, c schema.Change) error {
+	_, _, err := f.store.Apply(ctx, c, "")
 	return err
 }
 
 // CreateDatabase creates a database. It returns 409 if the database exists. The containers of the database share t if
 // it is not zero.
-func (e *Engine) CreateDatabase(ctx context.Context, id string, t Throughput) (*Database, error) {
+func (f *definer) CreateDatabase(ctx context.Context, id string, t Throughput) (*Database, error) {
 	if err := checkName(id); err != nil {
 		return nil, err
 	}
@@ -40,16 +54,16 @@ func (e *Engine) CreateDatabase(ctx context.Context, id string, t Throughput) (*
 		return nil, err
 	}
 	name := cqlName(id)
-	if ks := e.schema().Keyspace(name); ks != nil {
+	if ks := f.schema().Keyspace(name); ks != nil {
 		return nil, exists("database", id, name, ks.Database != nil && ks.Database.ID == id)
 	}
-	failure := e.apply(ctx, &schema.CreateKeyspace{Stamp: e.stamp(), Name: name,
+	failure := f.apply(ctx, &schema.CreateKeyspace{Stamp: f.stamp(), Name: name,
 		Properties: append(slices.Clip(replication), properties...),
-		Database:   &schema.Database{ID: id, At: e.opts.Now().Unix(), Increment: t.Increment}})
+		Database:   &schema.Database{ID: id, At: f.now().Unix(), Increment: t.Increment}})
 	if failure != nil {
 		return nil, refused(failure)
 	}
-	return e.Database(id)
+	return f.Database(id)
 }
 
 // exists returns the error for a resource that cannot be created because its ID or its CQL name is taken.
@@ -63,8 +77,8 @@ func exists(what, id, name string, same bool) *Error {
 }
 
 // DeleteDatabase drops a database with all of its containers. ifMatch works as in ReplaceContainer.
-func (e *Engine) DeleteDatabase(ctx context.Context, d *Database, ifMatch string) error {
-	return refusedIf(e.apply(ctx, &schema.DropKeyspace{Stamp: e.stamp(), Name: d.keyspace.Name,
+func (f *definer) DeleteDatabase(ctx context.Context, d *Database, ifMatch string) error {
+	return refusedIf(f.apply(ctx, &schema.DropKeyspace{Stamp: f.stamp(), Name: d.keyspace.Name,
 		Check: func(s *schema.Schema) error { _, err := d.in(s, ifMatch); return err }}))
 }
 
@@ -95,7 +109,7 @@ func (c *Container) in(s *schema.Schema, ifMatch string) error {
 
 // CreateContainer creates a container from the JSON object in a request body. It returns 409 if the container exists
 // and 400 if the body is invalid. The zero Throughput means that the container has no dedicated throughput.
-func (e *Engine) CreateContainer(ctx context.Context, d *Database, body []byte, t Throughput) (*Container, error) {
+func (f *definer) CreateContainer(ctx context.Context, d *Database, body []byte, t Throughput) (*Container, error) {
 	def, bad := ParseDefinition(body)
 	if bad != nil {
 		return nil, bad
@@ -108,23 +122,23 @@ func (e *Engine) CreateContainer(ctx context.Context, d *Database, body []byte, 
 	if there := d.keyspace.Tables[name]; there != nil {
 		return nil, exists("container", def.ID, name, there.Container != nil && there.Container.ID == def.ID)
 	}
-	err := e.apply(ctx, &schema.CreateContainer{Stamp: e.stamp(), Keyspace: d.keyspace.Name, Name: name,
+	err := f.apply(ctx, &schema.CreateContainer{Stamp: f.stamp(), Keyspace: d.keyspace.Name, Name: name,
 		ID: schema.UUID(uuid.New()), Properties: properties, Unique: len(def.UniqueKeys),
-		Indexed: !def.Index.None && e.opts.Indexes(),
+		Indexed: !def.Index.None && f.indexes(),
 		Container: schema.Container{ID: def.ID, Paths: def.Paths, Scheme: def.Hash, Definition: def.JSON,
-			Keep: def.Keep, At: e.opts.Now().Unix(), Increment: t.Increment}})
+			Keep: def.Keep, At: f.now().Unix(), Increment: t.Increment}})
 	if err != nil {
 		return nil, refused(err)
 	}
-	if d, err = e.Database(d.ID); err != nil {
+	if d, err = f.Database(d.ID); err != nil {
 		return nil, err
 	}
-	return e.Container(d, def.ID)
+	return f.Container(d, def.ID)
 }
 
 // ReplaceContainer changes the policies and the time to live of a container. It returns 412 if ifMatch is not empty
 // and does not match the etag.
-func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte, ifMatch string) (*Container, error) {
+func (f *definer) ReplaceContainer(ctx context.Context, c *Container, body []byte, ifMatch string) (*Container, error) {
 	def, bad := ParseDefinition(body)
 	if bad != nil {
 		return nil, bad
@@ -142,20 +156,20 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 	case !same("uniqueKeyPolicy") && len(def.UniqueKeys)+len(old.UniqueKeys) > 0:
 		return nil, Errorf(400, 0, "The unique keys of a container cannot be changed.")
 	}
-	err := e.change(ctx, c, ifMatch, nil, func(t *schema.Container, in *schema.Replacing) error {
+	err := f.change(ctx, c, ifMatch, nil, func(t *schema.Container, in *schema.Replacing) error {
 		if t.Keep == 0 && def.Keep > 0 {
 			t.KeptGeneration = in.Revision
 		}
-		t.KeptSince = keptSince(t, def.Keep, e.opts.Now().Unix())
+		t.KeptSince = keptSince(t, def.Keep, f.now().Unix())
 		t.Keep = def.Keep
-		e.reindex(t, in, def)
-		t.SetDefinition(def.JSON, e.opts.Now().Unix())
+		f.reindex(t, in, def)
+		t.SetDefinition(def.JSON, f.now().Unix())
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return e.again(c)
+	return f.again(c)
 }
 
 // beforeMax is the maximum number of policies recorded since the index was last complete. Above this limit the index
@@ -163,11 +177,11 @@ func (e *Engine) ReplaceContainer(ctx context.Context, c *Container, body []byte
 const beforeMax = 8
 
 // reindex determines what happens to the index of a container when its definition changes.
-func (e *Engine) reindex(t *schema.Container, in *schema.Replacing, def *Definition) {
+func (f *definer) reindex(t *schema.Container, in *schema.Replacing, def *Definition) {
 	const member = "indexingPolicy"
-	complete := in.Index == nil || !e.opts.Building(in.Index)
+	complete := in.Index == nil || !f.builds.Building(in.Index)
 	switch {
-	case def.Index.None || !e.opts.Indexes():
+	case def.Index.None || !f.indexes():
 		in.Reindex(schema.DropItemIndex)
 		t.Before = nil
 	case in.Index == nil:
@@ -199,8 +213,8 @@ func before(definition json.RawMessage, ix *schema.Index) json.RawMessage {
 var nothingIndexed = json.RawMessage(`{"indexingPolicy":{"indexingMode":"none"}}`)
 
 // table returns the current table of a container, or nil if the container was dropped or re-created.
-func (e *Engine) table(c *Container) *schema.Table {
-	t := e.schema().Table(c.table.Keyspace, c.table.Name)
+func (r *directory) table(c *Container) *schema.Table {
+	t := r.schema().Table(c.table.Keyspace, c.table.Name)
 	if t == nil || t.ID != c.table.ID {
 		return nil
 	}
@@ -208,12 +222,12 @@ func (e *Engine) table(c *Container) *schema.Table {
 }
 
 // again returns the current version of a container.
-func (e *Engine) again(c *Container) (*Container, error) {
-	d, err := e.Database(c.Database.ID)
+func (r *directory) again(c *Container) (*Container, error) {
+	d, err := r.Database(c.Database.ID)
 	if err != nil {
 		return nil, err
 	}
-	now, err := e.Container(d, c.ID)
+	now, err := r.Container(d, c.ID)
 	if err == nil && now.table.ID != c.table.ID {
 		return nil, noContainer(c.ID)
 	}
@@ -221,16 +235,16 @@ func (e *Engine) again(c *Container) (*Container, error) {
 }
 
 // change changes the descriptor or the properties of a container. If ifMatch is not empty, it must match the etag.
-func (e *Engine) change(ctx context.Context, c *Container, ifMatch string, properties []schema.Property,
-	f func(*schema.Container, *schema.Replacing) error) error {
-	return refusedIf(e.apply(ctx, &schema.ReplaceContainer{Stamp: e.stamp(), Keyspace: c.table.Keyspace,
-		Name: c.table.Name, Properties: properties, Change: f,
+func (f *definer) change(ctx context.Context, c *Container, ifMatch string, properties []schema.Property,
+	change func(*schema.Container, *schema.Replacing) error) error {
+	return refusedIf(f.apply(ctx, &schema.ReplaceContainer{Stamp: f.stamp(), Keyspace: c.table.Keyspace,
+		Name: c.table.Name, Properties: properties, Change: change,
 		Check: func(s *schema.Schema) error { return c.in(s, ifMatch) }}))
 }
 
 // DeleteContainer drops a container with its items. ifMatch works as in ReplaceContainer.
-func (e *Engine) DeleteContainer(ctx context.Context, c *Container, ifMatch string) error {
-	return refusedIf(e.apply(ctx, &schema.DropTable{Stamp: e.stamp(), Keyspace: c.table.Keyspace, Name: c.table.Name,
+func (f *definer) DeleteContainer(ctx context.Context, c *Container, ifMatch string) error {
+	return refusedIf(f.apply(ctx, &schema.DropTable{Stamp: f.stamp(), Keyspace: c.table.Keyspace, Name: c.table.Name,
 		Check: func(s *schema.Schema) error { return c.in(s, ifMatch) }}))
 }
 

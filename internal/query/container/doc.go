@@ -17,5 +17,6 @@
 //   - (CO5) Every response, including an error, contains its request charge.
 //
 // The package uses HTTP status codes, but is otherwise independent of HTTP. Start reading at Engine, then Engine.Do,
-// then Program.
+// then Program. An Engine consists of a directory (resource.go), which finds databases and containers, and a definer
+// (change.go), which changes them. Its own methods read and write items.
 package container

@@ -4,7 +4,6 @@ package container
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +34,20 @@ type Store interface {
 	Apply(ctx context.Context, c schema.Change, role string) (*schema.Schema, []schema.Event, error)
 }
 
+// IndexBuilds reports the progress of index builds.
+type IndexBuilds interface {
+	// Building reports whether an index is incomplete.
+	Building(ix *schema.Index) bool
+	// Progress returns the build progress of an incomplete index in percent, as far as this node knows.
+	Progress(ix *schema.Index) int
+}
+
+// noBuilds is the IndexBuilds of a node whose indexes are complete.
+type noBuilds struct{}
+
+func (noBuilds) Building(*schema.Index) bool { return false }
+func (noBuilds) Progress(*schema.Index) int  { return 0 }
+
 // Options configures an Engine. Catalog, Coordinator and Store are required.
 type Options struct {
 	Catalog     *catalog.Catalog
@@ -44,23 +57,18 @@ type Options struct {
 	Definitions *Definitions
 	// Sched is the scheduler of a simulation, or nil.
 	Sched *sched.Scheduler
-	// Building reports whether an index is incomplete. If it is nil, all indexes are complete. Indexes reports whether
-	// all nodes of the cluster support item indexes (see IndexLevel). If it is nil, they do.
-	Building func(*schema.Index) bool
-	Indexes  func() bool
+	// Builds reports the progress of index builds. If it is nil, all indexes are complete.
+	Builds IndexBuilds
 	// Level returns the feature level at which the cluster's nodes write. It defaults to feature.Newest.
 	Level func() feature.Level
-	// Progress returns the build progress of an incomplete index in percent, as far as this node knows. It defaults to
-	// 0.
-	Progress func(*schema.Index) int
 	// Restoring reports whether a table is being restored from a backup, so that some of its items are missing. If it
 	// is nil, no table is being restored.
 	Restoring func(*schema.Table) bool
+	// Sizes returns the sizes of a table's physical partitions by partition ID. If it is nil, no sizes are known.
+	Sizes func(ctx context.Context, table uint32) map[topology.PartitionID]Size
 	// Newest waits until this node's schema contains every change that any node acknowledged before the call. If it is
 	// nil, the schema is always current.
 	Newest func(ctx context.Context) error
-	// Sizes returns the sizes of a table's physical partitions by partition ID. If it is nil, no sizes are known.
-	Sizes func(ctx context.Context, table uint32) map[topology.PartitionID]Size
 	// Now is the clock. It defaults to Sched.Wall.
 	Now func() time.Time
 	// ReadTimeout limits the retries of a read whose result could not be confirmed. It defaults to 5 s.
@@ -87,32 +95,20 @@ const IndexLevel = 4
 type Engine struct {
 	opts Options
 
-	runner      atomic.Pointer[Runner]
-	clientViews atomic.Pointer[clientViews]
-	lsns        sequences
+	definer
+	sequences
+	runner atomic.Pointer[Runner]
 	// queries caches compiled queries for pushdown.
 	queries queries
-	// names caches the results of tableByID: tableName by uint32. nameCount counts its entries.
-	names     sync.Map
-	nameCount atomic.Int64
 }
 
 // New returns an engine.
 func New(o Options) *Engine {
-	if o.Building == nil {
-		o.Building = func(*schema.Index) bool { return false }
-	}
-	if o.Progress == nil {
-		o.Progress = func(*schema.Index) int { return 0 }
-	}
-	if o.Indexes == nil {
-		o.Indexes = func() bool { return true }
+	if o.Builds == nil {
+		o.Builds = noBuilds{}
 	}
 	if o.Level == nil {
 		o.Level = func() feature.Level { return feature.Newest }
-	}
-	if o.Restoring == nil {
-		o.Restoring = func(*schema.Table) bool { return false }
 	}
 	if o.Now == nil {
 		o.Now = o.Sched.Wall
@@ -129,19 +125,7 @@ func New(o Options) *Engine {
 	if o.PageBytesMax == 0 {
 		o.PageBytesMax = 4 << 20
 	}
-	return &Engine{opts: o}
-}
-
-// newestWait limits the wait for the newest schema before the engine reports that a resource does not exist.
-const newestWait = time.Second
-
-// Renewed waits until this node knows every database and container whose creation was acknowledged before the call. It
-// returns false if the schema cannot have changed or no node answered within a second.
-func (e *Engine) Renewed(ctx context.Context) bool {
-	if e.opts.Newest == nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, newestWait)
-	defer cancel()
-	return e.opts.Newest(ctx) == nil
+	d := &directory{catalog: o.Catalog, definitions: o.Definitions, renew: o.Newest}
+	return &Engine{opts: o,
+		definer: definer{directory: d, store: o.Store, builds: o.Builds, level: o.Level, now: o.Now}}
 }

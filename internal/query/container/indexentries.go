@@ -17,7 +17,7 @@ func (t *Transaction) addIndexEntries(s *state) int {
 	}
 	e := entries{policy: &t.c.Definition.Index}
 	s.entered = e.of(s.is.body, s.is.ts)
-	if s.was != nil && s.there == nil && !t.engine.opts.Building(ix) {
+	if s.was != nil && s.there == nil && !t.engine.opts.Builds.Building(ix) {
 		s.there = e.of(s.was.body, s.was.ts)
 	}
 	return len(s.missing())

@@ -88,15 +88,15 @@ func etagOfOffer(ks *schema.Keyspace) string {
 
 // Offers lists the offers. Each database with a throughput has an offer, and so does each container that does not
 // share one.
-func (e *Engine) Offers() (out []*Offer) {
-	for _, d := range e.Databases() {
+func (r *directory) Offers() (out []*Offer) {
+	for _, d := range r.Databases() {
 		shared := d.keyspace.Throughput(&schema.Table{})
 		if shared.Units > 0 {
 			of := d.keyspace.Database
 			out = append(out, &Offer{ID: offerID(of.Number), Resource: d.Self(), ResourceRID: d.RID,
 				Etag: etagOfOffer(d.keyspace), TS: d.TS, Throughput: throughputOf(shared, of.Increment), database: d})
 		}
-		for _, c := range e.Containers(d) {
+		for _, c := range r.Containers(d) {
 			t := d.keyspace.Throughput(c.table)
 			if t.Shared {
 				continue
@@ -114,9 +114,9 @@ func (e *Engine) Offers() (out []*Offer) {
 
 // Offer finds an offer by its ID, ignoring case. It returns 404 if none exists. If several IDs differ only in case, it
 // returns the first one.
-func (e *Engine) Offer(id string) (*Offer, error) {
+func (r *directory) Offer(id string) (*Offer, error) {
 	var found *Offer
-	for _, o := range e.Offers() {
+	for _, o := range r.Offers() {
 		if o.ID == id {
 			return o, nil
 		}
@@ -133,7 +133,7 @@ func (e *Engine) Offer(id string) (*Offer, error) {
 // ReplaceOffer changes a throughput. It returns 400 if a manual throughput is less than 400 or not a multiple of 100,
 // or if an autoscale maximum is less than 1000 or not a multiple of 1000. It returns 412 if ifMatch is not empty and
 // does not match the etag.
-func (e *Engine) ReplaceOffer(ctx context.Context, o *Offer, t Throughput, ifMatch string) (*Offer, error) {
+func (f *definer) ReplaceOffer(ctx context.Context, o *Offer, t Throughput, ifMatch string) (*Offer, error) {
 	properties, bad := t.properties()
 	if bad != nil {
 		return nil, bad
@@ -143,12 +143,12 @@ func (e *Engine) ReplaceOffer(ctx context.Context, o *Offer, t Throughput, ifMat
 	}
 	var err error
 	if o.container != nil {
-		err = e.change(ctx, o.container, ifMatch, properties, func(c *schema.Container, _ *schema.Replacing) error {
+		err = f.change(ctx, o.container, ifMatch, properties, func(c *schema.Container, _ *schema.Replacing) error {
 			c.Increment = t.Increment
 			return nil
 		})
 	} else {
-		err = refusedIf(e.apply(ctx, &schema.AlterKeyspace{Stamp: e.stamp(), Name: o.database.keyspace.Name,
+		err = refusedIf(f.apply(ctx, &schema.AlterKeyspace{Stamp: f.stamp(), Name: o.database.keyspace.Name,
 			Properties: properties, Change: func(d *schema.Database) { d.Increment = t.Increment },
 			Check: func(s *schema.Schema) error {
 				ks, err := o.database.in(s, "")
@@ -161,5 +161,5 @@ func (e *Engine) ReplaceOffer(ctx context.Context, o *Offer, t Throughput, ifMat
 	if err != nil {
 		return nil, err
 	}
-	return e.Offer(o.ID)
+	return f.Offer(o.ID)
 }

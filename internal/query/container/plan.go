@@ -42,7 +42,7 @@ func (e *Engine) newPlanner(c *Container) *planner {
 	}
 	p.index = &command.IndexLookup{Index: ix.ID}
 	p.policies = append(p.policies, &c.Definition.Index)
-	if e.opts.Building(ix) {
+	if e.opts.Builds.Building(ix) {
 		// While the index is being built, it is complete only for paths that are included in both the earlier policies
 		// and the current one.
 		p.policies = append(p.policies, c.Definition.before...)

@@ -93,8 +93,8 @@ func (e *Engine) rangeOf(c *Container, at token.Token, key []byte) string {
 // node and never falls below numbers reported by other nodes. The numbers do not affect reads: a read always sees all
 // writes acknowledged before it began.
 type sequences struct {
-	mu sync.Mutex
-	of map[string]int64
+	mu      sync.Mutex
+	numbers map[string]int64
 }
 
 // sequencesMax is the maximum number of physical partitions for which numbers are kept. Above it, all numbers are
@@ -108,10 +108,10 @@ func (s *sequences) first() int64 { return time.Now().UnixMicro() }
 func (s *sequences) change(id string, f func(old int64) int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of == nil || len(s.of) > sequencesMax {
-		s.of = map[string]int64{}
+	if s.numbers == nil || len(s.numbers) > sequencesMax {
+		s.numbers = map[string]int64{}
 	}
-	old, ok := s.of[id]
+	old, ok := s.numbers[id]
 	if !ok {
 		old = s.first()
 	}
@@ -119,24 +119,24 @@ func (s *sequences) change(id string, f func(old int64) int64) int64 {
 	if !ok {
 		id = strings.Clone(id) // id may refer to request headers
 	}
-	s.of[id] = next
+	s.numbers[id] = next
 	return next
 }
 
 // LSN returns the latest log sequence number that this node has reported for a physical partition. It is at least 1.
-func (e *Engine) LSN(rangeID string) int64 {
-	return e.lsns.change(rangeID, func(old int64) int64 { return old })
+func (s *sequences) LSN(rangeID string) int64 {
+	return s.change(rangeID, func(old int64) int64 { return old })
 }
 
 // Seen records the number of a session token from any node. Later responses report no smaller number. A number more
 // than a day ahead of the clock was not issued by a node and is ignored.
-func (e *Engine) Seen(rangeID string, lsn int64) {
+func (s *sequences) Seen(rangeID string, lsn int64) {
 	if lsn < time.Now().Add(24*time.Hour).UnixMicro() {
-		e.lsns.change(rangeID, func(old int64) int64 { return max(old, lsn) })
+		s.change(rangeID, func(old int64) int64 { return max(old, lsn) })
 	}
 }
 
 // wrote returns the number of a new write.
-func (e *Engine) wrote(rangeID string) int64 {
-	return e.lsns.change(rangeID, func(old int64) int64 { return old + 1 })
+func (s *sequences) wrote(rangeID string) int64 {
+	return s.change(rangeID, func(old int64) int64 { return old + 1 })
 }

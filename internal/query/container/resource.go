@@ -4,13 +4,17 @@ package container
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
 // Database is a database in one version of the schema.
@@ -95,6 +99,18 @@ func database(ks *schema.Keyspace) *Database {
 		keyspace: ks}
 }
 
+// directory finds databases and containers in the current schema.
+type directory struct {
+	catalog     *catalog.Catalog
+	definitions *Definitions
+	// renew is Options.Newest.
+	renew func(ctx context.Context) error
+	views atomic.Pointer[clientViews]
+	// names caches the results of tableByID: tableName by uint32. nameCount counts its entries.
+	names     sync.Map
+	nameCount atomic.Int64
+}
+
 // clientViews caches the client views of databases and containers of one schema. They are created on first use.
 type clientViews struct {
 	of         *schema.Schema
@@ -103,18 +119,18 @@ type clientViews struct {
 }
 
 // currentViews returns the cache of the newest schema.
-func (e *Engine) currentViews() *clientViews {
-	now, is := e.schema(), e.clientViews.Load()
+func (r *directory) currentViews() *clientViews {
+	now, is := r.schema(), r.views.Load()
 	if is == nil || is.of != now {
 		is = &clientViews{of: now}
-		e.clientViews.Store(is)
+		r.views.Store(is)
 	}
 	return is
 }
 
 // database returns the client view of a keyspace, from the cache if possible.
-func (e *Engine) database(ks *schema.Keyspace) *Database {
-	s := e.currentViews()
+func (r *directory) database(ks *schema.Keyspace) *Database {
+	s := r.currentViews()
 	if d, ok := s.databases.Load(ks); ok {
 		return d.(*Database)
 	}
@@ -124,21 +140,35 @@ func (e *Engine) database(ks *schema.Keyspace) *Database {
 }
 
 // container returns the client view of a table, from the cache if possible.
-func (e *Engine) container(d *Database, t *schema.Table) *Container {
-	s := e.currentViews()
+func (r *directory) container(d *Database, t *schema.Table) *Container {
+	s := r.currentViews()
 	if c, ok := s.containers.Load(t); ok && c.(*Container).Database.keyspace == d.keyspace {
 		return c.(*Container)
 	}
 	rid := ridOfContainer(d.keyspace.Database.Number, t.ID)
 	c := &Container{Database: d, ID: t.Container.ID, RID: encodeRID(rid), Etag: etagOf(t.Revision),
 		TS:         t.Container.At,
-		Definition: e.opts.Definitions.of(t), table: t, columns: columnsOf(t), rid: rid}
+		Definition: r.definitions.of(t), table: t, columns: columnsOf(t), rid: rid}
 	c.self = c.Self()
 	s.containers.Store(t, c)
 	return c
 }
 
-func (e *Engine) schema() *schema.Schema { return e.opts.Catalog.Snapshot() }
+func (r *directory) schema() *schema.Schema { return r.catalog.Snapshot() }
+
+// newestWait limits the wait for the newest schema before the engine reports that a resource does not exist.
+const newestWait = time.Second
+
+// Renewed waits until this node knows every database and container whose creation was acknowledged before the call. It
+// returns false if the schema cannot have changed or no node answered within a second.
+func (r *directory) Renewed(ctx context.Context) bool {
+	if r.renew == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, newestWait)
+	defer cancel()
+	return r.renew(ctx) == nil
+}
 
 func noDatabase(id string) *Error {
 	return Errorf(404, 0, "Owner resource does not exist: there is no database %s.", strconv.Quote(id))
@@ -149,10 +179,10 @@ func noContainer(id string) *Error {
 }
 
 // Databases lists the databases sorted by ID.
-func (e *Engine) Databases() (out []*Database) {
-	for ks := range e.schema().All() {
+func (r *directory) Databases() (out []*Database) {
+	for ks := range r.schema().All() {
 		if ks.Database != nil {
-			out = append(out, e.database(ks))
+			out = append(out, r.database(ks))
 		}
 	}
 	slices.SortFunc(out, func(a, b *Database) int { return cmp.Compare(a.ID, b.ID) })
@@ -160,17 +190,17 @@ func (e *Engine) Databases() (out []*Database) {
 }
 
 // Database finds a database by its ID. It returns 404 if none exists.
-func (e *Engine) Database(id string) (*Database, error) {
-	ks := e.schema().Keyspace(cqlName(id))
+func (r *directory) Database(id string) (*Database, error) {
+	ks := r.schema().Keyspace(cqlName(id))
 	if ks == nil || ks.Database == nil || ks.Database.ID != id {
 		return nil, noDatabase(id)
 	}
-	return e.database(ks), nil
+	return r.database(ks), nil
 }
 
 // DatabaseByRID finds a database by its resource ID. It returns 404 if none exists.
-func (e *Engine) DatabaseByRID(rid string) (*Database, error) {
-	for _, d := range e.Databases() {
+func (r *directory) DatabaseByRID(rid string) (*Database, error) {
+	for _, d := range r.Databases() {
 		if d.RID == rid {
 			return d, nil
 		}
@@ -179,10 +209,10 @@ func (e *Engine) DatabaseByRID(rid string) (*Database, error) {
 }
 
 // Containers lists the containers of a database sorted by ID.
-func (e *Engine) Containers(d *Database) (out []*Container) {
+func (r *directory) Containers(d *Database) (out []*Container) {
 	for _, t := range d.keyspace.Tables {
 		if t.Container != nil {
-			out = append(out, e.container(d, t))
+			out = append(out, r.container(d, t))
 		}
 	}
 	slices.SortFunc(out, func(a, b *Container) int { return cmp.Compare(a.ID, b.ID) })
@@ -190,36 +220,36 @@ func (e *Engine) Containers(d *Database) (out []*Container) {
 }
 
 // Container finds a container by its ID. It returns 404 if none exists.
-func (e *Engine) Container(d *Database, id string) (*Container, error) {
+func (r *directory) Container(d *Database, id string) (*Container, error) {
 	t := d.keyspace.Tables[cqlName(id)]
 	if t == nil || t.Container == nil || t.Container.ID != id {
 		return nil, noContainer(id)
 	}
-	return e.container(d, t), nil
+	return r.container(d, t), nil
 }
 
 // ContainerByName finds a container by its CQL names. It returns 404 if none exists.
-func (e *Engine) ContainerByName(keyspace, table string) (*Container, error) {
-	ks := e.schema().Keyspace(keyspace)
+func (r *directory) ContainerByName(keyspace, table string) (*Container, error) {
+	ks := r.schema().Keyspace(keyspace)
 	if ks == nil || ks.Database == nil || ks.Tables[table] == nil || ks.Tables[table].Container == nil {
 		return nil, noContainer(keyspace + "." + table)
 	}
-	return e.container(e.database(ks), ks.Tables[table]), nil
+	return r.container(r.database(ks), ks.Tables[table]), nil
 }
 
 // ContainerByRID finds a container by its resource ID. It returns 404 if none exists.
-func (e *Engine) ContainerByRID(rid string) (*Container, error) {
+func (r *directory) ContainerByRID(rid string) (*Container, error) {
 	b := decodeRID(rid)
 	if len(b) != containerRID {
 		return nil, noContainer(rid)
 	}
-	d, err := e.DatabaseByRID(encodeRID(b[:databaseRID]))
+	d, err := r.DatabaseByRID(encodeRID(b[:databaseRID]))
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range d.keyspace.Tables {
 		if t.Container != nil {
-			if c := e.container(d, t); c.RID == rid {
+			if c := r.container(d, t); c.RID == rid {
 				return c, nil
 			}
 		}

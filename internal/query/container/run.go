@@ -76,22 +76,22 @@ type tableName struct{ keyspace, table string }
 
 // tableByID finds the table of a container. It first tries the name under which the table was last found, because
 // there may be thousands of tables.
-func (e *Engine) tableByID(id uint32) *schema.Table {
-	s := e.schema()
-	if n, ok := e.names.Load(id); ok {
+func (r *directory) tableByID(id uint32) *schema.Table {
+	s := r.schema()
+	if n, ok := r.names.Load(id); ok {
 		name := n.(tableName)
 		if t := s.Table(name.keyspace, name.table); t != nil && t.ID == id {
 			return t
 		}
-		e.names.Delete(id)
+		r.names.Delete(id)
 	}
 	t := s.TableByID(id)
 	if t != nil {
-		if e.nameCount.Add(1) > definitionsMax {
-			e.names.Clear()
-			e.nameCount.Store(1)
+		if r.nameCount.Add(1) > definitionsMax {
+			r.names.Clear()
+			r.nameCount.Store(1)
 		}
-		e.names.Store(id, tableName{t.Keyspace, t.Name})
+		r.names.Store(id, tableName{t.Keyspace, t.Name})
 	}
 	return t
 }
@@ -216,9 +216,9 @@ func (e *Engine) Run(ctx context.Context, c *Container, key epk.Key, program []b
 }
 
 // newest returns the current version of a container.
-func (e *Engine) newest(c *Container) (*Container, error) {
-	if t := e.table(c); t != nil && t != c.table {
-		return e.again(c)
+func (r *directory) newest(c *Container) (*Container, error) {
+	if t := r.table(c); t != nil && t != c.table {
+		return r.again(c)
 	} else if t == nil {
 		return nil, &Error{Status: 404, SubStatus: SubOwnerMissing, Code: codes[404],
 			Message: "Owner resource does not exist: the container was dropped."}

@@ -101,15 +101,15 @@ func parseScript(body []byte) (id string, json []byte, e *Error) {
 	return id, v.Append(nil), nil
 }
 
-// changeScripts changes the scripts of a container. f receives the index at which a script of the kind and ID is or
-// would be.
-func (e *Engine) changeScripts(ctx context.Context, c *Container, kind ScriptKind, id string,
-	f func(list []schema.Script, i int, there bool, in *schema.Replacing) ([]schema.Script, error)) error {
-	return e.change(ctx, c, "", nil, func(t *schema.Container, in *schema.Replacing) error {
+// changeScripts changes the scripts of a container. change receives the index at which a script of the kind and ID is
+// or would be.
+func (f *definer) changeScripts(ctx context.Context, c *Container, kind ScriptKind, id string,
+	change func(list []schema.Script, i int, there bool, in *schema.Replacing) ([]schema.Script, error)) error {
+	return f.change(ctx, c, "", nil, func(t *schema.Container, in *schema.Replacing) error {
 		i, there := slices.BinarySearchFunc(t.Scripts, id, func(s schema.Script, id string) int {
 			return cmp.Or(cmp.Compare(s.Kind, uint8(kind)), cmp.Compare(s.ID, id))
 		})
-		list, err := f(t.Scripts, i, there, in)
+		list, err := change(t.Scripts, i, there, in)
 		if err != nil {
 			return err
 		}
@@ -126,27 +126,27 @@ func (e *Engine) changeScripts(ctx context.Context, c *Container, kind ScriptKin
 }
 
 // CreateScript adds a script to a container. It returns 409 if a script of the same kind and ID exists.
-func (e *Engine) CreateScript(ctx context.Context, c *Container, kind ScriptKind, body []byte) (*Script, error) {
+func (f *definer) CreateScript(ctx context.Context, c *Container, kind ScriptKind, body []byte) (*Script, error) {
 	id, json, bad := parseScript(body)
 	if bad != nil {
 		return nil, bad
 	}
-	err := e.changeScripts(ctx, c, kind, id, func(list []schema.Script, i int, there bool, in *schema.Replacing) (
+	err := f.changeScripts(ctx, c, kind, id, func(list []schema.Script, i int, there bool, in *schema.Replacing) (
 		[]schema.Script, error) {
 		if there {
 			return nil, Errorf(409, 0, "Resource with specified id or name already exists: there is a script %s.",
 				strconv.Quote(id))
 		}
 		return slices.Insert(list, i, schema.Script{Kind: uint8(kind), ID: id, Number: in.Number(),
-			At: e.opts.Now().Unix(), Definition: json, Revision: in.Revision}), nil
+			At: f.now().Unix(), Definition: json, Revision: in.Revision}), nil
 	})
-	return e.scriptNow(c, kind, id, err)
+	return f.scriptNow(c, kind, id, err)
 }
 
 // scriptNow returns a script after a change.
-func (e *Engine) scriptNow(c *Container, kind ScriptKind, id string, err error) (*Script, error) {
+func (f *definer) scriptNow(c *Container, kind ScriptKind, id string, err error) (*Script, error) {
 	if err == nil {
-		c, err = e.again(c)
+		c, err = f.again(c)
 	}
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (e *Engine) scriptNow(c *Container, kind ScriptKind, id string, err error) 
 }
 
 // ReplaceScript replaces a script. ifMatch works as in ReplaceContainer.
-func (e *Engine) ReplaceScript(ctx context.Context, c *Container, s *Script, body []byte, ifMatch string) (*Script,
+func (f *definer) ReplaceScript(ctx context.Context, c *Container, s *Script, body []byte, ifMatch string) (*Script,
 	error) {
 	id, json, bad := parseScript(body)
 	if bad != nil {
@@ -165,7 +165,7 @@ func (e *Engine) ReplaceScript(ctx context.Context, c *Container, s *Script, bod
 		return nil, Errorf(400, 0, "The id of a script cannot be changed from %s to %s.", strconv.Quote(s.ID),
 			strconv.Quote(id))
 	}
-	err := e.changeScripts(ctx, c, s.Kind, id, func(list []schema.Script, i int, there bool, in *schema.Replacing) (
+	err := f.changeScripts(ctx, c, s.Kind, id, func(list []schema.Script, i int, there bool, in *schema.Replacing) (
 		[]schema.Script, error) {
 		switch {
 		case !there:
@@ -173,15 +173,15 @@ func (e *Engine) ReplaceScript(ctx context.Context, c *Container, s *Script, bod
 		case !matches(ifMatch, etagOf(list[i].Revision)):
 			return nil, preconditionFailed()
 		}
-		list[i].Definition, list[i].At, list[i].Revision = json, e.opts.Now().Unix(), in.Revision
+		list[i].Definition, list[i].At, list[i].Revision = json, f.now().Unix(), in.Revision
 		return list, nil
 	})
-	return e.scriptNow(c, s.Kind, id, err)
+	return f.scriptNow(c, s.Kind, id, err)
 }
 
 // DeleteScript removes a script. ifMatch works as in ReplaceContainer.
-func (e *Engine) DeleteScript(ctx context.Context, c *Container, s *Script, ifMatch string) error {
-	return e.changeScripts(ctx, c, s.Kind, s.ID, func(list []schema.Script, i int, there bool, _ *schema.Replacing) (
+func (f *definer) DeleteScript(ctx context.Context, c *Container, s *Script, ifMatch string) error {
+	return f.changeScripts(ctx, c, s.Kind, s.ID, func(list []schema.Script, i int, there bool, _ *schema.Replacing) (
 		[]schema.Script, error) {
 		switch {
 		case !there:

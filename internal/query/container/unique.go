@@ -73,7 +73,7 @@ func (t *Transaction) unique(ctx context.Context, id string, was, s *stored) (*E
 // taken reports whether an item with a different ID has a value of unique key n.
 func (t *Transaction) taken(ctx context.Context, n int, id string, value []byte) (bool, *Error, error) {
 	paths, ix := t.c.Definition.unique[n], t.c.table.UniqueIndex(n)
-	if ix == nil || t.engine.opts.Building(ix) {
+	if ix == nil || t.engine.opts.Builds.Building(ix) {
 		return false, Errorf(503, 0, "The index of the unique key %v is incomplete, because the container was restored from a "+
 			"backup. Retry later.", t.c.Definition.UniqueKeys[n]), nil
 	}

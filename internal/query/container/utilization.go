@@ -19,10 +19,10 @@ type IndexUtilization struct {
 // or does not exist.
 func (e *Engine) IndexProgress(c *Container) int {
 	ix := c.table.DocumentIndex()
-	if ix == nil || !e.opts.Building(ix) {
+	if ix == nil || !e.opts.Builds.Building(ix) {
 		return 100
 	}
-	return min(e.opts.Progress(ix), 99)
+	return min(e.opts.Builds.Progress(ix), 99)
 }
 
 // utilization returns the index utilization of a query. uses reports whether the query uses the index.
