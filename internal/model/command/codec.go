@@ -472,6 +472,12 @@ func DecodeRead(c *Read, src []byte) error {
 	c.Dropped = r.dropped(nil)
 	c.Level = r.consistency()
 	c.Epoch = r.Uint()
+	r.readFields(c)
+	return r.end()
+}
+
+// readFields decodes the optional fields of a read.
+func (r *reader) readFields(c *Read) {
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		switch f.Number {
 		case readContinued:
@@ -508,7 +514,6 @@ func DecodeRead(c *Read, src []byte) error {
 			r.unknown("a read", f, readDropped)
 		}
 	}
-	return r.end()
 }
 
 func (a *appender) sweep(s *Sweep) {

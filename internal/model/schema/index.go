@@ -47,8 +47,8 @@ type DropIndex struct {
 	IfExists bool
 }
 
-func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
-	c.Examined = 0
+// target returns the table to index. It rejects tables that cannot have an index, and invalid options.
+func (c *CreateIndex) target(s *Schema) (*Keyspace, *Table, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {
 		return nil, nil, err
 	}
@@ -68,6 +68,15 @@ func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
 	}
 	if t.View != nil {
 		return nil, nil, dberr.Invalidf("Secondary indexes on materialized views aren't supported")
+	}
+	return ks, t, nil
+}
+
+func (c *CreateIndex) apply(s *Schema) (*Schema, []Event, error) {
+	c.Examined = 0
+	ks, t, err := c.target(s)
+	if err != nil {
+		return nil, nil, err
 	}
 	if c.Name != "" {
 		if _, taken := ks.Index(c.Name); taken != nil {

@@ -107,16 +107,7 @@ func createTable(ks *schema.Keyspace, t *schema.Table, internals bool, rel *comp
 	if t.CompactStorage {
 		b.WriteString("COMPACT STORAGE\n    AND ")
 	}
-	if len(t.Clustering) > 0 {
-		b.WriteString("CLUSTERING ORDER BY (")
-		for i, c := range t.Clustering {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(quote(c.Name) + order(c))
-		}
-		b.WriteString(")\n    AND ")
-	}
+	writeClusteringOrder(&b, t)
 	if virtual {
 		b.WriteString("comment = " + schema.FormatString(t.Options.Comment) + ";\n*/")
 		return b.String()
@@ -291,4 +282,16 @@ func optionTexts(o *schema.TableOptions, rel *compat.Release) []string {
 		texts = append(texts, "storage_cap_gb = "+most)
 	}
 	return texts
+}
+
+// writeClusteringOrder writes the order of the clustering columns, if there are any, as the first options of a table.
+func writeClusteringOrder(b *strings.Builder, t *schema.Table) {
+	if len(t.Clustering) == 0 {
+		return
+	}
+	texts := make([]string, len(t.Clustering))
+	for i, c := range t.Clustering {
+		texts[i] = quote(c.Name) + order(c)
+	}
+	b.WriteString("CLUSTERING ORDER BY (" + strings.Join(texts, ", ") + ")\n    AND ")
 }

@@ -90,16 +90,7 @@ func createView(t *schema.Table, internals bool, rel *compat.Release) string {
 	if internals {
 		b.WriteString("ID = " + t.UUID.String() + "\n    AND ")
 	}
-	if len(t.Clustering) > 0 {
-		b.WriteString("CLUSTERING ORDER BY (")
-		for i, c := range t.Clustering {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(quote(c.Name) + order(c))
-		}
-		b.WriteString(")\n    AND ")
-	}
+	writeClusteringOrder(&b, t)
 	var texts []string
 	for _, text := range optionTexts(&t.Options, rel) {
 		if !strings.HasPrefix(text, "default_time_to_live ") {

@@ -78,16 +78,7 @@ func lex(text string) ([]token, *Error) {
 			out = append(out, token{tNumber, text[i : i+n], line})
 			i += n
 		default:
-			r, size := utf8.DecodeRuneInString(text[i:])
-			if r == '_' || r == '$' || unicode.IsLetter(r) {
-				n := size
-				for i+n < len(text) {
-					r, size := utf8.DecodeRuneInString(text[i+n:])
-					if r != '_' && r != '$' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-						break
-					}
-					n += size
-				}
+			if n := wordLength(text[i:]); n > 0 {
 				out = append(out, token{tIdent, text[i : i+n], line})
 				i += n
 				continue
@@ -107,6 +98,16 @@ func lex(text string) ([]token, *Error) {
 		}
 	}
 	return append(out, token{tEnd, "end of the body", line}), nil
+}
+
+// wordLength returns the length of the identifier or keyword at the beginning of a text, or 0 if a text has none.
+func wordLength(text string) int {
+	for i, r := range text {
+		if r != '_' && r != '$' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {
+			return i
+		}
+	}
+	return len(text)
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -184,21 +184,6 @@ func (c *compiler) try(n *node) (exec, bool) {
 	if openFinally = true; n.kids[1] != nil {
 		c.inScope(func() { finally, openFinally = c.statement(n.kids[1]) })
 	}
-	attempt := func(f *frame, run exec) (to next, thrown *Thrown) {
-		defer func() {
-			switch p := recover().(type) {
-			case nil:
-			case *Thrown:
-				thrown = p
-			default:
-				panic(p)
-			}
-		}()
-		if run == nil {
-			return goOn, nil
-		}
-		return run(f), nil
-	}
 	return func(f *frame) next {
 		f.step(1)
 		to, thrown := attempt(f, body)
@@ -221,6 +206,23 @@ func (c *compiler) try(n *node) (exec, bool) {
 		}
 		return to
 	}, open && openFinally
+}
+
+// attempt runs the body of a try statement, or a handler, and returns the exception that it throws.
+func attempt(f *frame, run exec) (to next, thrown *Thrown) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *Thrown:
+			thrown = p
+		default:
+			panic(p)
+		}
+	}()
+	if run == nil {
+		return goOn, nil
+	}
+	return run(f), nil
 }
 
 func catches(names []string, t *Thrown) bool {

@@ -115,6 +115,22 @@ func (p *parser) statement() *node {
 	if what, ok := unsupportedWords[t.text]; ok && p.peek(1).text != "=" && p.peek(1).text != "." {
 		panic(unsupported(t.line, what))
 	}
+	if p.keywordStatement(n) {
+		return n
+	}
+	if p.peek(1).text == ":" && p.peek(1).kind == tOperator {
+		panic(unsupported(t.line, "A label"))
+	}
+	if l := p.local(); l != nil {
+		p.expect(";")
+		return l
+	}
+	return p.expressionStatement()
+}
+
+// keywordStatement parses a statement that begins with a keyword. It returns false if there is no keyword.
+func (p *parser) keywordStatement(n *node) bool {
+	t := p.tok()
 	switch t.text {
 	case "if":
 		p.pos++
@@ -161,16 +177,9 @@ func (p *parser) statement() *node {
 		}
 		p.expect(";")
 	default:
-		if p.peek(1).text == ":" && p.peek(1).kind == tOperator {
-			panic(unsupported(t.line, "A label"))
-		}
-		if l := p.local(); l != nil {
-			p.expect(";")
-			return l
-		}
-		return p.expressionStatement()
+		return false
 	}
-	return n
+	return true
 }
 
 func (p *parser) block() *node {

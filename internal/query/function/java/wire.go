@@ -65,6 +65,14 @@ func (f *frame) fromWire(t *cqltype.Type, wire []byte) any {
 			return nil
 		}
 		return inet(wire)
+	}
+	return f.compositeFromWire(t, wire)
+}
+
+// compositeFromWire returns the Java value of a collection, a tuple, or a user-defined type. Other values become a
+// ByteBuffer.
+func (f *frame) compositeFromWire(t *cqltype.Type, wire []byte) any {
+	switch t.Kind {
 	case cqltype.List, cqltype.Vector:
 		l := &list{}
 		for _, e := range t.Elements(wire) {
@@ -121,20 +129,7 @@ func (p *Program) toWire(f *frame, t *cqltype.Type, r any) []byte {
 // encode is toWire, except that it returns nil for a value of a different class.
 func (p *Program) encode(f *frame, t *cqltype.Type, r any) []byte {
 	if b, ok := r.(box); ok {
-		if kind := typeOf(t, true); kind == nil || kind.kind != b.kind {
-			return nil
-		}
-		switch b.kind {
-		case kBoolean:
-			return cqltype.EncodeBoolean(b.n != 0)
-		case kFloat, kDouble:
-			return t.FromFloat64(value{n: b.n}.float())
-		}
-		wire, ok := t.FromInt64(b.n)
-		if !ok {
-			throw("IllegalArgumentException", "%d is out of the range of %s", b.n, t)
-		}
-		return wire
+		return encodeBox(t, b)
 	}
 	var wire []byte
 	switch v := r.(type) {
@@ -190,6 +185,24 @@ func (p *Program) encode(f *frame, t *cqltype.Type, r any) []byte {
 		if err := t.Validate(wire); err != nil {
 			throw("IllegalArgumentException", "%s", err.Error())
 		}
+	}
+	return wire
+}
+
+// encodeBox returns the wire format of a boxed primitive, or nil if the type does not match.
+func encodeBox(t *cqltype.Type, b box) []byte {
+	if kind := typeOf(t, true); kind == nil || kind.kind != b.kind {
+		return nil
+	}
+	switch b.kind {
+	case kBoolean:
+		return cqltype.EncodeBoolean(b.n != 0)
+	case kFloat, kDouble:
+		return t.FromFloat64(value{n: b.n}.float())
+	}
+	wire, ok := t.FromInt64(b.n)
+	if !ok {
+		throw("IllegalArgumentException", "%d is out of the range of %s", b.n, t)
 	}
 	return wire
 }
