@@ -206,7 +206,8 @@ func TestTopologyRouting(t *testing.T) {
 	}
 	leads := topology.NodeID{3}
 	m := &TopologyRouting{Coordinator: fakeRouting{func() *topology.Snapshot { return snapshot }, nil},
-		Node: topology.NodeID{9}, Leader: func(topology.PartitionID) (topology.NodeID, bool) { return leads, leads != topology.NodeID{} }}
+		Node:   topology.NodeID{9},
+		Leader: func(topology.PartitionID) (topology.NodeID, bool) { return leads, leads != topology.NodeID{} }}
 	last := token.Min
 	for last != token.Max {
 		tablet, ok := m.Tablet(2000, last+1)
