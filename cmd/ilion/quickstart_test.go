@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package main
 
 import (
@@ -31,9 +33,6 @@ import (
 // Each command that the script takes from these pages must exist there, and the script must run every command of the
 // pages.
 func TestFirstHour(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	if runtime.GOOS != "linux" {
 		t.Skip("needs 127.0.0.2 and on")
 	}

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package attack
 
 import (
@@ -63,9 +65,6 @@ type attack struct {
 
 func newEvaluator(t *testing.T) *evaluator {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a process")
-	}
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package attack
 
 import (
@@ -86,9 +88,6 @@ func names(t *testing.T, dir string) (out []string) {
 // damaged, the process keeps the old one. Existing connections are not affected, and only the owner has access to the
 // files.
 func TestCertificates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a process")
-	}
 	base := t.TempDir()
 	path := func(name string) string { return filepath.Join(base, name) }
 	issue := func(args ...string) {

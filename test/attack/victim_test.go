@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package attack
 
 import (
@@ -83,9 +85,6 @@ type setup struct {
 
 func (s setup) start(t *testing.T) *victim {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a process")
-	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config.yaml")
 	lines := append([]string{fmt.Sprintf("memory: {budget: %d}", budget)}, s.configuration...)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package backup
 
 import (
@@ -42,9 +44,6 @@ func freeAddress(t *testing.T) string {
 // start starts the nodes. Their tables have the given number of partitions.
 func start(t *testing.T, nodes, partitions int) *cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	c := &cluster{t: t, base: t.TempDir()}
 	config := filepath.Join(c.base, "ilion.yaml")
 	if err := os.WriteFile(config, fmt.Appendf(nil, "initial_partitions: %d\n", partitions), 0o600); err != nil {

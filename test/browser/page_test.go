@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 // Package browser runs a node's web page in a real headless browser: Debian's chromium, which make browser installs.
 // Its tests are skipped if chromium is not installed.
 package browser

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
+//go:build integration && linux
 
 package cluster
 
@@ -29,9 +29,6 @@ type wires struct {
 // newWiredFleet prepares a cluster without nodes whose links can be cut.
 func newWiredFleet(t testing.TB, config string) *fleet {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	if os.Getuid() != 0 {
 		t.Skip("network namespaces need root")
 	}

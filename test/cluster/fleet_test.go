@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
+//go:build integration && linux
 
 package cluster
 
@@ -87,9 +87,6 @@ type member struct {
 // newFleet prepares a cluster without nodes. config is added to the configuration file of every node.
 func newFleet(t testing.TB, config string) *fleet {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	process.Binary(t)
 	pid := os.Getpid()
 	f := &fleet{t: t, dir: t.TempDir(), net: fmt.Sprintf("127.%d.%d.", 1+pid%250, pid/250%8*30+int(fleets.Add(1))%30+1)}

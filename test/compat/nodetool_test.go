@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 // Package compat checks that tools for Cassandra work. run.sh installs and runs applications of drivers, object
 // mappers, frameworks, and cqlsh; the tests here need only Go.
 package compat

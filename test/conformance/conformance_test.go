@@ -91,9 +91,6 @@ type difference struct {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("replays for about half a minute")
-	}
 	files := recordings()
 	known := readDifferences(t, "differences.txt")
 	at := servers(t)
@@ -105,22 +102,6 @@ func TestConformance(t *testing.T) {
 	if *rewrite {
 		writeDifferences(t, "differences.txt", results, known)
 	}
-}
-
-// TestCluster checks for the scenarios that four nodes respond as one node does, through every node. All recordings
-// are replayed by TestConformance with -nodes=4.
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("replays for about half a minute")
-	}
-	if *against != "" || *cluster > 1 {
-		t.Skip("TestConformance does it")
-	}
-	known := readDifferences(t, "differences.txt")
-	maps.Copy(known, readDifferences(t, "differences_cluster.txt"))
-	at := startCluster(t, 4, "4.0", nil, *stirBy)
-	report(t, replayAll(t, at, []string{"testdata/scenarios.jsonl"}, extent{lanes: 4}), known, shares{95, 90})
 }
 
 // startCluster returns a new cluster of n nodes with the behavior of a release. Clients log in if there are users.

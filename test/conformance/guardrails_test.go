@@ -29,9 +29,6 @@ zero_ttl_on_twcs_warned: true
 // TestGuardrails replays recordings of Cassandra 5.0.5 with configured guardrails, each test on a node with the same
 // guardrails.
 func TestGuardrails(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts two nodes")
-	}
 	const name = "guardrails50.jsonl"
 	recs, err := load("testdata/"+name, name)
 	if err != nil {

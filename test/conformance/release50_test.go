@@ -17,8 +17,6 @@ const (
 	// agree50 is the minimum percentage of matching steps of 5.0. 1.1 % of the steps differ in a warning that does not
 	// apply to Ilion: that views are experimental, or that the consistency of a vector search is lowered to ONE.
 	agree50 = 97
-	// sampled selects the part of the tests that a cluster replays without -stir.
-	sampled = 12
 )
 
 // TestRelease50 replays all recordings from Cassandra 5.0.5 on a node with the behavior of 5.0, and prints a table of
@@ -27,9 +25,6 @@ const (
 // -rewrite adds new differences to the list.
 func TestRelease50(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("replays for about half a minute")
-	}
 	at := target{addrs: []string{startGuarded(t, nil)}}
 	results := replayAll(t, at, recordings50(), extent{lanes: 4, whole: true})
 	known := readDifferences(t, "differences_50.txt")
@@ -37,23 +32,6 @@ func TestRelease50(t *testing.T) {
 	if *rewrite && *only == "" {
 		writeDifferences(t, "differences_50.txt", results, known)
 	}
-}
-
-// TestRelease50Cluster replays a part of the recordings of 5.0 on four nodes while physical partitions split, merge,
-// and move between the steps. Each step of a session goes to the next node. With -stir=SEED, it replays all
-// recordings.
-func TestRelease50Cluster(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts four nodes")
-	}
-	seed, x := *stirBy, extent{lanes: 2, whole: true}
-	if seed == 0 {
-		seed, x.every = 1, sampled
-	}
-	known := readDifferences(t, "differences_50.txt")
-	maps.Copy(known, readDifferences(t, "differences_50_cluster.txt"))
-	report50(t, replayAll(t, startCluster(t, 4, "5.0", superusers(t), seed), recordings50(), x), known, x.every == 0)
 }
 
 // report50 prints the number of matching steps of each topic, and fails for steps that differ without a reason. After

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package conformance
 
 import (
@@ -13,9 +15,6 @@ import (
 // statement goes to the next node.
 func TestRolesInACluster(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts three nodes")
-	}
 	users := superusers(t)
 	c := nodes.Start(t, nodes.Options{Nodes: 3, Change: func(_ int, o *options.Options) {
 		o.Auth.Users = users

@@ -30,9 +30,6 @@ func superusers(t *testing.T) map[string]string {
 // steps that need views or functions are among the differences.
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("replays for some seconds")
-	}
 	db, err := ilion.Start(t.Context(), ilion.Options{Users: superusers(t), Compatibility: "4.0",
 		UserDefinedFunctions: true})
 	if err != nil {

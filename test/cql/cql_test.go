@@ -3,10 +3,10 @@
 // Package cql defines the database's behavior as text: statements and their results, in testdata/*.txt.
 //
 // The same files run on a new node in memory, on a node that divides every table into 16 physical partitions, and on a
-// cluster of four nodes, where every statement goes to the next node. They also run on a cluster of six nodes, which
-// divides tables at the tokens of its nodes, while physical partitions split, merge, and move between the statements
-// (on clusters with -stir). With -against=host:port they run on any CQL server. -rewrite writes the actual results to
-// the files.
+// node whose physical partitions split and merge between the statements. With the build tag integration, they also run
+// on clusters of four and six nodes, where every statement goes to the next node. A cluster of six nodes divides tables
+// at the tokens of its nodes. With -stir, the partitions of clusters change between the statements. With
+// -against=host:port, the files run on any CQL server. -rewrite writes the actual results to the files.
 //
 // Directives:
 //
@@ -33,30 +33,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/topochaos"
 )
 
 var (
 	against  = flag.String("against", "", "host:port of a server to use instead of nodes in this process")
-	stirLong = flag.Bool("stir", false, "also change physical partitions between statements in clusters")
 	stirSeed = flag.Uint64("stir.seed", 1, "seed of the changes of physical partitions")
 )
 
-// TestStatements checks that statements have the expected results, regardless of the number of physical partitions and
-// nodes.
+// TestStatements checks that statements have the expected results, regardless of the number of physical partitions.
 func TestStatements(t *testing.T) {
 	if *against != "" {
 		runFiles(t, strings.Split(*against, ","), nil)
 		return
-	}
-	for _, n := range []int{4, 6} {
-		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
-			if testing.Short() {
-				t.Skip("starts many nodes")
-			}
-			runFiles(t, nodes.Start(t, nodes.Options{Nodes: n}).Addrs(), nil)
-		})
 	}
 	for _, partitions := range []int{1, 16} {
 		t.Run(fmt.Sprintf("partitions=%d", partitions), func(t *testing.T) {
@@ -66,21 +55,10 @@ func TestStatements(t *testing.T) {
 }
 
 // TestStatementsWhilePartitionsChange checks that statements have the expected results while physical partitions of
-// their tables split and merge between statements and, in a cluster of six nodes, move.
+// their tables split and merge between statements.
 func TestStatementsWhilePartitionsChange(t *testing.T) {
-	t.Run("alone", func(t *testing.T) {
-		db := startAlone(t, 1)
-		runFiles(t, []string{db.CQLAddr().String()}, topochaos.New(t, *stirSeed, db.HTTPAddr().String()))
-	})
-	for _, n := range []int{4, 6} {
-		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
-			if !*stirLong {
-				t.Skip("takes minutes: needs -stir")
-			}
-			c := nodes.Start(t, nodes.Options{Nodes: n})
-			runFiles(t, c.Addrs(), topochaos.New(t, *stirSeed, c.Webs()...))
-		})
-	}
+	db := startAlone(t, 1)
+	runFiles(t, []string{db.CQLAddr().String()}, topochaos.New(t, *stirSeed, db.HTTPAddr().String()))
 }
 
 // startAlone starts a standalone node in memory.

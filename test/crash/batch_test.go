@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package crash
 
 import (
@@ -61,9 +63,6 @@ const batchKeys = 40
 // or not at all after a kill, and that it exists if it was acknowledged.
 func TestKillBatch(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds and kills processes")
-	}
 	const clients = 4
 	dir, config := filepath.Join(t.TempDir(), "data"), configuration(t, "initial_partitions: 16")
 	s := process.Start(t, dir, config)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 // Package crash kills a real process in the middle of its work, repeatedly on the same data, and checks for lost data.
 package crash
 
@@ -86,9 +88,6 @@ type acknowledged struct {
 // every acknowledged increment exactly once.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds and kills processes")
-	}
 	bin, dir := process.Binary(t), filepath.Join(t.TempDir(), "data")
 	s := start(t, bin, dir)
 	c := s.dial(t)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package crash
 
 import (
@@ -156,9 +158,6 @@ func partitions(t *testing.T, s *process.Server) int {
 // partition may be left over.
 func TestKillSchema(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds and kills processes")
-	}
 	dir, config := filepath.Join(t.TempDir(), "data"),
 		configuration(t, fmt.Sprint("initial_partitions: ", ddlPartitions))
 	s := process.Start(t, dir, config)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package crash
 
 import (
@@ -21,9 +23,6 @@ import (
 // smallDisk mounts a file system in memory, and skips the test if that is not permitted.
 func smallDisk(t *testing.T, megabytes int) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds and stops processes")
-	}
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", megabytes), "tmpfs",
 		dir).CombinedOutput(); err != nil {
@@ -202,9 +201,6 @@ func refused(t *testing.T, dir, text string) {
 // TestDamage checks that a process whose files are damaged ends with code 1, reports the damage in one line with the
 // file's name if it is known, and serves no damaged data.
 func TestDamage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and stops processes")
-	}
 	origin := filepath.Join(t.TempDir(), "data")
 	s := process.Start(t, origin)
 	c := s.Dial(t)

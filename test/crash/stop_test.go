@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package crash
 
 import (
@@ -19,9 +21,6 @@ import (
 // TestStop checks that a process that is stopped while clients write exits with code 0 and loses no
 // acknowledged write. Each client must get a correct response, or its connection must end.
 func TestStop(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and stops processes")
-	}
 	const clients = 32
 	dir := filepath.Join(t.TempDir(), "data")
 	s := process.Start(t, dir)

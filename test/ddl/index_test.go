@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 // Package ddl checks that schema changes from all nodes of a cluster are correct while other clients change the schema
 // and write rows.
 package ddl
@@ -22,9 +24,6 @@ const keyspace = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrateg
 
 func start(t *testing.T, n int) *nodes.Cluster {
 	t.Helper()
-	if testing.Short() && n > 1 {
-		t.Skip("starts many nodes")
-	}
 	c := nodes.Start(t, nodes.Options{Nodes: n})
 	c.Do(0, keyspace)
 	return c

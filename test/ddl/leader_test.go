@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package ddl
 
 import (
@@ -43,9 +45,6 @@ func metaLeader(c *nodes.Cluster) int {
 // builds the index, is stopped in the middle. Rows are written through the other nodes in the meantime.
 func TestIndexThroughLoss(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	const rows, values, writers = 20_000, 10, 3
 	c := nodes.Start(t, nodes.Options{Dir: t.TempDir()})
 	c.Do(0, keyspace, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")

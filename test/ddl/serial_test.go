@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package ddl
 
 import (
@@ -114,9 +116,6 @@ func (l *lane) do(text string) *op {
 // no data of dropped objects may be left.
 func TestSerial(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart=%v", restart), func(t *testing.T) {
 			const lanes, statements, away = 4, 200, 3

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 // Package deploy checks that the files in deploy/ for orchestrators and monitoring name existing options of the
 // binary, pages of its HTTP port, and metrics.
 package deploy

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package docs
 
 import (
@@ -13,9 +15,6 @@ import (
 // TestSite checks that the documentation builds into a site without broken links and with a search index. `make site`
 // installs the tools.
 func TestSite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
 	folder := filepath.Join(root, "deploy/site")
 	if _, err := os.Stat(filepath.Join(folder, "node_modules/vitepress")); err != nil {
 		t.Skip("the site generator is not installed: run make site")

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package gocql
 
 import (
@@ -21,9 +23,6 @@ import (
 // the driver handles may occur.
 func TestAlterWhileWriting(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	c := nodes.Start(t, nodes.Options{Change: apart(t)})
 	admin := connect(t, c.CQL(0), 5)
 	exec(t, admin, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package gocql
 
 import (
@@ -39,9 +41,6 @@ func apart(t *testing.T) func(i int, o *options.Options) {
 // gets the address of one node and discovers the others.
 func TestDriverOnCluster(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	for _, n := range []int{4, 6} {
 		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
 			c := nodes.Start(t, nodes.Options{Nodes: n, Change: apart(t)})
@@ -120,9 +119,6 @@ func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 // that leaders move, and restarted. The driver must use the restarted nodes with its existing prepared statement.
 func TestPagingThroughRestarts(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	c := nodes.Start(t, nodes.Options{Dir: t.TempDir(), Change: apart(t)})
 	cluster := gocql.NewCluster(c.Addrs()...)
 	cluster.Timeout = 10 * time.Second

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 // Package gocql runs the Go driver that applications use against a node in this process. The Python and Node.js
 // drivers and cqlsh are tested in test/compat.
 package gocql

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package gocql
 
 import (
@@ -40,9 +42,6 @@ func connectTo(t *testing.T, addr string) *gocql.Session {
 // equal to it must not.
 func TestPricesOnCluster(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts four nodes")
-	}
 	c := nodes.Start(t, nodes.Options{Nodes: 4, Change: apart(t)})
 	first := connectTo(t, c.CQL(0))
 	exec(t, first, "CREATE KEYSPACE prices WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")

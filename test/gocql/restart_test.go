@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package gocql
 
 import (
@@ -30,9 +32,6 @@ var restarts = flag.Int("gocql.restarts", 3, "number of restarts of TestRestarts
 // returns an error.
 func TestRestartsUnderLoad(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	change := apart(t)
 	c := nodes.Start(t, nodes.Options{Dir: t.TempDir(), Change: func(i int, o *options.Options) { change(i, o) }})
 	cluster := gocql.NewCluster(c.Addrs()...)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package gocql
 
 import (
@@ -33,9 +35,6 @@ const targetTables = 10
 // from system.peers.
 func TestDriversStayOnTarget(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	c := nodes.Start(t, nodes.Options{Nodes: 6, Change: apart(t)})
 	s := connect(t, c.CQL(0), 4)
 	exec(t, s, "CREATE KEYSPACE target WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 4}")

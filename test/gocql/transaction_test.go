@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package gocql
 
 import (
@@ -32,9 +34,6 @@ COMMIT TRANSACTION -- batch
 // must preserve the sum of each owner's balances and be applied once each, and readers must see only complete
 // transactions.
 func TestTransactions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts four nodes")
-	}
 	c := nodes.Start(t, nodes.Options{Nodes: 4, Change: apart(t)})
 	admin := connectTo(t, c.CQL(0))
 	exec(t, admin, "CREATE KEYSPACE tx WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")

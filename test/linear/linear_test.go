@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 // Package linear lets many clients read and write a few registers through CQL, and kills the server in the meantime if
 // requested. Porcupine then searches for an order of all operations that explains every response. No such order exists
 // if a read returned a value that was lost later, or if two IF clauses succeeded.
@@ -244,9 +246,6 @@ func perform(c *rawclient.Conn, in input, level dberr.Consistency) (output, erro
 // TestKill checks that single-key operations of a node in batch mode are linearizable, at any consistency level of the
 // reads, across kills at any time.
 func TestKill(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and kills processes")
-	}
 	dir := filepath.Join(t.TempDir(), "data")
 	h := &history{began: time.Now()}
 	s := process.Start(t, dir)

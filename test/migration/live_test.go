@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 // Package migration imports from a live server with processes that are killed: from Ilion by default, and from a real
 // Cassandra with -source.
 package migration

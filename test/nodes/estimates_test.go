@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package nodes_test
 
 import (
@@ -87,9 +89,6 @@ func estimateFault(all []piece, partitions int64) string {
 // replica set has.
 func TestSizeEstimatesCoverTheRing(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	for _, n := range []int{3, 6} {
 		c := nodes.Start(t, nodes.Options{Nodes: n,
 			Change: func(_ int, o *options.Options) { o.InitialPartitions = 3 }})

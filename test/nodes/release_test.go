@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package nodes_test
 
 import (
@@ -19,9 +21,6 @@ import (
 // each node are visible on the others.
 func TestTwoReleases(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	c := nodes.Start(t, nodes.Options{Nodes: 3, Change: func(i int, o *options.Options) {
 		o.Compatibility = []string{"4.0", "", "4.0"}[i]
 	}})

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package nodes_test
 
 import (
@@ -15,9 +17,6 @@ import (
 // to the ring of nodes, and that raising the throughput splits its partitions although the table is empty.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many nodes")
-	}
 	c := nodes.Start(t, nodes.Options{Nodes: 5})
 	c.Do(0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY) WITH cosmosdb_provisioned_throughput = 12000")

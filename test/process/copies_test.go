@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package process_test
 
 import (
@@ -28,9 +30,6 @@ type three struct {
 
 func startThree(t *testing.T) *three {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	c := &three{t: t, base: t.TempDir()}
 	for i := range 3 {
 		c.addresses = append(c.addresses, freeAddress(t))

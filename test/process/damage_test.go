@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package process_test
 
 import (
@@ -180,9 +182,6 @@ func flips(size int) (at []int) {
 // with one line that names the file, or have all its data. It must not delete damaged files.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	m := newMember(t)
 	type flip struct {
 		state
@@ -278,9 +277,6 @@ func (m *member) flip(was *state, name string, at int, dir string) {
 // TestUnknownFilesStay checks that a node does not delete unknown files in any of its directories.
 func TestUnknownFilesStay(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	m := newMember(t)
 	dir := m.of("stopped")
 	var put []string

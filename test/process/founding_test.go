@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package process_test
 
 import (
@@ -16,9 +18,6 @@ import (
 // the existing cluster when its disk is new.
 func TestSameCommandForAll(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	c := &three{t: t, base: t.TempDir(), nodes: make([]*process.Server, 3)}
 	for range 3 {
 		c.addresses = append(c.addresses, freeAddress(t))

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package process_test
 
 import (
@@ -17,9 +19,6 @@ import (
 // of the file exists, and each invalid line is in the error file once.
 func TestKilledLoad(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	const rows, every = 20_000, 997
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package process_test
 
 import (
@@ -42,9 +44,6 @@ func begin(t *testing.T, dir, internal string, args ...string) *process.Server {
 // TestMistakes checks that mistakes in starting nodes end with one line that explains the mistake, and do no harm.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	base := t.TempDir()
 	dir := func(name string) string { return filepath.Join(base, name) }
 	one, two := freeAddress(t), freeAddress(t)
@@ -137,9 +136,6 @@ func TestMistakes(t *testing.T) {
 // cannot replace it when the original is gone. The copy ends with an explanation, and no acknowledged write is lost.
 func TestSameIdentityTwice(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	base := t.TempDir()
 	var addresses []string
 	var nodes []*process.Server

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package process_test
 
 import (
@@ -32,9 +34,6 @@ const (
 // times. They must not stop the node, fill its memory or its log, or prevent a valid node from joining.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	base, internal := t.TempDir(), freeAddress(t)
 	node := process.Start(t, base+"/node", "--internal", internal, "--bootstrap")
 	before := node.RSS(t)

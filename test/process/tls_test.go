@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package process_test
 
 import (
@@ -71,9 +73,6 @@ func (c certificates) expired(authority, name string) {
 // TestMutualTLS checks with real processes that nodes with certificates of one authority form a cluster, that no other
 // client gets access, and that both sides report the reason.
 func TestMutualTLS(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	c := certificates{t, t.TempDir()}
 	c.run("authority", "--out", c.path("ca"))
 	c.run("authority", "--out", c.path("strangers"))

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 // Package rest runs sessions of Azure Cosmos DB's unmodified SDKs against a node.
 package rest
 
@@ -55,9 +57,6 @@ func endpoint(n *node.Node) string { return "http://" + n.RESTAddr().String() }
 // install runs a command that installs an SDK. It skips the test if the command or the registry is not available.
 func install(t *testing.T, dir, name string, args ...string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("installs an SDK from its registry")
-	}
 	if _, err := exec.LookPath(name); err != nil {
 		t.Skipf("%s is not installed", name)
 	}

@@ -18,9 +18,6 @@ type mistake struct{ name, mistake, only string }
 // seeds. The simulator is built once from changed source files that contain all mutations; an environment variable
 // selects one. The test needs a compilation, so it runs only in builds with invariant checks.
 func TestMutationsAreFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a compilation")
-	}
 	const merges = "Splits,Merges,Growth,MergeStress"
 	const stragglers = "Stragglers,Batches,Schema"
 	seeds := planted.Read(t)

@@ -15,9 +15,6 @@ import (
 // seeds. The simulator is built once from changed source files. The test needs a compilation, so it runs only in
 // builds with invariant checks.
 func TestMutationsAreFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a compilation")
-	}
 	bin := planted.Build(t, edits()...)
 	for _, m := range []struct{ name, mistake, law string }{
 		{"a lease is kept over a change of members", "members", "RG2"},

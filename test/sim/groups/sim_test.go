@@ -42,7 +42,7 @@ func run(t *testing.T, p Plan) *Report {
 func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {
-		if n = 64; testing.Short() || !invariant.Enabled {
+		if n = 64; !invariant.Enabled {
 			n = 8
 		}
 	}

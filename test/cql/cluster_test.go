@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package cql
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+
+	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/topochaos"
+)
+
+var stirLong = flag.Bool("stir", false, "also change physical partitions between statements in clusters")
+
+// TestStatementsInCluster checks that statements have the expected results regardless of the number of nodes.
+func TestStatementsInCluster(t *testing.T) {
+	if *against != "" {
+		t.Skip("TestStatements runs the files against a server")
+	}
+	for _, n := range []int{4, 6} {
+		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
+			runFiles(t, nodes.Start(t, nodes.Options{Nodes: n}).Addrs(), nil)
+		})
+	}
+}
+
+// TestStatementsWhileClusterChanges checks that statements have the expected results while physical partitions of
+// their tables split, merge, and, in a cluster of six nodes, move between statements.
+func TestStatementsWhileClusterChanges(t *testing.T) {
+	for _, n := range []int{4, 6} {
+		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
+			if !*stirLong {
+				t.Skip("takes minutes: needs -stir")
+			}
+			c := nodes.Start(t, nodes.Options{Nodes: n})
+			runFiles(t, c.Addrs(), topochaos.New(t, *stirSeed, c.Webs()...))
+		})
+	}
+}
