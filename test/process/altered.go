@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -116,7 +115,6 @@ func WrongClock(t testing.TB) string {
 type Clock struct {
 	t    testing.TB
 	name string
-	by   atomic.Int64
 }
 
 // NewClock returns a correct clock.
@@ -143,8 +141,4 @@ func (c *Clock) Set(by time.Duration) {
 	if _, err := f.Write(b); err != nil {
 		c.t.Fatal(err)
 	}
-	c.by.Store(int64(by))
 }
-
-// By returns the offset of the clock.
-func (c *Clock) By() time.Duration { return time.Duration(c.by.Load()) }

@@ -196,7 +196,3 @@ func (g *FS) delayError(err error) error {
 	return err
 }
 
-// IsDiskFull reports whether err means that the disk is full.
-func IsDiskFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-}

@@ -92,7 +92,7 @@ func TestFlushWaits(t *testing.T) {
 	}
 	began := time.Now()
 	for range 2 {
-		if err := <-failed; !IsDiskFull(err) {
+		if err := <-failed; !isDiskFull(err) {
 			t.Errorf("a flush failed with %v", err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestCompactionLeavesRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := <-failed; !errors.Is(err, ErrLowSpace) || !IsDiskFull(err) {
+	if err := <-failed; !errors.Is(err, ErrLowSpace) || !isDiskFull(err) {
 		t.Errorf("a compaction without room: %v", err)
 	}
 	if n := db.Metrics().Levels[0].TablesCount; n < 2 {
@@ -161,11 +161,11 @@ func TestLogBreaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	full.Store(true)
-	if _, err := f.Write([]byte("x")); !IsDiskFull(err) || len(told) > 0 {
+	if _, err := f.Write([]byte("x")); !isDiskFull(err) || len(told) > 0 {
 		t.Errorf("before it is open: %v", err)
 	}
 	g.MarkOpen()
-	if _, err := f.Write([]byte("x")); !IsDiskFull(err) || <-told != syscall.ENOSPC.Error() {
+	if _, err := f.Write([]byte("x")); !isDiskFull(err) || <-told != syscall.ENOSPC.Error() {
 		t.Errorf("when it is open: %v", err)
 	}
 }
@@ -232,4 +232,9 @@ func TestOnlyItsOwn(t *testing.T) {
 	if failed < 5 {
 		t.Errorf("%d checkpoints failed", failed)
 	}
+}
+
+// isDiskFull reports whether err means that the disk is full.
+func isDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

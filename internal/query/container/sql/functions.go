@@ -5,7 +5,6 @@ package sql
 import (
 	"context"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/document"
@@ -36,12 +35,6 @@ var builtins = func() map[string]builtin {
 	}
 	return all
 }()
-
-// FunctionNames returns the sorted names of all built-in functions and aggregates in upper case.
-func FunctionNames() []string {
-	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(builtins)),
-		slices.Collect(maps.Keys(aggregateKinds)))))
-}
 
 // isSpatial reports whether a name belongs to an unsupported spatial function.
 func isSpatial(upper string) bool { return strings.HasPrefix(upper, "ST_") }

@@ -57,13 +57,6 @@ func (t *TypeName) String() string {
 	return p.String()
 }
 
-// TermString prints a term as CQL.
-func TermString(t Term) string {
-	var p printer
-	p.term(t)
-	return p.String()
-}
-
 // printer builds CQL text.
 type printer struct{ buf []byte }
 
