@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package node
 
 import (
@@ -107,9 +109,6 @@ func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 // also checks that a hot key is separated from the other keys of its partition, and that the status names the hot key.
 func TestSplitsByLoad(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes fifteen seconds")
-	}
 	n := startTestNode(t, Options{Splits: options.Splits{Units: 500}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")

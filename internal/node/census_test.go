@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package node
 
 import (
@@ -82,9 +84,6 @@ func TestLogicalPartitionsAreCounted(t *testing.T) {
 			c.execute(row, number(i), number(1))
 		}
 		check(10)
-		if testing.Short() {
-			continue
-		}
 		for i := range 100_000 {
 			c.execute(insert, number(i), number(0))
 		}

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package node
 
 import (
@@ -223,7 +225,7 @@ func TestPushdownChangesNothing(t *testing.T) {
 		s.want(201, nil, create(w.item(i)))
 	}
 	rounds, each := 6, 150
-	if raceEnabled || testing.Short() {
+	if raceEnabled {
 		each = 60
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
@@ -280,7 +282,7 @@ func TestPushdownInCluster(t *testing.T) {
 		}
 	})
 	each := 60
-	if raceEnabled || testing.Short() {
+	if raceEnabled {
 		each = 25
 	}
 	first := nodes[0]

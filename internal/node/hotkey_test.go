@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package node
 
 import (
@@ -34,9 +36,6 @@ func shownOf(n *Node) []admin.PartitionStatus {
 // siblings are not rejected. The partition history must contain the cause.
 func TestHotKeyIsIsolated(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes about ten seconds")
-	}
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -114,9 +113,6 @@ func TestHotKeyIsIsolated(t *testing.T) {
 // key.
 func TestLoneKeyIsNotIsolated(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes about eight seconds")
-	}
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -144,9 +140,6 @@ func TestLoneKeyIsNotIsolated(t *testing.T) {
 // TestHotKeyThroughFollowers checks that a leader recognizes a logical partition that is read only through the
 // replicas of other nodes. The leader's own load would not show it.
 func TestHotKeyThroughFollowers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes about five seconds")
-	}
 	t.Parallel()
 	options := func() Options { return Options{Splits: options.Splits{Units: 4000}, InitialPartitions: 1} }
 	a := clusterNode(t, nil, options())

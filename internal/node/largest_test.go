@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package node
 
 import (
@@ -61,9 +63,6 @@ func TestLargestKeys(t *testing.T) {
 	write(200_000, 2000)
 	poll.Until(t, "the largest are named", func() bool { return named() == "0 1 2 3 4 5 6 7 8 9" })
 
-	if testing.Short() {
-		return
-	}
 	began := time.Now()
 	write(6_000_000, *largestOf) // more than the search reads completely
 	t.Logf("%d keys written in %v", *largestOf, time.Since(began))

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package node
 
 import (
@@ -161,11 +163,8 @@ var nearModes = []struct {
 // searches must be exact after a restart.
 func TestNearExact(t *testing.T) {
 	t.Parallel()
-	for i, mode := range nearModes {
+	for _, mode := range nearModes {
 		for of := range vector.Euclidean + 1 {
-			if testing.Short() && int(of) != i {
-				continue
-			}
 			t.Run(mode.name+"/"+of.String(), func(t *testing.T) {
 				t.Parallel()
 				nearExact(t, of, mode.rows, mode.keys, mode.lists)

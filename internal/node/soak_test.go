@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build integration
+
 package node
 
 import (
@@ -24,7 +26,7 @@ var (
 // number of expired rows on disk must stay bounded, independent of the duration. The test logs the figures every ten
 // seconds:
 //
-//	go test ./internal/node -run TestExpiringWrites -soak 5m -v
+//	go test -tags integration ./internal/node -run TestExpiringWrites -soak 5m -v
 func TestExpiringWrites(t *testing.T) {
 	if *soakFor == 0 {
 		t.Skip("-soak says for how long")
