@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help build release dist site check test browser race lint sim fuzz bench compat s3 conformance import
+.PHONY: help build release dist site check test integration nightly browser race lint sim fuzz bench compat s3 conformance import
 
 help:             ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,19 +19,24 @@ site:             ## Build the documentation website in dist/site (requires npm)
 check:            ## Run the checks of continuous integration
 	.ci/run
 
-test:             ## Run the tests
+test:             ## Run the default tests, which need only Go and take less than 4 minutes
 	go test ./...
+
+integration:      ## Run the default tests and the tests with processes, clusters, and drivers
+	go test -tags integration ./...
+
+nightly:          ## Run the long forms of tests, which take hours
+	.ci/nightly
 
 browser:          ## Test the web UI in Chromium; install Chromium if it is missing (Debian)
 	command -v chromium >/dev/null || (apt-get update && apt-get install -y chromium)
-	go test -count=1 -v ./test/browser
+	go test -tags integration -count=1 -v ./test/browser
 
-race:             ## Run the tests with the race detector
-	go test -race -short ./...
+race:             ## Run the default tests with the race detector
+	go test -race ./...
 
-# Install golangci-lint: go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-lint:             ## Run golangci-lint v2
-	golangci-lint run
+lint:             ## Run the linters
+	.ci/lint
 
 SEEDS ?= 10000
 FROM ?= 1
@@ -53,10 +58,10 @@ s3:               ## Test backups with S3-compatible servers; install them from 
 	test/s3/run.sh
 
 conformance:      ## Compare Ilion with recorded Cassandra responses on one node and on four nodes
-	go test ./test/conformance -count=1
-	go test ./test/conformance -count=1 -run TestConformance -nodes=4
+	go test -tags integration ./test/conformance -count=1
+	go test -tags integration ./test/conformance -count=1 -run TestConformance -nodes=4
 
 SOURCE ?=
 ROWS ?= 1000000
 import:           ## Test an import of ROWS rows from a Cassandra at SOURCE (HOST:PORT)
-	go test ./test/migration -count=1 -v -timeout 2h -source=$(SOURCE) -rows=$(ROWS)
+	go test -tags integration ./test/migration -count=1 -v -timeout 2h -source=$(SOURCE) -rows=$(ROWS)

@@ -26,6 +26,6 @@
 //	A11  TestCertificates
 //	S8, S9  TestEvaluation
 //
-//	go test ./test/attack                              seconds each
-//	go test ./test/attack -run TestUnread -long -v     minutes each
+//	go test -tags integration ./test/attack                              seconds each
+//	go test -tags integration ./test/attack -run TestUnread -long -v     minutes each
 package attack

@@ -140,7 +140,7 @@ func (l *feedLoad) rows(m *member, at, text string) (p feedPage) {
 	}
 	_, body, err := c.Call(cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
 	if err != nil {
-		if e, is := err.(*cqlwire.Error); is && e.Code == cqlwire.CodeInvalid { //nolint:errorlint // Call does not wrap
+		if e, is := err.(*cqlwire.Error); is && e.Code == cqlwire.CodeInvalid {
 			l.f.t.Errorf("%s: %v", text, err)
 		}
 		return p

@@ -3,7 +3,7 @@
 # the Python, Rust, Node.js, and Java drivers with their object mappers, web frameworks on top of them, and cqlsh. Each is installed from its
 # registry into COMPAT_DIR (default: a temporary folder). PORT is the CQL port (default 19042). RELEASE=4.0 or 5.0 makes a single node behave like
 # that release of Cassandra. With COPY=1, cqlsh also copies 100,000 rows. Clients that cannot be installed are reported as skipped. (The Go driver
-# is part of `go test ./...`.)
+# is part of the integration tests.)
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 work=${COMPAT_DIR:-$(mktemp -d)}

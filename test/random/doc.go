@@ -3,8 +3,8 @@
 // Package random compares the results of random statements with the results of a real Apache Cassandra.
 //
 //	test/perf/cassandra.sh DIR 19142
-//	go test ./test/random -against=127.0.0.1:19142 -seed=1 -rounds=50
-//	go test ./test/random -against=127.0.0.1:19142 -seed=1 -rounds=50 -nodes=4
+//	go test -tags integration ./test/random -against=127.0.0.1:19142 -seed=1 -rounds=50
+//	go test -tags integration ./test/random -against=127.0.0.1:19142 -seed=1 -rounds=50 -nodes=4
 //
 // Each seed creates a table with random clustering orders and perhaps an index, and a table of counters. Each round
 // makes writes with few distinct timestamps, so that there are ties, batches, conditional writes, and writes that
@@ -13,13 +13,13 @@
 // that is killed between statements, or four nodes of which one at a time is killed during statements.
 //
 //	../shared/cassandra/start.sh DIR 127.0.0.61:9042
-//	go test ./test/random -run Types -against=127.0.0.61:9042 -seed=1 -rounds=40
+//	go test -tags integration ./test/random -run Types -against=127.0.0.61:9042 -seed=1 -rounds=40
 //
 // TestTypesAgainstCassandra creates a table of random types in each round, and uses expressions, functions, and
 // conditions of all kinds, as in Cassandra 5.0. It continues after a difference in a result, and lists the
 // differences. Some of them are Cassandra's own faults (docs/compatibility.md). Without -against the test is skipped.
 //
-//	go test ./test/random -run TablesAgainst -against=127.0.0.61:9042 -seed=1 -rounds=40
+//	go test -tags integration ./test/random -run TablesAgainst -against=127.0.0.61:9042 -seed=1 -rounds=40
 //
 // TestTablesAgainstCassandra creates a table in each round with clustering and static columns, collections and user
 // types of few values, indexes of both kinds, and a view. It reads the table in all ways after writes of all kinds.

@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 work=${S3_DIR:-$(mktemp -d)}
 mkdir -p "$work/buckets/shop"
-go test -c -o "$work/backup.test" ./test/backup || exit 1
+go test -c -o "$work/backup.test" -tags integration ./test/backup || exit 1
 export ILION_TEST_BUCKET=shop AWS_ACCESS_KEY_ID=S3RVER AWS_SECRET_ACCESS_KEY=S3RVER AWS_REGION=us-east-1
 servers=() failed=0
 trap 'kill "${servers[@]}" 2>/dev/null; wait' EXIT

@@ -20,11 +20,12 @@ import (
 const (
 	fileMagic  = "ilionrow"
 	fileFormat = 1
-	// FileMin is the minimum size of a file's records, except for the last file of a partition. FileMean is the average
-	// size beyond FileMin. A file ends at FileMax regardless of its keys. All are in bytes.
-	FileMin  = 1 << 20
+	// FileMin is the minimum size of a file's records in bytes, except for the last file of a partition.
+	FileMin = 1 << 20
+	// FileMean is the average size beyond FileMin in bytes.
 	FileMean = 1 << 20
-	FileMax  = 8 << 20
+	// FileMax is the size in bytes at which a file ends regardless of its keys.
+	FileMax = 8 << 20
 	// RecordMax is the maximum size of a record, in bytes. A larger record does not fit into a message between nodes.
 	RecordMax = 48 << 20
 	// plainMax is the maximum size of the records of a file that is read.

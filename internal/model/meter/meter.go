@@ -16,6 +16,7 @@ package meter
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -316,7 +317,7 @@ func (m *Meter) takeTurn() error {
 		switch {
 		case m.Context().Err() != nil:
 			err = m.Context().Err()
-		case err == fairshare.ErrWaiting:
+		case errors.Is(err, fairshare.ErrWaiting):
 			err = &dberr.Overloaded{Message: "The node is evaluating too many expressions: retry later"}
 		default:
 			m.exhausted, err = true, m.late()

@@ -43,9 +43,9 @@ const (
 	Partition = Unit * 5 / 2
 	// ReadRow is the price of each row that a read of several rows examines.
 	ReadRow = Unit / 50
-	// ReadKB and WriteKB are the prices of a KB beyond the first KB of a point read or a slice, and beyond the first KB
-	// of each written row. Every KB of a scan costs ReadKB.
-	ReadKB  = kb * readByte
+	// ReadKB is the price of a KB beyond the first KB of a point read or a slice, and of every KB of a scan.
+	ReadKB = kb * readByte
+	// WriteKB is the price of a KB beyond the first KB of each written row.
 	WriteKB = kb * writeByte
 	// WriteRow is the price of writing a row of up to 1 KB, a deletion, or a static row.
 	WriteRow = 5 * Unit

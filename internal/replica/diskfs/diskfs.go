@@ -195,4 +195,3 @@ func (g *FS) delayError(err error) error {
 	}
 	return err
 }
-

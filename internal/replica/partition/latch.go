@@ -108,7 +108,7 @@ func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (heldLatch, bo
 func (l *latches) awaitHolders() {
 	for i := range l.stripes {
 		l.stripes[i].mu.Lock()
-		//lint:ignore SA2001 it only waits
+		//nolint:staticcheck // SA2001: it only waits
 		l.stripes[i].mu.Unlock()
 	}
 }

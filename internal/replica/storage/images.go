@@ -50,7 +50,7 @@ func (s *Reader) Images(m *command.Mutation, now int64, dropped []cqltype.Droppe
 		prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
 	defer x.sweep.close()
 	err := x.read(visit)
-	if answer, ok := err.(*refusal); ok {
+	if answer, ok := err.(*refusal); ok { //nolint:errorlint // read does not wrap
 		return answer.error
 	}
 	if err != nil {

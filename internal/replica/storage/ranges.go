@@ -121,7 +121,7 @@ func (w *sweep) spread(b *pebble.Batch, prefix []byte, ranges []row.Range) (rest
 	if err = errors.Join(err, it.Error(), it.Close()); err != nil {
 		return nil, err
 	}
-	w.spreaded[string(prefix)] = true
+	w.spreadOut[string(prefix)] = true
 	return rest, sp.write(b, prefix)
 }
 

@@ -92,9 +92,9 @@ type sweep struct {
 	known *table
 	table Table
 	sw    *command.Sweep
-	// clean contains the deletions that hide nothing any longer, as encoded by cleanKey. spreaded contains the
+	// clean contains the deletions that hide nothing any longer, as encoded by cleanKey. spreadOut contains the
 	// partitions whose ranges were spread.
-	clean, spreaded map[string]bool
+	clean, spreadOut map[string]bool
 	// header contains the deletions of the partition with prefix, loaded when Store.weakened was loaded. cover contains
 	// its ranges with keys of their own, which apart reads. A known deletion, or a stronger one, is in force as long as
 	// Store.weakened has not changed.
@@ -115,7 +115,7 @@ type sweep struct {
 
 func (s *rows) newSweep(sw *command.Sweep) *sweep {
 	w := &sweep{s: s, sw: sw, known: s.table(sw.Table), table: Table{ID: sw.Table}, clean: map[string]bool{},
-		spreaded: map[string]bool{}}
+		spreadOut: map[string]bool{}}
 	if t := w.known.installed.Load(); t != nil {
 		w.table = *t
 	}
@@ -180,7 +180,7 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	case keys.Deletions:
 		return w.deletions(b, key, value, p)
 	case keys.Range:
-		if w.spreaded[string(prefix)] {
+		if w.spreadOut[string(prefix)] {
 			return nil // it may have been replaced in this batch
 		}
 		if err := w.merger.Add(value); err != nil {

@@ -76,7 +76,7 @@ const readStep = 256 << 10
 func (f *frameReader) next() (kind byte, payload []byte, err error) {
 	head, err := f.r.Peek(headLen)
 	if err != nil {
-		if err == io.EOF && len(head) > 0 { //nolint:errorlint // bufio returns what its reader returned
+		if err == io.EOF && len(head) > 0 {
 			err = io.ErrUnexpectedEOF
 		}
 		return 0, nil, err
@@ -100,7 +100,7 @@ func (f *frameReader) next() (kind byte, payload []byte, err error) {
 		step := int(min(n-int64(from), readStep))
 		payload = grow(payload, step, int(n))
 		if _, err := io.ReadFull(f.r, payload[from:]); err != nil {
-			if err == io.EOF { //nolint:errorlint // as above
+			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
 			return 0, nil, err

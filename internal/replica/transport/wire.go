@@ -146,7 +146,7 @@ func failHead(id uint64, err error) (head [9]byte, text string) {
 	return head, clip(err.Error(), textMax)
 }
 
-// Response decodes a frame of a command connection at the node that dialed it.
+// HandleResponse decodes a frame of a command connection at the node that dialed it.
 func (f Frame) HandleResponse() (a ResponseFrame, err error) {
 	b := f.payload
 	if len(b) < 8 || f.kind == kindFail && len(b) < 9 {

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// SecondsMax and MinutesMax are the lengths of the history.
+	// SecondsMax is the number of seconds in the history.
 	SecondsMax = 120
+	// MinutesMax is the number of minutes in the history.
 	MinutesMax = 60
 	// topKept is the number of logical partitions kept for each minute before the last one.
 	topKept = 3

@@ -137,7 +137,7 @@ func (w *write) tell(o command.Outcome) {
 	o = command.Outcome{Charge: w.charge.Swap(0), CAS: w.cas}
 	if p := w.failure.Load(); p != nil {
 		o = command.Failed(*p)
-		if e, ok := o.Err.(*dberr.Unavailable); ok && wrote > 0 {
+		if e, ok := o.Err.(*dberr.Unavailable); ok && wrote > 0 { //nolint:errorlint // a failure is not wrapped
 			// The error would say that nothing was done.
 			o.Err = &dberr.WriteTimeout{Level: e.Level, BlockFor: e.Required, WriteType: w.kind}
 		}

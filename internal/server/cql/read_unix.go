@@ -18,7 +18,7 @@ func writeFD(fd uintptr, b []byte) (n int, again bool, err error) {
 func callFD(call func(int, []byte) (int, error), fd uintptr, b []byte) (n int, again bool, err error) {
 	for {
 		n, err = call(int(fd), b)
-		switch err {
+		switch err { //nolint:errorlint // system calls do not wrap
 		case syscall.EINTR:
 			continue
 		case syscall.EAGAIN:

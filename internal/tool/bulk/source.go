@@ -99,7 +99,7 @@ func (l *lines) record(dst []byte) ([]byte, error) {
 		}
 		whole := l.quotes == nil || l.quotes.Feed(piece)
 		switch {
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull):
 		case err == nil:
 			if l.number++; whole {
 				return dst, nil
@@ -179,7 +179,7 @@ func (s *source) file(ctx context.Context, from position, out chan<- *block) err
 		var data []byte
 		for began := time.Now(); len(data) < blockBytes; {
 			data, err = l.record(data)
-			if ended = err == io.EOF; ended {
+			if ended = errors.Is(err, io.EOF); ended {
 				break
 			}
 			if err != nil {
@@ -207,7 +207,7 @@ func (s *source) file(ctx context.Context, from position, out chan<- *block) err
 // header reads the column names, or returns nil if the file is empty.
 func (s *source) header(l *lines) ([]string, error) {
 	record, err := l.record(nil)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil, nil
 	}
 	if err != nil {

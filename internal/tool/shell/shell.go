@@ -155,7 +155,7 @@ func (s *Shell) source(ctx context.Context, in io.Reader, name string) error {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := readLine(lines)
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return within(name, err)
 		}
 		if line != "" {
@@ -167,7 +167,7 @@ func (s *Shell) source(ctx context.Context, in io.Reader, name string) error {
 				return err
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 	}
@@ -187,8 +187,9 @@ func readLine(in *bufio.Reader) (string, error) {
 	for {
 		piece, err := in.ReadSlice('\n')
 		line = append(line, piece...)
-		if err != bufio.ErrBufferFull || len(line) > statement.SizeMax {
-			if err == bufio.ErrBufferFull {
+		full := errors.Is(err, bufio.ErrBufferFull)
+		if !full || len(line) > statement.SizeMax {
+			if full {
 				err = nil // too long: the splitter returns the error
 			}
 			return string(line), err

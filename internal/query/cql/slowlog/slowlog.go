@@ -28,8 +28,10 @@ import (
 )
 
 const (
-	// MaxRequests and MaxStatements limit the size of a Report.
-	MaxRequests, MaxStatements = 500, 200
+	// MaxRequests is the maximum number of requests in a Report.
+	MaxRequests = 500
+	// MaxStatements is the maximum number of statements in a Report.
+	MaxStatements = 200
 	// maxPerSecond is the number of slow requests per second that are recorded. Further requests are only counted.
 	maxPerSecond = 100
 	// maxTextBytes limits the redacted text of a statement. maxScannedBytes limits the part of the text that is

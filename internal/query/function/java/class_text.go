@@ -85,7 +85,6 @@ func textMethod(do func(s string) string) func(f *frame, a []value) value {
 func notNull(f *frame, v value) string {
 	s, ok := v.r.(string)
 	if !ok {
-		s = ""
 		if v.r == nil {
 			throw("NullPointerException", "the argument of a method of String is null")
 		}

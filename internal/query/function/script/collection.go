@@ -163,7 +163,7 @@ func (a *arguments) document(given goja.Value) document.Value {
 		return v
 	}
 	status := 400
-	if _, tooLarge := err.(*document.SizeError); tooLarge {
+	if _, tooLarge := err.(*document.SizeError); tooLarge { //nolint:errorlint // the parser does not wrap
 		status = 413
 	}
 	panic(a.realm.failed(&Failure{Status: status, Message: err.Error()}))

@@ -248,7 +248,7 @@ func (r *run) script(out *result) *Failure {
 	}
 	if r.role == cqlFunction {
 		if args, err = r.realm.cqlArguments(r.call); err != nil {
-			return err.(*Failure)
+			return err.(*Failure) //nolint:errorlint // cqlArguments returns no other type
 		}
 	}
 	r.requestBody = r.realm.value(r.call.Request)

@@ -17,11 +17,13 @@ import (
 type Verdict string
 
 const (
-	// Create: the object will be created. Taken: it exists. Refused: the target rejects it. Differs: a different
-	// object exists.
-	Create  Verdict = "create"
-	Taken   Verdict = "exists"
+	// Create means that the object will be created.
+	Create Verdict = "create"
+	// Taken means that the object exists.
+	Taken Verdict = "exists"
+	// Refused means that the target rejects the object.
 	Refused Verdict = "refused"
+	// Differs means that a different object exists.
 	Differs Verdict = "differs"
 )
 
