@@ -27,7 +27,7 @@ import (
 
 	"github.com/ilion-db/ilion"
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/testnode"
 	"github.com/ilion-db/ilion/test/topochaos"
 )
 
@@ -108,7 +108,7 @@ func TestConformance(t *testing.T) {
 // Partitions change according to the seed unless it is 0. The timeouts allow for all nodes and other tests that share
 // a machine.
 func startCluster(t *testing.T, n int, release string, users map[string]string, seed uint64) target {
-	c := nodes.Start(t, nodes.Options{Nodes: n, Change: func(_ int, o *options.Options) {
+	c := testnode.Start(t, testnode.Options{Nodes: n, Change: func(_ int, o *options.Options) {
 		o.InitialPartitions, o.Compatibility, o.Auth.Users = *pieces, release, users
 		o.Limits.ReadTimeout, o.Limits.WriteTimeout = 20*time.Second, 20*time.Second
 	}})

@@ -9,9 +9,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // guarded maps the needs of recordings to the guardrails with which they were made. The texts of guardrails are also
@@ -60,13 +60,6 @@ func startGuarded(t *testing.T, needs []string) string {
 			}
 		}
 	}
-	n, err := node.Start(t.Context(), options.Options{UserFunctions: true,
-		CQL: "127.0.0.1:0", HTTP: "off", Guardrails: o, Compatibility: "5.0",
-		Auth: options.Auth{Users: superusers(t)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { n.Close() })
-	return n.CQLAddr().String()
+	return testnode.One(t, options.Options{UserFunctions: true, Guardrails: o, Compatibility: "5.0",
+		Auth: options.Auth{Users: superusers(t)}}).CQLAddr().String()
 }

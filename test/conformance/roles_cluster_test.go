@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // TestRolesInACluster checks that changes of roles are effective on every node when their statement has returned. Each
@@ -16,7 +16,7 @@ import (
 func TestRolesInACluster(t *testing.T) {
 	t.Parallel()
 	users := superusers(t)
-	c := nodes.Start(t, nodes.Options{Nodes: 3, Change: func(_ int, o *options.Options) {
+	c := testnode.Start(t, testnode.Options{Nodes: 3, Change: func(_ int, o *options.Options) {
 		o.Auth.Users = users
 	}})
 	var conns []*conn

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/testnode"
 	"github.com/ilion-db/ilion/test/topochaos"
 )
 
@@ -22,7 +22,7 @@ func TestStatementsInCluster(t *testing.T) {
 	}
 	for _, n := range []int{4, 6} {
 		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
-			runFiles(t, nodes.Start(t, nodes.Options{Nodes: n}).Addrs(), nil)
+			runFiles(t, testnode.Start(t, testnode.Options{Nodes: n}).Addrs(), nil)
 		})
 	}
 }
@@ -35,7 +35,7 @@ func TestStatementsWhileClusterChanges(t *testing.T) {
 			if !*stirLong {
 				t.Skip("takes minutes: needs -stir")
 			}
-			c := nodes.Start(t, nodes.Options{Nodes: n})
+			c := testnode.Start(t, testnode.Options{Nodes: n})
 			runFiles(t, c.Addrs(), topochaos.New(t, *stirSeed, c.Webs()...))
 		})
 	}

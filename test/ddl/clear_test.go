@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/process"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // entry is an acknowledged row.
@@ -62,7 +62,7 @@ type writers struct {
 }
 
 // write starts the writers. refused reports whether a writer may get an error.
-func write(t *testing.T, c *nodes.Cluster, table string, refused func(*cqlwire.Error) bool) *writers {
+func write(t *testing.T, c *testnode.Cluster, table string, refused func(*cqlwire.Error) bool) *writers {
 	const lanes = 8
 	w := &writers{rows: make([][]entry, lanes)}
 	for lane := range lanes {
@@ -111,7 +111,7 @@ func acknowledged(t *testing.T, conn *rawclient.Conn, table string, n int) {
 
 // check checks on every node, and on its own replica, that rows acknowledged before the table was cleared are gone,
 // and that rows sent after that exist.
-func check(t *testing.T, c *nodes.Cluster, w *writers, table string, began, over time.Time) {
+func check(t *testing.T, c *testnode.Cluster, w *writers, table string, began, over time.Time) {
 	t.Helper()
 	gone, there := map[int]bool{}, map[int]bool{}
 	for _, rows := range w.rows {

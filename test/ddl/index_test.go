@@ -16,15 +16,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/process"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 const keyspace = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}"
 
-func start(t *testing.T, n int) *nodes.Cluster {
+func start(t *testing.T, n int) *testnode.Cluster {
 	t.Helper()
-	c := nodes.Start(t, nodes.Options{Nodes: n})
+	c := testnode.Start(t, testnode.Options{Nodes: n})
 	c.Do(0, keyspace)
 	return c
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // metaLeader returns the node that leads the meta partition, or -1 if no node reports that. That node leads one
 // partition more than the number of table partitions.
-func metaLeader(c *nodes.Cluster) int {
+func metaLeader(c *testnode.Cluster) int {
 	for i := range c.Len() {
 		s := c.Status(i)
 		led := 0
@@ -46,7 +46,7 @@ func metaLeader(c *nodes.Cluster) int {
 func TestIndexThroughLoss(t *testing.T) {
 	t.Parallel()
 	const rows, values, writers = 20_000, 10, 3
-	c := nodes.Start(t, nodes.Options{Dir: t.TempDir()})
+	c := testnode.Start(t, testnode.Options{Dir: t.TempDir()})
 	c.Do(0, keyspace, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	fill(t, c, rows, values)
 	leader := -1
@@ -133,7 +133,7 @@ func usable(t *testing.T, conn *rawclient.Conn) {
 }
 
 // fill writes rows 0 to n-1 with v = k % values.
-func fill(t *testing.T, c *nodes.Cluster, n, values int) {
+func fill(t *testing.T, c *testnode.Cluster, n, values int) {
 	t.Helper()
 	conn := c.Dial(0)
 	for k := 0; k < n; {

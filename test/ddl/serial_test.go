@@ -20,9 +20,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // draw returns a random change of a few objects that all clients change.
@@ -121,11 +121,11 @@ func TestSerial(t *testing.T) {
 			const lanes, statements, away = 4, 200, 3
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
-			o := nodes.Options{}
+			o := testnode.Options{}
 			if restart {
 				o.Dir = t.TempDir()
 			}
-			c := nodes.Start(t, o)
+			c := testnode.Start(t, o)
 			addrs := c.Addrs()
 			var sent atomic.Int64
 			first := (&lane{t: t,
@@ -183,7 +183,7 @@ func report(t *testing.T, ops []*op) {
 }
 
 // alike checks that all nodes have the same schema, and returns its text.
-func alike(t *testing.T, c *nodes.Cluster) string {
+func alike(t *testing.T, c *testnode.Cluster) string {
 	t.Helper()
 	first := map[string]string{}
 	var texts string
@@ -253,7 +253,7 @@ func cells(r *cqlwire.Result) func(yield func([]byte) bool) {
 }
 
 // nothingLeft waits until every node runs exactly the replicas of the existing tables.
-func nothingLeft(t *testing.T, c *nodes.Cluster) {
+func nothingLeft(t *testing.T, c *testnode.Cluster) {
 	t.Helper()
 	for i := range c.Len() {
 		poll.UntilNone(t, fmt.Sprintf("as node %d sees it", i), poll.Limit, func() (why string) {

@@ -13,8 +13,8 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // TestAlterWhileWriting checks that prepared statements keep writing and reading the right columns while other columns
@@ -23,7 +23,7 @@ import (
 // the driver handles may occur.
 func TestAlterWhileWriting(t *testing.T) {
 	t.Parallel()
-	c := nodes.Start(t, nodes.Options{Change: apart(t)})
+	c := testnode.Start(t, testnode.Options{Change: apart(t)})
 	admin := connect(t, c.CQL(0), 5)
 	exec(t, admin, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
 	for _, version := range []int{4, 5} {

@@ -16,8 +16,8 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // apart gives every node a separate address with the same port, because the driver ignores the ports in the nodes'
@@ -43,7 +43,7 @@ func TestDriverOnCluster(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{4, 6} {
 		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {
-			c := nodes.Start(t, nodes.Options{Nodes: n, Change: apart(t)})
+			c := testnode.Start(t, testnode.Options{Nodes: n, Change: apart(t)})
 			s := connect(t, c.CQL(1), 5)
 			const ks = "go"
 			exec(t, s, "CREATE KEYSPACE "+ks+" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
@@ -119,7 +119,7 @@ func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 // that leaders move, and restarted. The driver must use the restarted nodes with its existing prepared statement.
 func TestPagingThroughRestarts(t *testing.T) {
 	t.Parallel()
-	c := nodes.Start(t, nodes.Options{Dir: t.TempDir(), Change: apart(t)})
+	c := testnode.Start(t, testnode.Options{Dir: t.TempDir(), Change: apart(t)})
 	cluster := gocql.NewCluster(c.Addrs()...)
 	cluster.Timeout = 10 * time.Second
 	cluster.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: 5}

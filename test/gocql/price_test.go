@@ -15,7 +15,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
-	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // connectTo connects to one node only.
@@ -42,7 +42,7 @@ func connectTo(t *testing.T, addr string) *gocql.Session {
 // equal to it must not.
 func TestPricesOnCluster(t *testing.T) {
 	t.Parallel()
-	c := nodes.Start(t, nodes.Options{Nodes: 4, Change: apart(t)})
+	c := testnode.Start(t, testnode.Options{Nodes: 4, Change: apart(t)})
 	first := connectTo(t, c.CQL(0))
 	exec(t, first, "CREATE KEYSPACE prices WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
 	exec(t, first, "CREATE TABLE prices.t (k int, c int, v text, n int, PRIMARY KEY (k, c))")

@@ -17,8 +17,8 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 var restarts = flag.Int("gocql.restarts", 3, "number of restarts of TestRestartsUnderLoad")
@@ -33,7 +33,7 @@ var restarts = flag.Int("gocql.restarts", 3, "number of restarts of TestRestarts
 func TestRestartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	change := apart(t)
-	c := nodes.Start(t, nodes.Options{Dir: t.TempDir(), Change: func(i int, o *options.Options) { change(i, o) }})
+	c := testnode.Start(t, testnode.Options{Dir: t.TempDir(), Change: func(i int, o *options.Options) { change(i, o) }})
 	cluster := gocql.NewCluster(c.Addrs()...)
 	cluster.ReconnectInterval = time.Second // it takes part in no request
 	s, err := cluster.CreateSession()

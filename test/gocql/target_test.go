@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/testnode"
 	"github.com/ilion-db/ilion/test/topochaos"
 )
 
@@ -35,7 +35,7 @@ const targetTables = 10
 // from system.peers.
 func TestDriversStayOnTarget(t *testing.T) {
 	t.Parallel()
-	c := nodes.Start(t, nodes.Options{Nodes: 6, Change: apart(t)})
+	c := testnode.Start(t, testnode.Options{Nodes: 6, Change: apart(t)})
 	s := connect(t, c.CQL(0), 4)
 	exec(t, s, "CREATE KEYSPACE target WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 4}")
 	for i := range targetTables {
@@ -97,7 +97,7 @@ func TestDriversStayOnTarget(t *testing.T) {
 
 // onTarget runs a driver. It requires that nine in ten of the requested partitions have a replica on the node that
 // received the request.
-func onTarget(t *testing.T, c *nodes.Cluster, work func()) {
+func onTarget(t *testing.T, c *testnode.Cluster, work func()) {
 	t.Helper()
 	touched, astray := asked(t, c)
 	work()
@@ -111,7 +111,7 @@ func onTarget(t *testing.T, c *nodes.Cluster, work func()) {
 }
 
 // asked returns the sums of counters over the nodes.
-func asked(t *testing.T, c *nodes.Cluster) (touched, astray float64) {
+func asked(t *testing.T, c *testnode.Cluster) (touched, astray float64) {
 	t.Helper()
 	for _, web := range c.Webs() {
 		r, err := http.Get("http://" + web + "/metrics")

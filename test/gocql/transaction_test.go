@@ -14,7 +14,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
-	"github.com/ilion-db/ilion/test/nodes"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // transfer moves an amount between two accounts of an owner if the balance is sufficient, and counts the transfer. The
@@ -34,7 +34,7 @@ COMMIT TRANSACTION -- batch
 // must preserve the sum of each owner's balances and be applied once each, and readers must see only complete
 // transactions.
 func TestTransactions(t *testing.T) {
-	c := nodes.Start(t, nodes.Options{Nodes: 4, Change: apart(t)})
+	c := testnode.Start(t, testnode.Options{Nodes: 4, Change: apart(t)})
 	admin := connectTo(t, c.CQL(0))
 	exec(t, admin, "CREATE KEYSPACE tx WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
 	exec(t, admin, "CREATE TABLE tx.accounts (owner int, name text, balance bigint, PRIMARY KEY (owner, name))")

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // TestTablesAgainstCassandra checks that the same random statements on random tables with indexes and views have the
@@ -57,14 +57,8 @@ func TestTablesWithoutCassandra(t *testing.T) {
 // startNode starts a node with release 5.0 in this process.
 func startNode(t *testing.T, partitions int) (address string) {
 	t.Helper()
-	db, err := node.Start(t.Context(), options.Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: partitions,
-		UserFunctions: true,
-		Compatibility: "5.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db.CQLAddr().String()
+	return testnode.One(t, options.Options{InitialPartitions: partitions, UserFunctions: true,
+		Compatibility: "5.0"}).CQLAddr().String()
 }
 
 // viewWait is the maximum delay of a view.

@@ -10,9 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/ilion-db/ilion/internal/node"
-	"github.com/ilion-db/ilion/internal/node/options"
 )
 
 // column is a column of a random table.
@@ -38,13 +35,7 @@ func TestTypesAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("needs a Cassandra: -against")
 	}
-	db, err := node.Start(t.Context(), options.Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: *partitions,
-		Compatibility: "5.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	inside, cassandra := dial(t, db.CQLAddr().String()), dial(t, *against)
+	inside, cassandra := dial(t, startNode(t, *partitions)), dial(t, *against)
 	d := draw{rand.New(rand.NewPCG(*seed, 1))}
 	statements, differ := 0, map[string]bool{}
 	for n := range *rounds {

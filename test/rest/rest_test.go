@@ -22,6 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/restclient"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // The versions of the SDKs for which the sessions were written.
@@ -39,17 +40,7 @@ func start(t *testing.T) string { return endpoint(startNode(t)) }
 // startNode starts a node in memory that serves CQL and REST with key until the test ends.
 func startNode(t *testing.T) *node.Node {
 	t.Helper()
-	n, err := node.Start(context.Background(), options.Options{CQL: "127.0.0.1:0", HTTP: "off",
-		REST: options.REST{Address: "127.0.0.1:0", PrimaryKey: key}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return n
+	return testnode.One(t, options.Options{REST: options.REST{Address: "127.0.0.1:0", PrimaryKey: key}})
 }
 
 func endpoint(n *node.Node) string { return "http://" + n.RESTAddr().String() }

@@ -2,7 +2,7 @@
 
 //go:build integration
 
-package nodes
+package testnode
 
 import "testing"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodes runs the nodes of a cluster inside the process of a test. They communicate over loopback and keep
-// their data in memory, or in directories if a node must restart with its data.
+// Package testnode runs one node (One) or the nodes of a cluster (Start) inside the process of a test. Nodes
+// communicate over loopback and keep their data in memory, or in directories if a node must restart with its data.
 //
-// A cluster that it returns is settled: every node knows every other node, and every replica set has a leader and its
-// number of voters. The package uses only the public interfaces of the nodes (CQL and /status). Start reading at
+// A cluster that Start returns is settled: every node knows every other node, and every replica set has a leader and
+// its number of voters. The package uses only the public interfaces of the nodes (CQL and /status). Start reading at
 // Start. For processes that are killed, use test/cluster.
-package nodes
+package testnode
 
 import (
 	"context"

@@ -2,7 +2,7 @@
 
 //go:build integration
 
-package nodes_test
+package testnode_test
 
 import (
 	"encoding/binary"
@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // piece is a row of size_estimates or table_estimates.
@@ -90,8 +90,7 @@ func estimateFault(all []piece, partitions int64) string {
 func TestSizeEstimatesCoverTheRing(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{3, 6} {
-		c := nodes.Start(t, nodes.Options{Nodes: n,
-			Change: func(_ int, o *options.Options) { o.InitialPartitions = 3 }})
+		c := testnode.Start(t, testnode.Options{Nodes: n, Change: func(_ int, o *options.Options) { o.InitialPartitions = 3 }})
 		c.Do(0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 			"CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
 		var conns []*rawclient.Conn

@@ -2,7 +2,7 @@
 
 //go:build integration
 
-package nodes_test
+package testnode_test
 
 import (
 	"encoding/binary"
@@ -11,8 +11,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // TestTwoReleases checks the statements of docs/operations.md about a rolling upgrade from the default release 4.0 to
@@ -21,7 +21,7 @@ import (
 // each node are visible on the others.
 func TestTwoReleases(t *testing.T) {
 	t.Parallel()
-	c := nodes.Start(t, nodes.Options{Nodes: 3, Change: func(i int, o *options.Options) {
+	c := testnode.Start(t, testnode.Options{Nodes: 3, Change: func(i int, o *options.Options) {
 		o.Compatibility = []string{"4.0", "", "4.0"}[i]
 	}})
 	var conns []*rawclient.Conn

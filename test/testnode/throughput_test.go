@@ -2,22 +2,22 @@
 
 //go:build integration
 
-package nodes_test
+package testnode_test
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/nodes"
 	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // TestPartitionsByThroughput checks that a table of a cluster is divided according to its throughput and not according
 // to the ring of nodes, and that raising the throughput splits its partitions although the table is empty.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
-	c := nodes.Start(t, nodes.Options{Nodes: 5})
+	c := testnode.Start(t, testnode.Options{Nodes: 5})
 	c.Do(0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY) WITH cosmosdb_provisioned_throughput = 12000")
 	partitions := func() []admin.PartitionStatus {
