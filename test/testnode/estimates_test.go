@@ -90,7 +90,9 @@ func estimateFault(all []piece, partitions int64) string {
 func TestSizeEstimatesCoverTheRing(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{3, 6} {
-		c := testnode.Start(t, testnode.Options{Nodes: n, Change: func(_ int, o *options.Options) { o.InitialPartitions = 3 }})
+		c := testnode.Start(t, testnode.Options{Nodes: n, Change: func(_ int, o *options.Options) {
+			o.InitialPartitions = 3
+		}})
 		c.Do(0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 			"CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
 		var conns []*rawclient.Conn
