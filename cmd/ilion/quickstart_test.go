@@ -25,7 +25,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestFirstHour checks that the commands and statements of README.md and docs/tutorial.md work. The script in
@@ -210,7 +210,7 @@ func (h *hour) end(ts *testscript.TestScript, _ bool, args []string) {
 // await runs this program until it prints a text: await PATTERN ARG...
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile("(?m)" + args[0])
-	_, missing := poll.Try(poll.Limit, func() string {
+	_, missing := eventually.Try(eventually.Limit, func() string {
 		if err := ts.Exec("ilion", args[1:]...); err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
 			return ""
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // nodeProcess is a node that runs in a separate process.
@@ -69,7 +69,7 @@ func (p *nodeProcess) end(t *testing.T) syscall.WaitStatus {
 	select {
 	case <-done:
 		return p.ProcessState.Sys().(syscall.WaitStatus)
-	case <-time.After(poll.Limit):
+	case <-time.After(eventually.Limit):
 		t.Fatal("the process does not end")
 		return 0
 	}
@@ -128,7 +128,7 @@ func TestSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The node no longer accepts connections, so the first signal has arrived.
-	poll.Until(t, "it stops to listen", func() bool {
+	eventually.True(t, "it stops to listen", func() bool {
 		other, err := rawclient.Dial(t.Context(), p.addr, rawclient.Options{Timeout: time.Second})
 		if err == nil {
 			other.Close()

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/advise"
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestAdvice checks that a node gives the same advice in the virtual table and over HTTP. The advice is based on rows
@@ -109,7 +109,7 @@ func TestAdvice(t *testing.T) {
 func TestAdviceOfAllNodes(t *testing.T) {
 	a := clusterNode(t, nil, Options{InitialPartitions: 4})
 	b := clusterNode(t, a, Options{InitialPartitions: 4})
-	poll.Until(t, "two nodes know each other", func() bool {
+	eventually.True(t, "two nodes know each other", func() bool {
 		return len(a.metadata.State().Nodes) == 2 && len(b.metadata.State().Nodes) == 2
 	})
 	c := newClient(t, a)
@@ -118,7 +118,9 @@ func TestAdviceOfAllNodes(t *testing.T) {
 	for i := range 60 {
 		c.query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, 'v')", i))
 	}
-	poll.Until(t, "the other node has the table", func() bool { return b.catalog.Snapshot().Table("ks", "t") != nil })
+	eventually.True(t, "the other node has the table", func() bool {
+		return b.catalog.Snapshot().Table("ks", "t") != nil
+	})
 	for _, n := range []*Node{a, b} {
 		newClient(t, n).query("SELECT * FROM ks.t")
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // asked requests path from the HTTP interface of n and decodes the JSON response.
@@ -82,7 +82,7 @@ func TestAskedOfACluster(t *testing.T) {
 	o.Data = t.TempDir()
 	third := clusterNode(t, a, o)
 	nodes := []*Node{a, b, third}
-	poll.Until(t, "three nodes know each other", func() bool {
+	eventually.True(t, "three nodes know each other", func() bool {
 		return !slices.ContainsFunc(nodes, func(n *Node) bool { return len(n.queries.LiveNodes()) < 2 })
 	})
 	ca, cb := newClient(t, a), newClient(t, b)
@@ -97,7 +97,7 @@ func TestAskedOfACluster(t *testing.T) {
 	// Sessions.
 	conn := greet(t, b, "evil\x1b]0;x\x07")
 	var found catalog.Session
-	poll.Until(t, "the session is shown at another node", func() bool {
+	eventually.True(t, "the session is shown at another node", func() bool {
 		all := asked[catalog.Sessions](t, a, "/sessions")
 		for _, s := range all.Sessions {
 			if s.Driver == "evil\x1b]0;x\x07" {
@@ -167,7 +167,7 @@ func TestAskedOfACluster(t *testing.T) {
 	}
 	places(t, nodes)
 
-	poll.Until(t, "the table is told of", func() bool {
+	eventually.True(t, "the table is told of", func() bool {
 		r := asked[admin.TableReport](t, third, "/table?table=k.t")
 		return r.Sampled && r.Rows == 19 && r.Tombstones >= 1 && r.Write.Count == 21 && r.Read.Count == 20 &&
 			r.PhysicalPartitions == 3 && r.Write.P99 > 0 && r.TotalUnits > 0 && len(r.LargeKeys) > 0 &&
@@ -200,7 +200,7 @@ func places(t *testing.T, nodes []*Node) {
 	for _, n := range nodes {
 		for _, key := range [][]string{{"7", "it's"}, {"7", "'it''s'"}} {
 			var e catalog.Endpoints
-			poll.Until(t, "the partition has a leader", func() bool {
+			eventually.True(t, "the partition has a leader", func() bool {
 				q := url.Values{"keyspace": {"k"}, "table": {"t"}, "key": key}
 				e = asked[catalog.Endpoints](t, n, "/endpoints?"+q.Encode())
 				return e.Leader != ""

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // attachedStatement returns a random write statement; %s stands for the table name.
@@ -159,12 +159,12 @@ func TestAttachedIndexChangesNoResult(t *testing.T) {
 	}
 	write(300)
 	index("a", "s", "k1", "c1", "l", "keys(m)", "full(f)", "x")
-	poll.Until(t, "indexes are built", func() bool { return len(n.metadata.State().Building) == 0 })
+	eventually.True(t, "indexes are built", func() bool { return len(n.metadata.State().Building) == 0 })
 	ask(150)
 	write(300)
 	ask(150)
 	index("b", "d", "k2", "c2", "t", "values(m)", "entries(m)")
-	poll.Until(t, "all indexes are built", func() bool { return len(n.metadata.State().Building) == 0 })
+	eventually.True(t, "all indexes are built", func() bool { return len(n.metadata.State().Building) == 0 })
 	split := make(chan struct{})
 	go func() {
 		defer close(split)

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // partsOf returns the physical partitions of ks.t.
@@ -50,7 +50,7 @@ func TestSplitsBySize(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	poll.Until(t, "the table is split", func() bool { return len(partsOf(n)) > 1 })
+	eventually.True(t, "the table is split", func() bool { return len(partsOf(n)) > 1 })
 	began := time.Now()
 	for i := range rows {
 		if c.execute(c.prepare("SELECT k FROM ks.t WHERE k = ?"), number(i)).RowCount != 1 {
@@ -89,7 +89,7 @@ func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 	}
 	c.execute(insert, []byte("small"), make([]byte, 4), []byte("v"))
 	var said string
-	poll.Until(t, "it is told", func() bool {
+	eventually.True(t, "it is told", func() bool {
 		for _, table := range n.statusView().Status().Tables {
 			if table.Name == "ks.t" {
 				said = table.Partitions[0].Stuck
@@ -140,7 +140,7 @@ func TestSplitsByLoad(t *testing.T) {
 		})
 	}
 	said := ""
-	poll.UntilNone(t, "both are told of", poll.Limit, func() string {
+	eventually.None(t, "both are told of", eventually.Limit, func() string {
 		said = ""
 		for _, table := range n.statusView().Status().Tables {
 			if table.Name == "ks.hot" {

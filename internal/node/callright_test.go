@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestCallPermission checks that CALL requires EXECUTE on the procedure or on the functions of the keyspace, and no
@@ -135,7 +135,7 @@ func TestCallBeside(t *testing.T) {
 	if err := s.Query(`CALL d.c.nothing('p')`).Trace(&ids).Exec(); err != nil || len(ids) != 1 {
 		t.Fatalf("traced: %v %v", ids, err)
 	}
-	poll.Until(t, "the trace has the call", func() bool {
+	eventually.True(t, "the trace has the call", func() bool {
 		var all []string
 		it := s.Query(fmt.Sprintf("SELECT activity FROM system_traces.events WHERE session_id = %s-%s-%s-%s-%s", ids[0][:8],
 			ids[0][8:12], ids[0][12:16], ids[0][16:20], ids[0][20:])).Iter()
@@ -171,7 +171,7 @@ func TestCallInCluster(t *testing.T) {
 	for range 3 {
 		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
 	}
-	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
+	eventually.True(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
 	s := newContainer(t, nodes[0], `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
 	newProcedure(t, nodes[0], "c", "increase", `function (by) {
 		__.readDocument(__.getAltLink() + '/docs/n', function (err, d) {
@@ -190,7 +190,7 @@ func TestCallInCluster(t *testing.T) {
 	for lane := range lanes {
 		at := nodes[lane%len(nodes)]
 		c := newClient(t, at)
-		poll.Until(t, "the node knows the procedure", func() bool {
+		eventually.True(t, "the node knows the procedure", func() bool {
 			c, err := at.containers.ContainerByName("d", "c")
 			return err == nil && len(c.Scripts(container.StoredProcedure)) == 1
 		})

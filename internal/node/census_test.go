@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // logicalPartitions returns the number of logical partitions of a table according to /status.
@@ -56,7 +56,7 @@ func TestLogicalPartitionsAreCounted(t *testing.T) {
 		// A status does not wait long for a count, so it may first return the previous count.
 		check := func(want uint64) {
 			t.Helper()
-			poll.UntilNone(t, "the count", poll.Limit, func() string {
+			eventually.None(t, "the count", eventually.Limit, func() string {
 				if got := logicalPartitions(t, n, "ks.t"); got != want {
 					return fmt.Sprintf("%d logical partitions, want %d", got, want)
 				}

@@ -12,7 +12,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // shownSerial returns the serial number of the certificate that a server presents.
@@ -53,7 +53,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 			}
 		}
 		for _, a := range addresses {
-			poll.Until(t, "the new certificate is shown", func() bool { return shownSerial(t, a).Cmp(want) == 0 })
+			eventually.True(t, "the new certificate is shown", func() bool { return shownSerial(t, a).Cmp(want) == 0 })
 		}
 	}
 	before := shownSerial(t, addresses[0])

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // changed is an item in a change feed.
@@ -89,7 +89,7 @@ func TestChangeFeed(t *testing.T) {
 		Body: []byte(`[{"op":"incr","path":"/n","value":5}]`)})
 	s.want(204, key("a"), container.Operation{Kind: container.Delete, ID: "4"})
 	s.want(201, nil, create(`{"id":"gone","k":"a","ttl":1}`))
-	poll.Until(t, "an item to expire", func() bool { return s.body(key("a"), "gone") == "" })
+	eventually.True(t, "an item to expire", func() bool { return s.body(key("a"), "gone") == "" })
 	want := []string{"1=0", "3=0", "5=0", "2=1", "0=5"}
 	for _, size := range []int{1, 2, 100} {
 		docs, end := s.changes(container.ChangesRequest{MaxItems: size, Scope: container.Scope{Key: key("a")}})
@@ -222,7 +222,7 @@ func TestChangesInCluster(t *testing.T) {
 	for range 3 {
 		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
 	}
-	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
+	eventually.True(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
 	s := newContainer(t, nodes[0], `{"id":"c","changeFeedPolicy":{"retentionDuration":600},`+
 		`"partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
 	const keys, lanes, each = 9, 6, 40

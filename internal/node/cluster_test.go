@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/joinsecret"
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // clusterNode starts a node that joins the cluster of first. If first is nil, the node creates a new cluster.
@@ -66,23 +66,23 @@ func TestClusterGrows(t *testing.T) {
 		c.query(fmt.Sprintf("INSERT INTO k.t (k, v) VALUES (%d, %d)", i, i))
 	}
 	b := clusterNode(t, a, Options{})
-	poll.Until(t, "two nodes know each other", func() bool {
+	eventually.True(t, "two nodes know each other", func() bool {
 		return len(a.metadata.State().Nodes) == 2 && len(b.metadata.State().Nodes) == 2
 	})
 	if got := voters(a); got != 1 {
 		t.Errorf("two nodes: %d voters", got)
 	}
 	clusterNode(t, a, Options{})
-	poll.Until(t, "three voters", func() bool { return voters(a) == 3 })
+	eventually.True(t, "three voters", func() bool { return voters(a) == 3 })
 	d := clusterNode(t, a, Options{})
-	poll.Until(t, "four voters", func() bool { return voters(d) == 4 })
+	eventually.True(t, "four voters", func() bool { return voters(d) == 4 })
 	e := newClient(t, d)
 	if r := e.query("SELECT count(*) FROM k.t"); r.RowCount != 1 {
 		t.Errorf("count(*) at the fourth node: %v", r)
 	}
 	e.query("ALTER TABLE k.t ADD w int")
 	newClient(t, b).query("INSERT INTO k.t (k, w) VALUES (7, 8)")
-	poll.Until(t, "all nodes have the new column", func() bool {
+	eventually.True(t, "all nodes have the new column", func() bool {
 		return a.catalog.Snapshot().Table("k", "t").Column("w") != nil &&
 			b.catalog.Snapshot().Table("k", "t").Column("w") != nil
 	})
@@ -96,7 +96,7 @@ func TestClusterGrows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		poll.Until(t, "four voters after "+what+" was cancelled", func() bool { return voters(a) == 4 })
+		eventually.True(t, "four voters after "+what+" was cancelled", func() bool { return voters(a) == 4 })
 		if state := a.metadata.State().Node(d.cluster.self).State; state != meta.Up || d.Err() != nil {
 			t.Errorf("%s was canceled: the node is %s, %v", what, state, d.Err())
 		}
@@ -104,8 +104,8 @@ func TestClusterGrows(t *testing.T) {
 	if _, err := a.setNodeState(t.Context(), "decommission", id); err != nil {
 		t.Fatal(err)
 	}
-	poll.Until(t, "three voters again", func() bool { return voters(a) == 3 })
-	poll.Until(t, "the node that left ends", func() bool { return d.Err() != nil })
+	eventually.True(t, "three voters again", func() bool { return voters(a) == 3 })
+	eventually.True(t, "the node that left ends", func() bool { return d.Err() != nil })
 	if !errors.Is(d.Err(), ErrLeft) {
 		t.Errorf("the node stopped with %v, want ErrLeft", d.Err())
 	}
@@ -210,7 +210,7 @@ func TestFeatureLevel(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "old")
 	a := clusterNode(t, nil, Options{Data: dir})
 	b := clusterNode(t, a, Options{Testing: options.Testing{NewestLevel: feature.Newest + 1}})
-	poll.Until(t, "the newer node is there", func() bool { return len(a.metadata.State().Nodes) == 2 })
+	eventually.True(t, "the newer node is there", func() bool { return len(a.metadata.State().Nodes) == 2 })
 	c := newClient(t, b)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
@@ -226,14 +226,14 @@ func TestFeatureLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = clusterNode(t, nil, Options{Data: dir, Testing: options.Testing{NewestLevel: feature.Newest + 1}})
-	poll.Until(t, "the cluster knows the newer build", func() bool {
+	eventually.True(t, "the cluster knows the newer build", func() bool {
 		return b.metadata.State().Node(a.store.Identity().Node).Levels.Newest == feature.Newest+1
 	})
 	if level := b.metadata.State().Topology.Level(); level != feature.Newest {
 		t.Errorf("the level was raised to %d without a command", level)
 	}
 	raise(b, feature.Newest+1)
-	poll.Until(t, "both directories and all partitions are of the newer level", func() bool {
+	eventually.True(t, "both directories and all partitions are of the newer level", func() bool {
 		for _, n := range []*Node{a, b} {
 			if n.store.Level() != feature.Newest+1 {
 				return false
@@ -247,7 +247,7 @@ func TestFeatureLevel(t *testing.T) {
 		return true
 	})
 	c.query("CREATE TABLE k.born_later (k int PRIMARY KEY)")
-	poll.Until(t, "a partition is born at the level of the cluster", func() bool {
+	eventually.True(t, "a partition is born at the level of the cluster", func() bool {
 		for p := range b.metadata.State().Topology.All() {
 			for _, n := range []*Node{a, b} {
 				if r := n.host.Replica(p.ID); p.Level == feature.Newest+1 && r != nil && r.Level() == p.Level {
@@ -306,7 +306,7 @@ func TestLongAbsence(t *testing.T) {
 		nodes = append(nodes, clusterNode(t, first, o))
 	}
 	a := nodes[0]
-	poll.Until(t, "four voters", func() bool { return voters(a) == 4 && len(a.metadata.State().Nodes) == 5 })
+	eventually.True(t, "four voters", func() bool { return voters(a) == 4 && len(a.metadata.State().Nodes) == 5 })
 	set := func() *topology.ReplicaSet { return &a.metadata.State().Topology.Meta().Sets[0] }
 	// The order of the joins determines which node holds the non-voting replica. That replica is not replaced, so the
 	// test stops a node with a voter.
@@ -318,7 +318,7 @@ func TestLongAbsence(t *testing.T) {
 	if err := away.Close(); err != nil {
 		t.Fatal(err)
 	}
-	poll.Until(
+	eventually.True(
 		t,
 		"its replica of the meta partition is replaced",
 		func() bool { m := set().On(id); return (m == nil || m.ID != was) && voters(a) == 4 },
@@ -326,7 +326,7 @@ func TestLongAbsence(t *testing.T) {
 	newClient(t, a).query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	back := clusterNode(t, a, Options{Data: dir, Testing: options.Testing{DiskUsage: roomy},
 		Cluster: options.Cluster{RebuildDelay: heal}})
-	poll.Until(t, "the node follows the records", func() bool {
+	eventually.True(t, "the node follows the records", func() bool {
 		return back.metadata.State().Version >= a.metadata.State().Version
 	})
 	if back.cluster.self != id {

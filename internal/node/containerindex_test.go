@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // indexPolicies are the indexing policies of TestIndexChangesNoResult.
@@ -461,7 +461,7 @@ func TestIndexIsBuilt(t *testing.T) {
 		if s.c, err = n.containers.ReplaceContainer(t.Context(), s.c, []byte(definition(c.policy)), ""); err != nil {
 			t.Fatal(err)
 		}
-		poll.Until(t, "the index is built", func() bool { return n.containers.IndexProgress(s.c) == 100 })
+		eventually.True(t, "the index is built", func() bool { return n.containers.IndexProgress(s.c) == 100 })
 		if got := examined(); got != c.want {
 			t.Errorf("with %s, %d items were examined, want %d", c.policy, got, c.want)
 		}

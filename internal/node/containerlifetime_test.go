@@ -14,7 +14,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // aging is a container on several nodes whose default time to live changes. The test controls the clock.
@@ -41,7 +41,7 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 	}
 	a.nodes = []*items{newContainer(t, nodes[0], fmt.Sprintf(a.definition, ""))}
 	for _, n := range nodes[1:] {
-		poll.Until(t, "the container is known", func() bool {
+		eventually.True(t, "the container is known", func() bool {
 			d, err := n.containers.Database("d")
 			if err == nil {
 				_, err = n.containers.Container(d, "c")
@@ -70,7 +70,7 @@ func (a *aging) set(ttl string) {
 	}
 	first.c = c
 	for _, s := range a.nodes[1:] {
-		poll.Until(a.t, "the container is changed", func() bool {
+		eventually.True(a.t, "the container is changed", func() bool {
 			s.c = itemsOf(a.t, s.n).c
 			return s.c.Etag == c.Etag
 		})
@@ -137,7 +137,7 @@ func TestChangedTimeToLiveInCluster(t *testing.T) {
 	for range 3 {
 		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
 	}
-	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
+	eventually.True(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
 	testChangedTimeToLive(t, newAging(t, nodes...))
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // modelItem is an item of the model, with a unique number and an etag.
@@ -169,7 +169,7 @@ func TestItemsInCluster(t *testing.T) {
 	for range 3 {
 		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
 	}
-	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
+	eventually.True(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
 	s := newContainer(t, nodes[0], `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
 	const keys, lanes, each = 5, 8, 25
 	for i := range keys {
@@ -250,7 +250,7 @@ func TestItemsInCluster(t *testing.T) {
 		t.Errorf("the container has %+v", want)
 	}
 	for _, n := range nodes {
-		poll.Until(t, "the nodes have one map", func() bool {
+		eventually.True(t, "the nodes have one map", func() bool {
 			got, _ := n.containers.Ranges(itemsOf(t, n).c)
 			return slices.EqualFunc(got, want, func(a, b container.Range) bool {
 				return a.ID == b.ID && a.Min == b.Min

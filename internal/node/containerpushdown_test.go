@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/replica/partition"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // pushdownWorld generates random items and queries.
@@ -252,10 +252,10 @@ func pushdownCluster(t *testing.T, fill func(s *items)) (nodes []*Node) {
 	for range 3 {
 		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
 	}
-	poll.Until(t, "four voters", func() bool { return voters(nodes[3]) == 4 })
+	eventually.True(t, "four voters", func() bool { return voters(nodes[3]) == 4 })
 	fill(newContainer(t, nodes[0], pushdownContainer))
 	nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
-	poll.Until(t, "five nodes have the container", func() bool {
+	eventually.True(t, "five nodes have the container", func() bool {
 		return !slices.ContainsFunc(nodes, func(n *Node) bool { return n.catalog.Snapshot().Table("d", "c") == nil })
 	})
 	return nodes
@@ -298,7 +298,7 @@ func TestPushdownInCluster(t *testing.T) {
 		if pushed := differ(t, w, itemsOf(t, n), each, false); pushed == 0 {
 			t.Error("no items are aggregated")
 		}
-		poll.Until(t, "the split is done", func() bool {
+		eventually.True(t, "the split is done", func() bool {
 			return len(n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID)) > before
 		})
 	}

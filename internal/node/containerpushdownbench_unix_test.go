@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 var pushdownItems = flag.Int("container.pushdown", 0, "number of items for measuring queries with and without pushdown")
@@ -25,13 +25,13 @@ func TestPushdownCosts(t *testing.T) {
 	}
 	a := clusterNode(t, nil, Options{InitialPartitions: 2})
 	b := clusterNode(t, a, Options{})
-	poll.Until(t, "two nodes know each other", func() bool { return len(b.metadata.State().Nodes) == 2 })
+	eventually.True(t, "two nodes know each other", func() bool { return len(b.metadata.State().Nodes) == 2 })
 	s := newContainer(t, a, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
 		"includedPaths":[{"path":"/city/?"}],"excludedPaths":[{"path":"/*"}]}}`)
 	for i := range *pushdownItems {
 		s.want(201, nil, create(benchItem(i)))
 	}
-	poll.Until(t, "the second node has the container", func() bool {
+	eventually.True(t, "the second node has the container", func() bool {
 		return b.catalog.Snapshot().Table("d", "c") != nil
 	})
 	t.Logf("%d and %d physical partitions are on other nodes", elsewhere(a), elsewhere(b))

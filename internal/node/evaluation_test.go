@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
@@ -140,7 +140,7 @@ func TestCancelledEvaluations(t *testing.T) {
 				}
 				return found.ID != ""
 			}
-			poll.Until(t, "the request over "+name+" is listed", find)
+			eventually.True(t, "the request over "+name+" is listed", find)
 			switch end {
 			case "cancel":
 				said, err := n.cancelSession(t.Context(), found.ID)
@@ -155,7 +155,7 @@ func TestCancelledEvaluations(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Errorf("%s, %s: %v", name, end, err)
 			}
-			poll.Until(t, "the evaluation over "+name+" has ended", func() bool {
+			eventually.True(t, "the evaluation over "+name+" has ended", func() bool {
 				return !find() && n.rest.Stats().InFlight.Load() == 0 && n.cql.Stats().Working.Load() == 0
 			})
 			cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestThroughputIsShared checks that a client that spends the throughput of a table does not cause rejections for
@@ -44,7 +44,7 @@ func TestThroughputIsShared(t *testing.T) {
 	statements := []string{"SELECT v FROM k.t WHERE k = 2", "SELECT k FROM k.t",
 		"INSERT INTO k.t (k, v) VALUES (2, 'x')", "UPDATE k.t SET v = 'y' WHERE k = 2 IF EXISTS",
 		"BEGIN BATCH INSERT INTO k.t (k, v) VALUES (2, 'z'); INSERT INTO k.t (k, v) VALUES (3, 'z'); APPLY BATCH"}
-	for i, round, end := 0, 0, time.Now().Add(poll.Limit); i < len(statements); round++ {
+	for i, round, end := 0, 0, time.Now().Add(eventually.Limit); i < len(statements); round++ {
 		if time.Now().After(end) {
 			t.Fatalf("requests of another client are rejected: %s", statements[i])
 		}
@@ -152,7 +152,7 @@ func TestIndexOfSmallThroughput(t *testing.T) {
 	defer func() { close(stop); <-done }()
 	c.query("CREATE INDEX i ON k.t (v)")
 	index := n.catalog.Snapshot().Table("k", "t").Indexes["i"]
-	poll.UntilNone(t, "an index", poll.Limit, func() string {
+	eventually.None(t, "an index", eventually.Limit, func() string {
 		if n.builder.Building(index) {
 			return "it is being built"
 		}

@@ -14,7 +14,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestFunctionMasks checks user-defined functions as masks on two nodes of a cluster, with the results of Cassandra
@@ -108,17 +108,17 @@ func TestFunctionMasks(t *testing.T) {
 		"ks size ks fixed ks script")
 
 	expect(boss, "CREATE OR REPLACE FUNCTION ks.size (x text)"+function+"'return \"new\";'", "")
-	poll.Until(t, "the function masks anew", func() bool { return answer(low, all) == "a new F7 J" })
+	eventually.True(t, "the function masks anew", func() bool { return answer(low, all) == "a new F7 J" })
 	expect(boss, "ALTER TABLE ks.t ALTER v MASKED WITH ks.thrower()", "")
 	throws := func() bool { return strings.Contains(answer(low, all), "RuntimeException: no") }
-	poll.Until(t, "the function throws", throws)
+	eventually.True(t, "the function throws", throws)
 	var failure *gocql.RequestErrFunctionFailure
 	if err := low.Query(all).Exec(); !errors.As(err, &failure) || failure.Function != "thrower" {
 		t.Errorf("a mask that throws: %v", err)
 	}
 	expect(boss, "DROP FUNCTION ks.size", "")
 	expect(boss, "ALTER TABLE ks.t ALTER v DROP MASKED", "")
-	poll.Until(t, "the column is not masked", func() bool { return answer(low, all) == "a secret F7 J" })
+	eventually.True(t, "the column is not masked", func() bool { return answer(low, all) == "a secret F7 J" })
 	low.Close()
 	boss.Close()
 	if err := b.Close(); err != nil {

@@ -12,7 +12,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestFunctions checks user-defined functions and aggregates end to end on two nodes of a cluster. Functions of both
@@ -84,9 +84,9 @@ func TestFunctions(t *testing.T) {
 	}
 	exec(one, "CREATE OR REPLACE FUNCTION ks.twice (x int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE java "+
 		"AS 'return x * 2 + 1;'")
-	poll.Until(t, "the function is the new one", func() bool { return value() == 5 })
+	eventually.True(t, "the function is the new one", func() bool { return value() == 5 })
 	exec(one, "DROP FUNCTION ks.twice")
-	poll.Until(t, "the function is gone", func() bool { return value() == -1 })
+	eventually.True(t, "the function is gone", func() bool { return value() == -1 })
 	two.Close()
 	one.Close()
 	if err := b.Close(); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // shownOf returns the partitions of ks.t from the status.
@@ -74,19 +74,19 @@ func TestHotKeyIsIsolated(t *testing.T) {
 	ask(1, 40*time.Millisecond, func() int { sibling++; return sibling % 1000 })
 	began := time.Now()
 	hot := func() string { return n.splitController.Report(partsOf(n)[0].ID).HotKey }
-	poll.Until(t, "the key is recognised", func() bool { return hot() != "" })
+	eventually.True(t, "the key is recognised", func() bool { return hot() != "" })
 	recognised := time.Since(began)
-	poll.Until(t, "the key is apart", func() bool { return len(partsOf(n)) == 3 })
+	eventually.True(t, "the key is apart", func() bool { return len(partsOf(n)) == 3 })
 	isolated := time.Since(began)
-	poll.Until(t, "refusals name the key", named.Load)
-	poll.Until(t, "the status names it", func() bool {
+	eventually.True(t, "refusals name the key", named.Load)
+	eventually.True(t, "the status names it", func() bool {
 		p := shownOf(n)[1]
 		return p.Hot == "ks.t k = 7" && p.HotShare > 0.5
 	})
 	begun := served[1].Load()
-	poll.Until(t, "requests of before have ended", func() bool { return served[1].Load() > begun+10 })
+	eventually.True(t, "requests of before have ended", func() bool { return served[1].Load() > begun+10 })
 	s0, r0 := served[1].Load(), refused[1].Load()
-	poll.Until(t, "siblings are served", func() bool { return served[1].Load() > s0+50 })
+	eventually.True(t, "siblings are served", func() bool { return served[1].Load() > s0+50 })
 	if after := refused[1].Load() - r0; after > 0 {
 		t.Errorf("%d requests of siblings were rejected after the hot key was isolated, %d before", after, r0)
 	}
@@ -128,7 +128,7 @@ func TestLoneKeyIsNotIsolated(t *testing.T) {
 		}
 	}
 	hot := func() bool { return n.splitController.Report(partsOf(n)[0].ID).HotKey != "" }
-	if ask(poll.Limit, hot); !hot() {
+	if ask(eventually.Limit, hot); !hot() {
 		t.Fatal("the hot key is not named")
 	}
 	ask(3*time.Second, func() bool { return false }) // three more checks
@@ -148,7 +148,7 @@ func TestHotKeyThroughFollowers(t *testing.T) {
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	c.query("INSERT INTO ks.t (k, v) VALUES (7, 7)")
-	poll.Until(t, "three voters", func() bool { return voters(a) == 3 })
+	eventually.True(t, "three voters", func() bool { return voters(a) == 3 })
 	id := partsOf(a)[0].ID
 	leader := func() *Node {
 		for _, n := range nodes {
@@ -158,10 +158,10 @@ func TestHotKeyThroughFollowers(t *testing.T) {
 		}
 		return nil
 	}
-	poll.Until(t, "a leader", func() bool { return leader() != nil })
+	eventually.True(t, "a leader", func() bool { return leader() != nil })
 	// A new leadership may move to the preferred node of the map or to a node that serves the reads. That attempt
 	// proves nothing, so the next attempt reads from the other nodes.
-	poll.Until(t, "the leader names the key", func() bool {
+	eventually.True(t, "the leader names the key", func() bool {
 		led := leader()
 		return led != nil && readElsewhere(t, nodes, led, id, func() bool { return led == leader() })
 	})
@@ -195,7 +195,7 @@ func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.Partition
 		}
 	}
 	began, named := time.Now(), false
-	poll.Until(t, "the leader names the key, or leads no more", func() bool {
+	eventually.True(t, "the leader names the key, or leads no more", func() bool {
 		select {
 		case err := <-failed:
 			t.Fatalf("the node of a follower rejects a read: %v", err)

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node/joinsecret"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/transport"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestNobodyJoinsWithoutSecret checks that a node with users and without certificates rejects every caller at its
@@ -103,7 +103,7 @@ func TestJoinSecretIsKept(t *testing.T) {
 	}
 	o.Cluster.Join, o.Cluster.JoinSecretFile = nil, ""
 	again := startNode(t, o)
-	poll.Until(t, "both know each other", func() bool { return len(again.metadata.State().Nodes) == 2 })
+	eventually.True(t, "both know each other", func() bool { return len(again.metadata.State().Nodes) == 2 })
 
 	before := first.joinSecret.Value()
 	if err := first.Close(); err != nil {

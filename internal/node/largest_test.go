@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 	"github.com/ilion-db/ilion/internal/replica/usage"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // largestOf is the number of keys that TestLargestKeys writes to disk. With a million keys the test takes a minute.
@@ -61,7 +61,7 @@ func TestLargestKeys(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	write(200_000, 2000)
-	poll.Until(t, "the largest are named", func() bool { return named() == "0 1 2 3 4 5 6 7 8 9" })
+	eventually.True(t, "the largest are named", func() bool { return named() == "0 1 2 3 4 5 6 7 8 9" })
 
 	began := time.Now()
 	write(6_000_000, *largestOf) // more than the search reads completely
@@ -78,7 +78,7 @@ func TestLargestKeys(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		looks.Go(func() { l.Run(ctx) })
 		var found []partitioncount.LargePartition
-		poll.Until(t, "the largest on disk are found", func() bool { found = l.Latest(id); return found != nil })
+		eventually.True(t, "the largest on disk are found", func() bool { found = l.Latest(id); return found != nil })
 		cancel()
 		looks.Wait()
 		t.Logf("found after %v", time.Since(began))

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/partition"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestIdlePartitionsLend checks that a partition that rejects requests borrows from idle partitions of its table,
@@ -30,7 +30,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 	for _, o := range []Options{lends, lends, {InitialPartitions: partitions}} {
 		nodes = append(nodes, clusterNode(t, nodes[0], o))
 	}
-	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
+	eventually.True(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
 	c := newClient(t, nodes[0])
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text)")
@@ -45,7 +45,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 		}
 		return out
 	}
-	poll.Until(t, "every node leads some of twelve partitions", func() bool {
+	eventually.True(t, "every node leads some of twelve partitions", func() bool {
 		all := leaders()
 		sum := 0
 		for _, some := range all {
@@ -75,7 +75,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 		}
 		return false
 	}
-	poll.Until(t, "the partition of the key borrows", func() bool {
+	eventually.True(t, "the partition of the key borrows", func() bool {
 		if !borrows() {
 			key[3]++
 			return false
@@ -98,7 +98,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 
 	all := leaders()
 	borrower := all[0][0]
-	poll.Until(t, "it borrows of other nodes, too", func() bool {
+	eventually.True(t, "it borrows of other nodes, too", func() bool {
 		lending.New(nodes[0].metadata, nodes[0].host, nodes[0].queries).Borrow(t.Context(), borrower, 1<<20*ru.Unit)
 		other, _ := loans(all[1])
 		third, _ := loans(all[2])

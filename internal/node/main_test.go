@@ -7,11 +7,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestMain checks rule D2 for every test of this package: a closed node leaves no goroutine.
 func TestMain(m *testing.M) {
-	poll.AtOnce(2)
+	eventually.AtOnce(2)
 	goleak.VerifyTestMain(m)
 }

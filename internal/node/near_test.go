@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/vector"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // nearItems is a table of vectors with its expected content.
@@ -182,14 +182,14 @@ func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
 		s.insert(k)
 	}
 	s.index()
-	poll.Until(t, "the index is built", func() bool { _, ix := s.descriptor(); return ix != nil && !s.building() })
+	eventually.True(t, "the index is built", func() bool { _, ix := s.descriptor(); return ix != nil && !s.building() })
 	for i := range 300 {
 		s.change(keys)
 		s.exact(1+s.rnd.IntN(12), s.rnd.IntN(14)-4)
 		if i != 150 {
 			continue
 		}
-		poll.Until(t, "the index has its lists", func() bool { return s.lists() >= lists })
+		eventually.True(t, "the index has its lists", func() bool { return s.lists() >= lists })
 		table, _ := s.descriptor()
 		for _, p := range n.metadata.State().Topology.Partitions(table.ID) {
 			o := operations.Split{Table: "ks.t", Partition: uint64(p.ID), Now: true}
@@ -206,7 +206,7 @@ func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
 	}
 	s.c.execute(s.c.prepare("INSERT INTO t (k, v) VALUES (?, ?) USING TTL 1"), nearNumber(keys),
 		vector.AppendVector(nil, target))
-	poll.Until(t, "a row has expired", func() bool {
+	eventually.True(t, "a row has expired", func() bool {
 		r := s.c.execute(s.c.prepare("SELECT k FROM t ORDER BY v ANN OF ? LIMIT 1"), vector.AppendVector(nil, target))
 		return r.RowCount == 1 && binary.BigEndian.Uint32(r.Cells[4:]) != uint32(keys)
 	})
@@ -235,7 +235,7 @@ func TestNearElsewhere(t *testing.T) {
 	s.index()
 	b := clusterNode(t, a, o)
 	s.c = newClient(t, b)
-	poll.Until(t, "the other node knows the table", func() bool {
+	eventually.True(t, "the other node knows the table", func() bool {
 		return b.catalog.Snapshot().Keyspaces["ks"].Tables["t"].Indexes["near"] != nil
 	})
 	s.c.query("USE ks")
@@ -248,7 +248,7 @@ func TestNearElsewhere(t *testing.T) {
 	for k := range 700 {
 		s.insert(300 + k)
 	}
-	poll.Until(t, "the index has its lists", func() bool { return s.lists() > 1 })
+	eventually.True(t, "the index has its lists", func() bool { return s.lists() > 1 })
 	for range 100 {
 		s.change(1000)
 		s.exact(1+s.rnd.IntN(12), s.rnd.IntN(14)-4)
@@ -261,7 +261,7 @@ func TestNearElsewhere(t *testing.T) {
 func (s *nearItems) price() {
 	search := "SELECT k FROM ks.t ORDER BY v ANN OF [" + strings.Repeat("1, ", s.dim-1) + "1] LIMIT 10"
 	session := driver(s.t, s.n, "cassandra", "cassandra")
-	poll.Until(s.t, "a search costs what EXPLAIN says", func() bool {
+	eventually.True(s.t, "a search costs what EXPLAIN says", func() bool {
 		said := map[string]any{}
 		if err := session.Query("EXPLAIN " + search).MapScan(said); err != nil {
 			s.t.Fatal(err)
@@ -302,7 +302,7 @@ func TestNearLists(t *testing.T) {
 	for k := range 6000 {
 		s.insert(k)
 	}
-	poll.Until(t, "the index has lists", func() bool {
+	eventually.True(t, "the index has lists", func() bool {
 		s.ask(s.draw(), 10, -1)
 		return s.lists() > 1
 	})
@@ -347,7 +347,7 @@ func TestSearchSeesWrites(t *testing.T) {
 	t.Parallel()
 	a := clusterNode(t, nil, Options{InitialPartitions: 2})
 	nodes := []*Node{a, clusterNode(t, a, Options{}), clusterNode(t, a, Options{})}
-	poll.Until(t, "three voters", func() bool { return voters(a) == 3 })
+	eventually.True(t, "three voters", func() bool { return voters(a) == 3 })
 	clients := make([]*client, len(nodes))
 	for i, n := range nodes {
 		clients[i] = newClient(t, n)
@@ -357,7 +357,7 @@ func TestSearchSeesWrites(t *testing.T) {
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
 	c.query("CREATE TABLE ks.t (k int PRIMARY KEY, v vector<float, 3>)")
 	c.query("CREATE INDEX ON ks.t (v) USING 'sai' WITH OPTIONS = {'similarity_function': 'euclidean'}")
-	poll.Until(t, "three voters of the table", func() bool { return voters(a) == 3 && voters(nodes[2]) == 3 })
+	eventually.True(t, "three voters of the table", func() bool { return voters(a) == 3 && voters(nodes[2]) == 3 })
 	for i := range 100 {
 		vector := fmt.Sprintf("[%d, 0, 1]", i)
 		c.query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %s)", i, vector))

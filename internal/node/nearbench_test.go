@@ -20,7 +20,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/vector"
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 var nearRows = flag.Int("near-rows", 0,
@@ -94,7 +94,7 @@ func TestNearMany(t *testing.T) {
 	t.Logf("%d rows without an index: %v, %v of CPU each", last, time.Since(began), used/time.Duration(last))
 	began, used = time.Now(), cpu()
 	s.c.query("CREATE INDEX near ON t (v) USING 'sai'")
-	poll.UntilNone(t, "the index", time.Hour, func() string {
+	eventually.None(t, "the index", time.Hour, func() string {
 		if _, ix := s.descriptor(); ix == nil || n.builder.Building(ix) {
 			return "it is being built"
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // try is execute for statements that may be rejected.
@@ -63,7 +63,7 @@ func TestLogicalPartitionLimit(t *testing.T) {
 		t.Error("a write to the full logical partition succeeded")
 	}
 	c.execute(c.prepare("DELETE FROM ks.t WHERE k = ? AND c < ?"), full, number(500))
-	poll.Until(t, "it is written again", func() bool { return c.try(insert, full, number(7), v) == nil })
+	eventually.True(t, "it is written again", func() bool { return c.try(insert, full, number(7), v) == nil })
 }
 
 // TestLargeLogicalPartitionsAreTold checks that clients that write to a large logical partition receive a warning with
@@ -81,7 +81,7 @@ func TestLargeLogicalPartitionsAreTold(t *testing.T) {
 		c.execute(insert, []byte("large"), number(i), v)
 	}
 	var said []string
-	poll.Until(t, "it is told", func() bool {
+	eventually.True(t, "it is told", func() bool {
 		said = c.execute(insert, []byte("large"), number(1), v).Warnings
 		return len(said) > 0
 	})

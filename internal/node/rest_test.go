@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/rest"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // keysOf returns the keys that a node shows to the owner of its data directory.
@@ -101,7 +101,7 @@ func TestRESTKeysOfACluster(t *testing.T) {
 	}
 	first := clusterNode(t, nil, surface("first"))
 	second := clusterNode(t, first, surface("second"))
-	poll.Until(t, "both nodes to have the same keys", func() bool {
+	eventually.True(t, "both nodes to have the same keys", func() bool {
 		a, b := keysOf(t, first), keysOf(t, second)
 		return a.Primary != "" && a.Primary == b.Primary && a.Secondary == b.Secondary && a.ReadOnly == b.ReadOnly
 	})

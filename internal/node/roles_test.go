@@ -11,7 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // withRole starts a node without HTTP on a free port, calls f with a session of a role, and closes both.
@@ -148,7 +148,7 @@ func TestSessionsEndWithTheirRole(t *testing.T) {
 			t.Fatal("the role has no connection")
 		}
 		must(end)
-		poll.Until(t, "the connections are closed", func() bool { return connections("app") == 0 })
+		eventually.True(t, "the connections are closed", func() bool { return connections("app") == 0 })
 	}
 	must("LIST ROLES")
 }

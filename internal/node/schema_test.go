@@ -26,7 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestOrphans checks that a start removes the remains of a schema change that a kill interrupted. The remains are a
@@ -137,7 +137,7 @@ func TestBuildOfChangedTable(t *testing.T) {
 		go func() { n.builder.Build(t.Context(), old); close(done) }()
 		select {
 		case <-done:
-		case <-time.After(poll.Limit):
+		case <-time.After(eventually.Limit):
 			t.Fatal("the build does not end")
 		}
 	}
@@ -167,7 +167,7 @@ func TestRestoredRowsHaveEntries(t *testing.T) {
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
 	c.query("CREATE INDEX IF NOT EXISTS i ON k.t (v)")
 	table := n.catalog.Snapshot().Table("k", "t")
-	poll.Until(t, "the index is built", func() bool { return !n.builder.Building(table.Indexes["i"]) })
+	eventually.True(t, "the index is built", func() bool { return !n.builder.Building(table.Indexes["i"]) })
 	var file archive.Builder
 	var places [][]byte
 	for i := range 50 {

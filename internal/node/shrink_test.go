@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestMergesByThemselves checks that quiet partitions that were split merge again while the table is in use. The
@@ -59,7 +59,7 @@ func TestMergesByThemselves(t *testing.T) {
 			}
 		}
 	})
-	poll.Until(t, "all have merged that can", func() bool { return len(partsOf(n)) == made })
+	eventually.True(t, "all have merged that can", func() bool { return len(partsOf(n)) == made })
 	close(stop)
 	clients.Wait()
 	for i, p := range partsOf(n) {
@@ -103,7 +103,7 @@ func TestShrinksAfterDeletes(t *testing.T) {
 		_, _ = rand.Read(v)
 		c.execute(insert, number(i), v)
 	}
-	poll.Until(t, "it is split by its size", func() bool { return len(partsOf(n)) == 2 })
+	eventually.True(t, "it is split by its size", func() bool { return len(partsOf(n)) == 2 })
 	for _, p := range partsOf(n) {
 		o := operations.Split{Table: "ks.t", Partition: uint64(p.ID), Now: true}
 		if said, err := n.partitions.Split(t.Context(), o); err != nil {
@@ -121,7 +121,7 @@ func TestShrinksAfterDeletes(t *testing.T) {
 		}
 		return out
 	}
-	poll.UntilNone(t, "it is one partition again", poll.Limit, func() string {
+	eventually.None(t, "it is one partition again", eventually.Limit, func() string {
 		if len(partsOf(n)) > 1 {
 			return fmt.Sprint(sizes())
 		}
@@ -148,10 +148,10 @@ func TestMergesOfOneTable(t *testing.T) {
 			t.Fatal(said, err)
 		}
 	}
-	poll.Until(t, "the later table is one partition", func() bool { return count("merged") == 1 })
+	eventually.True(t, "the later table is one partition", func() bool { return count("merged") == 1 })
 	if got := count("kept"); got != 2 {
 		t.Errorf("the table with automatic_merges = false has %d partitions, want 2", got)
 	}
 	c.query("ALTER TABLE ks.kept WITH automatic_merges = true")
-	poll.Until(t, "it is one partition, too", func() bool { return count("kept") == 1 })
+	eventually.True(t, "it is one partition, too", func() bool { return count("kept") == 1 })
 }

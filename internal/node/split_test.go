@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/control/split"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestSplitAlone checks that a single node splits a table into eight partitions while rows and counters are written
@@ -44,7 +44,7 @@ func TestSplitAlone(t *testing.T) {
 			}
 		})
 	}
-	poll.Until(t, "there are rows to split between", func() bool { return count(n) > rows/4 })
+	eventually.True(t, "there are rows to split between", func() bool { return count(n) > rows/4 })
 	for range 3 {
 		for _, table := range []string{"ks.t", "ks.n"} {
 			ks := n.catalog.Snapshot().Keyspaces["ks"]

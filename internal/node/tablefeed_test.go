@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/query/cql/session"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // feedRow is a row of a change feed: its values by column.
@@ -252,7 +252,9 @@ func TestTableFeedBounds(t *testing.T) {
 	}
 	// An expired row is not a change, and the row before the next change does not contain it.
 	c.query("INSERT INTO ks.t (k, v) VALUES (9, 9) USING TTL 1")
-	poll.Until(t, "a row to expire", func() bool { return c.query("SELECT v FROM ks.t WHERE k = 9").RowCount == 0 })
+	eventually.True(t, "a row to expire", func() bool {
+		return c.query("SELECT v FROM ks.t WHERE k = 9").RowCount == 0
+	})
 	if rows, _ = c.follow(latest, 10, nil); rows != nil {
 		t.Errorf("an expired row is shown: %v", rows)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // replica is the copy of a table that a consumer builds only from the feed of all changes. It holds the values and
@@ -218,7 +218,7 @@ func TestTableFeedInCluster(t *testing.T) {
 	for range 3 {
 		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
 	}
-	poll.Until(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
+	eventually.True(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
 	c := newClient(t, nodes[0])
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
 	c.query("CREATE TABLE ks.t (k int, c int, v int, l list<int>, PRIMARY KEY (k, c))")

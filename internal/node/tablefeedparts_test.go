@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/operations"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // part is a consumer of a part of a table, with its paging state.
@@ -248,7 +248,7 @@ func TestTableFeedBesideViews(t *testing.T) {
 		t.Errorf("the feed has %q", got)
 	}
 	for _, name := range []string{"a", "b"} {
-		poll.Until(t, "the view to follow", func() bool {
+		eventually.True(t, "the view to follow", func() bool {
 			r := texts(c.query("SELECT k, v FROM ks." + name))
 			return len(r) == 1 && r[0]["v"] == "8"
 		})

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestThroughputIsDivided checks that the throughput of a table is divided evenly over its physical partitions. Tables
@@ -102,7 +102,7 @@ func TestThroughputIsEnforced(t *testing.T) {
 	if err := try(free, key, large); err != nil {
 		t.Errorf("another table: %v", err)
 	}
-	for end := time.Now().Add(poll.Limit); ; {
+	for end := time.Now().Add(eventually.Limit); ; {
 		err := try(read, key)
 		if err == nil {
 			break
@@ -125,7 +125,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 18000")
 	await := func(want int, each int64) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), poll.Limit)
+		ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 		defer cancel()
 		for {
 			s := n.metadata.State()

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // aMinute returns a time near the beginning of the current minute. Keys are counted by the minute.
@@ -96,7 +96,7 @@ func TestUsageOfCluster(t *testing.T) {
 	b := clusterNode(t, a, Options{})
 	c := clusterNode(t, a, Options{})
 	nodes := []*Node{a, b, c}
-	poll.Until(t, "three voters", func() bool { return voters(a) == 3 })
+	eventually.True(t, "three voters", func() bool { return voters(a) == 3 })
 	ask := newClient(t, a)
 	ask.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	ask.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
@@ -125,7 +125,7 @@ func TestUsageOfCluster(t *testing.T) {
 			}
 		}
 	}
-	poll.Until(t, "three voters of the table", func() bool { return voters(b) == 3 })
+	eventually.True(t, "three voters of the table", func() bool { return voters(b) == 3 })
 	work()
 	same("before", true)
 	leader := a.host.Replica(a.metadata.State().Topology.Partitions(id)[0].ID)
@@ -133,7 +133,7 @@ func TestUsageOfCluster(t *testing.T) {
 	if _, err := a.setNodeState(t.Context(), "drain", fmt.Sprintf("%x", before)); err != nil {
 		t.Fatal(err)
 	}
-	poll.Until(t, "another node leads", func() bool {
+	eventually.True(t, "another node leads", func() bool {
 		now, ok := leader.Leader()
 		return ok && now != before
 	})

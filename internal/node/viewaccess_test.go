@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestViewsAreGuardedByTheirBase checks that a role may read a view if it may read the base table. This also applies
@@ -30,7 +30,7 @@ func TestViewsAreGuardedByTheirBase(t *testing.T) {
 	maker := newClientAs(t, n, "maker")
 	maker.query("CREATE MATERIALIZED VIEW ks.m AS SELECT k, v, w FROM ks.t WHERE v IS NOT NULL AND k IS NOT NULL " +
 		"PRIMARY KEY (v, k)")
-	poll.Until(t, "the view is built", func() bool { return boss.query("SELECT v FROM ks.m").RowCount == 1 })
+	eventually.True(t, "the view is built", func() bool { return boss.query("SELECT v FROM ks.m").RowCount == 1 })
 	_, err := maker.tryQuery("SELECT w FROM ks.m")
 	if err == nil || !strings.Contains(err.Error(), "SELECT permission on <table ks.t>") {
 		t.Errorf("without SELECT on the base: %v", err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // BenchmarkWriteWithView measures the processor time of an update of a row of 100 bytes, until the views have
@@ -50,7 +50,7 @@ func BenchmarkWriteWithView(b *testing.B) {
 				})
 			}
 			all.Wait()
-			poll.UntilNone(b, "views follow", time.Minute, func() string {
+			eventually.None(b, "views follow", time.Minute, func() string {
 				if left := due(n); left > 0 {
 					return fmt.Sprint(left, " hints are left")
 				}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestViewWithEmptyKey checks that a view contains rows whose partition key in the view is empty. Scans must return
@@ -44,7 +44,7 @@ func TestViewWithEmptyKey(t *testing.T) {
 		}
 	}
 	for _, view := range []string{"v.by_v", "v.by_b"} {
-		poll.Until(t, view+" to follow", func() bool { return count(view, "") == 20 })
+		eventually.True(t, view+" to follow", func() bool { return count(view, "") == 20 })
 		verifyAll(t, n, "view", view)
 	}
 	for where, want := range map[string]int{
@@ -62,7 +62,7 @@ func TestViewWithEmptyKey(t *testing.T) {
 	c.query("UPDATE v.t SET v = 'y' WHERE k = 2")
 	c.query("UPDATE v.t SET v = '' WHERE k = 3")
 	c.query("DELETE FROM v.t WHERE k = 4")
-	poll.Until(t, "by_v to follow", func() bool {
+	eventually.True(t, "by_v to follow", func() bool {
 		return count("v.by_v", "") == 19 && count("v.by_v", " WHERE v = 'y'") == 1 &&
 			count("v.by_v", " WHERE v = 'x3'") == 0
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/query/cql/view"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 var (
@@ -252,7 +252,7 @@ func TestViewsFollow(t *testing.T) {
 	}
 	agree := func(when string, views []watched) {
 		t.Helper()
-		poll.UntilNone(t, "views agree "+when, agreeMax, func() (wrong string) {
+		eventually.None(t, "views agree "+when, agreeMax, func() (wrong string) {
 			if left := due(n); left > 0 {
 				return fmt.Sprintf("%d hints are left", left)
 			}

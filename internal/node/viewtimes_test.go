@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestViewTimes checks that writetime and ttl of a view's columns equal the values of the base table's cells. The rows
@@ -69,7 +69,7 @@ func TestViewTimes(t *testing.T) {
 		}
 		return got, order
 	}
-	poll.Until(t, "the view has followed", func() bool { got, _ := read("", 1000); return maps.Equal(got, want) })
+	eventually.True(t, "the view has followed", func() bool { got, _ := read("", 1000); return maps.Equal(got, want) })
 	_, all := read("", 1000)
 	for _, page := range []int{1, 7, 99, 100, 101, 250} {
 		if got, order := read("", page); !maps.Equal(got, want) || !slices.Equal(order, all) {

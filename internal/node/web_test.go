@@ -23,7 +23,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 func get(t *testing.T, n *Node, path string) string {
@@ -119,7 +119,7 @@ func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := clusterNode(t, nil, Options{HTTP: "127.0.0.1:0", InitialPartitions: 16})
 	other := clusterNode(t, n, Options{})
-	poll.Until(t, "the second node reports", func() bool {
+	eventually.True(t, "the second node reports", func() bool {
 		_, heard := n.cluster.peers.Report(other.cluster.self)
 		return heard
 	})

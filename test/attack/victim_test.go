@@ -26,7 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -166,7 +166,7 @@ func (v *victim) fill(rows, size int) {
 // until waits for a condition, or until the process has ended.
 func (v *victim) until(what string, ok func() bool) {
 	v.t.Helper()
-	poll.Until(v.t, what, func() bool {
+	eventually.True(v.t, what, func() bool {
 		if !v.Running() {
 			v.t.Fatalf("%s: the process has ended: %s", what, v.Stderr())
 		}

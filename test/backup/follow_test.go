@@ -19,7 +19,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -60,7 +60,7 @@ func (f *follower) stop() {
 // hears waits until the process has printed a text the given number of times.
 func (f *follower) hears(text string, times int) {
 	f.c.t.Helper()
-	poll.UntilNone(f.c.t, "output of the archiver: "+text, poll.Limit, func() string {
+	eventually.None(f.c.t, "output of the archiver: "+text, eventually.Limit, func() string {
 		if strings.Count(f.out.String(), text) >= times {
 			return ""
 		}
@@ -138,7 +138,7 @@ func (d *diary) end() {
 func (d *diary) more(n int64) {
 	d.c.t.Helper()
 	target := d.total.Load() + n
-	poll.Until(d.c.t, "batches", func() bool { return d.total.Load() >= target })
+	eventually.True(d.c.t, "batches", func() bool { return d.total.Load() >= target })
 }
 
 // clockSlack is the maximum difference between the clock of the cluster and the clock of this process, and between a
@@ -259,7 +259,7 @@ func TestFollow(t *testing.T) {
 	phase()
 	d.end()
 	end := time.Now()
-	poll.Until(t, "complete archive", func() bool {
+	eventually.True(t, "complete archive", func() bool {
 		r := c.ranges(to)
 		return len(r) > 0 && r[len(r)-1][1].After(end)
 	})

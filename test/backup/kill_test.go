@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // stored counts the files of a repository below a directory.
@@ -39,7 +39,7 @@ func (c *cluster) killed(i int, when func() bool, args ...string) bool {
 		_, err := c.tool(ctx, append(args, "--data", c.dir(i))...)
 		ended <- err
 	}()
-	poll.Until(c.t, "progress of the command", func() bool { return when() || len(ended) > 0 })
+	eventually.True(c.t, "progress of the command", func() bool { return when() || len(ended) > 0 })
 	kill()
 	return <-ended != nil
 }
@@ -86,7 +86,9 @@ func TestKilled(t *testing.T) {
 		out, _ := c.ilion(0, slow...)
 		ended <- out
 	}()
-	poll.Until(t, "start of the second backup", func() bool { return stored(to, "files") > len(had) || len(ended) > 0 })
+	eventually.True(t, "start of the second backup", func() bool {
+		return stored(to, "files") > len(had) || len(ended) > 0
+	})
 	c.nodes[0].Kill()
 	c.restart(0)
 	c.connect(0)
@@ -114,7 +116,7 @@ func TestKilled(t *testing.T) {
 	if out, err := other.ilion(0, restore...); err == nil || !strings.Contains(out, "already") {
 		t.Errorf("a restore replaced an existing table: %v %s", err, out)
 	}
-	poll.UntilNone(t, "index and view", poll.Limit, func() string {
+	eventually.None(t, "index and view", eventually.Limit, func() string {
 		a, b := 0, 0
 		if err := other.cql.Query("SELECT count(*) FROM ks.t WHERE v = ?", long+"a").Scan(&a); err != nil {
 			return err.Error()

@@ -13,7 +13,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // writers write batches across the partitions of two tables. Each row records, for every writer, how many of its
@@ -147,7 +147,7 @@ func TestMoment(t *testing.T) {
 	var least []int64
 	for range 3 {
 		target := w.total() + 100
-		poll.Until(t, "batches", func() bool { return w.total() >= target || w.fail.Load() != nil })
+		eventually.True(t, "batches", func() bool { return w.total() >= target || w.fail.Load() != nil })
 		least = append(least, w.total())
 		c.must(1, "backup", "--to", to, "--rate", "0")
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // finish ends the load and checks on every node that all data that it knows exists. It returns when everything has
@@ -128,7 +128,7 @@ func (l *load) checkBatches(c *rawclient.Conn) {
 		row   []byte
 	}{{"batch_a", bigint(1)}, {"batch_b", bigint(2)}, {"batch_c", append(pair(1, 3), pair(2, 4)...)}}
 	// Other nodes complete a batch whose coordinator has died after a while.
-	_, missing := poll.Try(40*time.Second, func() string { return l.torn(c, want) })
+	_, missing := eventually.Try(40*time.Second, func() string { return l.torn(c, want) })
 	if missing != "" {
 		l.t.Error(missing)
 	}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -404,7 +404,7 @@ next:
 // until waits until missing returns "". missing describes the unmet condition.
 func (f *fleet) until(what string, limit time.Duration, missing func() string) time.Duration {
 	f.t.Helper()
-	return poll.UntilNone(f.t, what, limit, missing)
+	return eventually.None(f.t, what, limit, missing)
 }
 
 // settle waits until every running node reports that all is well and every replica set is complete: a leader, and as

@@ -18,7 +18,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 var (
@@ -301,7 +301,7 @@ func checkRing(t *testing.T, ps []admin.PartitionStatus) {
 // history returns the completed changes of partitions.
 func (m *member) history() (out []admin.ChangeStatus) {
 	m.f.t.Helper()
-	_, err := poll.Try(poll.Limit, func() string {
+	_, err := eventually.Try(eventually.Limit, func() string {
 		resp, err := browser.Get("http://" + m.web() + "/history")
 		if err != nil {
 			return err.Error()

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/test/eventually"
 	graph "github.com/ilion-db/ilion/test/history"
-	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/process"
 	"github.com/ilion-db/ilion/test/restclient"
 )
@@ -343,7 +343,7 @@ func (l *itemLoad) clash(c *restclient.Client, m *itemMove) (answered bool) {
 func (l *itemLoad) more(n int64) {
 	l.f.t.Helper()
 	want := l.acked.Load() + n
-	if _, missed := poll.Try(2*time.Minute, func() string {
+	if _, missed := eventually.Try(2*time.Minute, func() string {
 		if got := l.acked.Load(); got < want {
 			return fmt.Sprintf("%d responses, want %d", got, want)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 const (
@@ -40,7 +40,7 @@ func (k *killer) kill(phase string, kinds []string) {
 	id := victim.id()
 	k.l.only(f.without(victim)...)
 	seen := "no change"
-	_, missed := poll.Try(meetTime, func() string {
+	_, missed := eventually.Try(meetTime, func() string {
 		s, err := victim.status()
 		if err != nil {
 			return err.Error()

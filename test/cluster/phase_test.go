@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -279,7 +279,7 @@ func (f *fleet) recordsLeader() *member {
 
 // await waits until a node sees a change in a phase, or past all visible phases, and returns that phase.
 func (c *change) await(m *member, phase string) (seen string) {
-	poll.Try(30*time.Second, func() string {
+	eventually.Try(30*time.Second, func() string {
 		seen = c.phase(m)
 		if seen == phase || seen == "done" || seen == "canceled" {
 			return ""

@@ -15,7 +15,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // The accounts and clients of TestTransactionsOverKills.
@@ -121,7 +121,7 @@ func TestTransactionsOverKills(t *testing.T) {
 	more := func(n int64) {
 		t.Helper()
 		want := acked.Load() + n
-		if _, missed := poll.Try(time.Minute, func() string {
+		if _, missed := eventually.Try(time.Minute, func() string {
 			if acked.Load() < want {
 				return fmt.Sprintf("%d transfers", acked.Load())
 			}

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -61,10 +61,10 @@ func tables(t *testing.T, c *rawclient.Conn) {
 		"CREATE TABLE crash.f (k int PRIMARY KEY, v text)", "CREATE TABLE crash.o (k int PRIMARY KEY)")
 }
 
-// eventually runs a statement until it succeeds.
-func eventually(t *testing.T, c *rawclient.Conn, statement string) {
+// succeed runs a statement until it succeeds.
+func succeed(t *testing.T, c *rawclient.Conn, statement string) {
 	t.Helper()
-	poll.UntilNone(t, statement, poll.Limit, func() string {
+	eventually.None(t, statement, eventually.Limit, func() string {
 		if _, err := c.Query(statement); err != nil {
 			return err.Error()
 		}
@@ -110,7 +110,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, c, "INSERT INTO crash.o (k) VALUES (1)")
+	succeed(t, c, "INSERT INTO crash.o (k) VALUES (1)")
 	s.Kill()
 	s = process.Start(t, filepath.Join(disk, "data"))
 	c = s.Dial(t)
@@ -125,7 +125,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	process.Do(t, c, "TRUNCATE crash.f")
-	eventually(t, c, "INSERT INTO crash.o (k) VALUES (2)")
+	succeed(t, c, "INSERT INTO crash.o (k) VALUES (2)")
 	if !s.Running() || strings.Contains(s.Stderr(), "goroutine") {
 		t.Error(s.Stderr())
 	}
@@ -151,7 +151,7 @@ func TestBrokenDisk(t *testing.T) {
 			break
 		}
 	}
-	s.Wait(t, poll.Limit)
+	s.Wait(t, eventually.Limit)
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	last := lines[len(lines)-1]
 	if code := s.Cmd.ProcessState.ExitCode(); code != 1 ||
@@ -270,7 +270,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%d rows were served from a damaged table", r.RowCount)
 		}
 		c.Close()
-		s.Wait(t, poll.Limit)
+		s.Wait(t, eventually.Limit)
 	}
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	if last := lines[len(lines)-1]; s.Cmd.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "ilion: ") ||

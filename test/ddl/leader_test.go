@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 	"github.com/ilion-db/ilion/test/testnode"
 )
@@ -50,7 +50,7 @@ func TestIndexThroughLoss(t *testing.T) {
 	c.Do(0, keyspace, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	fill(t, c, rows, values)
 	leader := -1
-	poll.Until(t, "the meta partition has a leader", func() bool {
+	eventually.True(t, "the meta partition has a leader", func() bool {
 		leader = metaLeader(c)
 		return leader >= 0
 	})
@@ -124,7 +124,7 @@ func TestIndexThroughLoss(t *testing.T) {
 // usable waits until the index is usable.
 func usable(t *testing.T, conn *rawclient.Conn) {
 	t.Helper()
-	poll.UntilNone(t, "the index is built", poll.Limit, func() string {
+	eventually.None(t, "the index is built", eventually.Limit, func() string {
 		if _, err := process.Query(conn, dberr.Quorum, "SELECT count(*) FROM ks.t WHERE v = 3"); err != nil {
 			return err.Error()
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 	"github.com/ilion-db/ilion/test/testnode"
 )
@@ -225,7 +225,7 @@ func alike(t *testing.T, c *testnode.Cluster) string {
 // agreed checks that a node soon reports a schema version for all other nodes.
 func agreed(t *testing.T, conn *rawclient.Conn, version string) {
 	t.Helper()
-	poll.Until(t, "the node reports the schema for all other nodes", func() bool {
+	eventually.True(t, "the node reports the schema for all other nodes", func() bool {
 		r, err := process.Query(conn, dberr.One, "SELECT schema_version FROM system.peers_v2")
 		if err != nil {
 			t.Fatal(err)
@@ -256,7 +256,7 @@ func cells(r *cqlwire.Result) func(yield func([]byte) bool) {
 func nothingLeft(t *testing.T, c *testnode.Cluster) {
 	t.Helper()
 	for i := range c.Len() {
-		poll.UntilNone(t, fmt.Sprintf("as node %d sees it", i), poll.Limit, func() (why string) {
+		eventually.None(t, fmt.Sprintf("as node %d sees it", i), eventually.Limit, func() (why string) {
 			s := c.Status(i)
 			want := map[string]int{}
 			for _, table := range s.Tables {

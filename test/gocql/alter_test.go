@@ -13,7 +13,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
@@ -65,7 +65,7 @@ func TestAlterWhileWriting(t *testing.T) {
 				case 3:
 					exec(t, s, "ALTER TABLE "+table+" DROP n")
 				}
-				for deadline := time.Now().Add(poll.Limit); reads.Load() < before+2*lanes && !t.Failed() &&
+				for deadline := time.Now().Add(eventually.Limit); reads.Load() < before+2*lanes && !t.Failed() &&
 					time.Now().Before(deadline); {
 					time.Sleep(time.Millisecond)
 				}

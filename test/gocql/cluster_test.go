@@ -16,7 +16,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
@@ -162,7 +162,7 @@ func TestPagingThroughRestarts(t *testing.T) {
 	}
 	done.Store(true)
 	t.Logf("%d scans", <-scans)
-	deadline := time.Now().Add(poll.Limit)
+	deadline := time.Now().Add(eventually.Limit)
 	for seen := map[gocql.UUID]bool{}; len(seen) < c.Len(); {
 		var id gocql.UUID
 		if err := s.Query("SELECT host_id FROM system.local").Scan(&id); err == nil {

@@ -19,11 +19,11 @@ import (
 
 	"github.com/ilion-db/ilion"
 	"github.com/ilion-db/ilion/internal/model/token"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 func TestMain(m *testing.M) {
-	poll.AtOnce(2)
+	eventually.AtOnce(2)
 	os.Exit(m.Run())
 }
 
@@ -160,7 +160,7 @@ func schemaEvents(t *testing.T, s, other *gocql.Session, ks string) {
 	exec(t, s, "CREATE TYPE "+ks+".addr (street text, zip int)")
 	exec(t, s, "CREATE TABLE "+ks+
 		".people (id uuid PRIMARY KEY, home frozen<addr>, d decimal, b boolean, t timestamp, i inet)")
-	ctx, cancel := context.WithTimeout(t.Context(), poll.Limit)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 	defer cancel()
 	for tick := time.NewTicker(20 * time.Millisecond); ; {
 		if meta, err := other.KeyspaceMetadata(ks); err == nil && meta.Tables["people"] != nil {

@@ -17,7 +17,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
@@ -83,7 +83,7 @@ type restartLoad struct {
 // await returns after the given number of further requests.
 func (l *restartLoad) await(more int64) {
 	want := l.requests.Load() + more
-	poll.Until(l.t, "the load", func() bool { return l.requests.Load() >= want || l.t.Failed() })
+	eventually.True(l.t, "the load", func() bool { return l.requests.Load() >= want || l.t.Failed() })
 }
 
 // run makes a write, a read, a conditional write, and a counter update in turn.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestUsersAreShown checks that users are listed with their requests, the cost of these requests, and their throttled
@@ -33,7 +33,7 @@ func TestUsersAreShown(t *testing.T) {
 		write()
 	}
 	host, _, _ := strings.Cut(addr, ":")
-	poll.Until(t, "the user is listed", func() bool {
+	eventually.True(t, "the user is listed", func() bool {
 		write() // the rate per second is an average over the last ten seconds
 		var user string
 		var units, perSecond float64

@@ -28,7 +28,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -187,7 +187,7 @@ func (i *importer) kill(ranges int, after time.Duration, args ...string) {
 	case <-ended:
 	case <-time.After(after):
 	}
-	poll.UntilNone(i.t, "the import is in progress", 10*time.Minute, func() string {
+	eventually.None(i.t, "the import is in progress", 10*time.Minute, func() string {
 		if ranges == 0 || i.done() >= ranges || cmd.ProcessState != nil {
 			return ""
 		}
@@ -286,7 +286,7 @@ func TestLive(t *testing.T) {
 	imp.run("verify")
 	for table, columns := range tables {
 		// Cells expire on both sides, but not at the same instant.
-		poll.UntilNone(t, "both sides are equal", 2*time.Minute, func() string {
+		eventually.None(t, "both sides are equal", 2*time.Minute, func() string {
 			want, n := sum(t, from, table, columns)
 			if got, m := sum(t, to, table, columns); got != want || n != m {
 				return fmt.Sprintf("table %s: %d rows in the source, %d in the target, with differences", table, n, m)

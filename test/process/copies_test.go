@@ -14,7 +14,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -52,14 +52,14 @@ func startThree(t *testing.T) *three {
 // until waits until missing returns "". missing describes the unmet condition.
 func (c *three) until(what string, missing func() string) {
 	c.t.Helper()
-	poll.UntilNone(c.t, what, poll.Limit, missing)
+	eventually.None(c.t, what, eventually.Limit, missing)
 }
 
 // whole waits until every partition has as many voters as there are nodes. Before that, a partition may be on a single
 // node, which a test must not stop, and leaders move.
 func whole(t *testing.T, nodes []*process.Server) {
 	t.Helper()
-	poll.UntilNone(t, "voters of each partition on all nodes", poll.Limit, func() string {
+	eventually.None(t, "voters of each partition on all nodes", eventually.Limit, func() string {
 		for _, n := range nodes {
 			for _, table := range process.Status(t, n).Tables {
 				for _, p := range table.Partitions {

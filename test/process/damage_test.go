@@ -21,7 +21,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -54,7 +54,7 @@ var readyAt = regexp.MustCompile(`CQL on ([0-9.:]+), `)
 
 // ready waits until a node serves requests and returns its address, or "" if it has ended.
 func (m *member) ready(s *process.Server) (at string) {
-	_, missing := poll.Try(poll.Limit, func() string {
+	_, missing := eventually.Try(eventually.Limit, func() string {
 		if found := readyAt.FindStringSubmatch(s.Stderr()); found != nil {
 			at = found[1]
 		} else if s.Running() {
@@ -258,7 +258,7 @@ func (m *member) flip(was *state, name string, at int, dir string) {
 			}
 			return
 		}
-		s.Wait(m.t, poll.Limit)
+		s.Wait(m.t, eventually.Limit)
 	}
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	last := lines[len(lines)-1]

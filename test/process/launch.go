@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/node"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // Launch runs the binary with arguments without waiting. The process is killed when the test ends.
@@ -38,7 +38,7 @@ func Launch(t testing.TB, args ...string) *Server {
 // Says waits until the process has written a text to stderr.
 func (s *Server) Says(t testing.TB, text string) {
 	t.Helper()
-	poll.UntilNone(t, "it says "+text, poll.Limit, func() string {
+	eventually.None(t, "it says "+text, eventually.Limit, func() string {
 		running := s.Running()
 		switch {
 		case strings.Contains(s.Stderr(), text):
@@ -54,7 +54,7 @@ func (s *Server) Says(t testing.TB, text string) {
 // of the texts.
 func (s *Server) Refuses(t testing.TB, code int, texts ...string) {
 	t.Helper()
-	s.Wait(t, poll.Limit)
+	s.Wait(t, eventually.Limit)
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	last := lines[len(lines)-1]
 	if got := s.Cmd.ProcessState.ExitCode(); got != code || !strings.HasPrefix(last, "ilion: ") {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -53,7 +53,7 @@ func TestKilledLoad(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		poll.Until(t, "progress of the load", func() bool {
+		eventually.True(t, "progress of the load", func() bool {
 			now, _ := os.ReadFile(checkpoint)
 			return string(now) != string(before)
 		})

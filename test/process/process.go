@@ -29,7 +29,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 var (
@@ -44,7 +44,7 @@ var (
 
 // Main runs the tests and removes shared files.
 func Main(m *testing.M) {
-	poll.AtOnce(2)
+	eventually.AtOnce(2)
 	code := m.Run()
 	if secretPath != "" {
 		_ = os.RemoveAll(filepath.Dir(secretPath))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/replica/transport"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -101,7 +101,7 @@ func TestMutualTLS(t *testing.T) {
 	defer conn.Close()
 	process.Do(t, conn, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY)")
-	poll.UntilNone(t, "write while the cluster grows", poll.Limit, func() string {
+	eventually.None(t, "write while the cluster grows", eventually.Limit, func() string {
 		if _, err := process.Query(conn, dberr.Quorum, "INSERT INTO ks.t (k) VALUES (1)"); err != nil {
 			return err.Error()
 		}

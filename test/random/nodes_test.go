@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -90,7 +90,7 @@ func (c *nodes) whole() {
 	if len(c.processes) == 1 {
 		return
 	}
-	if took, why := poll.Try(2*time.Minute, c.missing); why != "" {
+	if took, why := eventually.Try(2*time.Minute, c.missing); why != "" {
 		c.t.Errorf("the nodes are not complete after %s: %s", took, why)
 	}
 }

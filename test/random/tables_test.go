@@ -14,7 +14,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
@@ -138,7 +138,7 @@ func newDraw(seed uint64) draw { return draw{rand.New(rand.NewPCG(seed, 2))} }
 func (p *pair) settle(statement string) {
 	p.Helper()
 	a, b := p.conns()[0], p.conns()[1]
-	_, _ = poll.Try(viewWait, func() string {
+	_, _ = eventually.Try(viewWait, func() string {
 		if answer(a, statement, 0) != answer(b, statement, 0) {
 			return "the views differ"
 		}

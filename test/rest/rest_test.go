@@ -20,7 +20,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/node"
 	"github.com/ilion-db/ilion/internal/node/options"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/restclient"
 	"github.com/ilion-db/ilion/test/testnode"
 )
@@ -163,7 +163,7 @@ func TestWalkThrough(t *testing.T) {
 		t.Errorf("the procedure prints\n%s\nnot\n%s", got, want)
 	}
 	var got string
-	if _, missing := poll.Try(poll.Limit, func() string {
+	if _, missing := eventually.Try(eventually.Limit, func() string {
 		if got = largest(t, n, block("cql", 0)); got != block("text", 3) {
 			return "no" // sizes are updated in the background
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
@@ -107,7 +107,7 @@ func TestSizeEstimatesCoverTheRing(t *testing.T) {
 		}
 		for _, table := range []string{"size_estimates", "table_estimates"} {
 			// A replica may lag behind the quorum that has acknowledged.
-			poll.UntilNone(t, fmt.Sprintf("%s of %d nodes", table, n), poll.Limit, func() string {
+			eventually.None(t, fmt.Sprintf("%s of %d nodes", table, n), eventually.Limit, func() string {
 				kinds := map[string][]piece{}
 				for _, conn := range conns {
 					for _, p := range pieces(t, conn, table) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
@@ -41,7 +41,7 @@ func TestTwoReleases(t *testing.T) {
 	for i := range conns {
 		c.Do(i, fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v text)", i))
 	}
-	poll.UntilNone(t, "one version of the schema", poll.Limit, func() string {
+	eventually.None(t, "one version of the schema", eventually.Limit, func() string {
 		for i := range conns {
 			local := first(i, "SELECT schema_version FROM system.local")
 			if other := first(i, "SELECT schema_version FROM system.peers_v2"); other != local ||

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // Settle waits until the running nodes of the cluster are settled.
 func (c *Cluster) Settle() {
 	c.t.Helper()
-	poll.UntilNone(c.t, "the cluster settles", settleTime, c.unsettled)
+	eventually.None(c.t, "the cluster settles", settleTime, c.unsettled)
 }
 
 // unsettled returns the reason why the cluster is not settled, or "".

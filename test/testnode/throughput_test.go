@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
@@ -32,7 +32,7 @@ func TestPartitionsByThroughput(t *testing.T) {
 		t.Errorf("created with %d partitions, want 2", n)
 	}
 	c.Do(1, "ALTER TABLE ks.t WITH cosmosdb_provisioned_throughput = 50000")
-	poll.UntilNone(t, "five partitions", poll.Limit, func() string {
+	eventually.None(t, "five partitions", eventually.Limit, func() string {
 		all := partitions()
 		for _, p := range all {
 			if p.SplitsOff != 0 && p.SplitCause != "throughput" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestSlots checks that the number of concurrent callers never exceeds the number of slots. It also checks that a freed
@@ -28,7 +28,7 @@ func TestSlots(t *testing.T) {
 				order <- who
 			}
 		}()
-		poll.Until(t, "a caller waits", func() bool {
+		eventually.True(t, "a caller waits", func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return len(s.waiting) == waiting

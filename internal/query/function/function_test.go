@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/function/script"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 var (
@@ -138,7 +138,8 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 		clean, _ := f.Compile(fn(JavaScript, "typeof leak === 'undefined' && x.leak === undefined ? 5 : 6", tInt, tInt))
-		poll.UntilNone(t, "another function", poll.Limit, func() string { // 500 ms are available even on a busy machine
+		// 500 ms are available even on a busy machine.
+		eventually.None(t, "another function", eventually.Limit, func() string {
 			out, err := clean(nil, [][]byte{intOf(1)})
 			if err != nil {
 				return err.Error()

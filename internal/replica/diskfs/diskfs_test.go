@@ -17,7 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // small is a disk in memory that takes no tables while it is full.
@@ -142,7 +142,7 @@ func TestCompactionLeavesRoom(t *testing.T) {
 		t.Errorf("%d tables where all should wait", n)
 	}
 	s.free.Store(12 << 20)
-	poll.Until(t, "a compaction", func() bool { return db.Metrics().Levels[0].TablesCount <= 1 })
+	eventually.True(t, "a compaction", func() bool { return db.Metrics().Levels[0].TablesCount <= 1 })
 }
 
 // TestLogBreaks checks that a log that cannot be written breaks the store once it is open, and is an error before (F1).

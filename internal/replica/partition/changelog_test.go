@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/replica/storage"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestImagesAreBounded checks that the images of one mutation are logged up to imagesMax bytes, and that a larger
@@ -55,7 +55,7 @@ func TestSweepLatched(t *testing.T) {
 		Keys: [][]byte{keys.AppendDeletions(nil, testTable, m.Token, m.Key)}}
 	ended := make(chan error, 1)
 	go func() { ended <- w.nodes[0].host.Load().Sweep(t.Context(), sweep, true) }()
-	poll.Until(t, "the sweep to wait", func() bool {
+	eventually.True(t, "the sweep to wait", func() bool {
 		s := &latches.stripes[stripe]
 		s.mu.Lock()
 		defer s.mu.Unlock()

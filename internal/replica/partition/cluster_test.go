@@ -25,7 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // world is a cluster of hosts in this process, over a network of function calls that can be cut.
@@ -219,7 +219,7 @@ func (w *world) newTable(on ...int) *topology.Partition {
 // until waits for something that must become true.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	poll.Until(w.t, what, ok)
+	eventually.True(w.t, what, ok)
 }
 
 // replica returns a node's replica of a partition, or nil.
@@ -280,7 +280,7 @@ func (w *world) request(id topology.PartitionID, send func(r *Replica, try func(
 		default:
 			return err
 		}
-		if time.Since(began) > poll.Limit {
+		if time.Since(began) > eventually.Limit {
 			return fmt.Errorf("given up: %w", err)
 		}
 		if try%len(w.nodes) == len(w.nodes)-1 {

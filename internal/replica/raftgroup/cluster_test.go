@@ -20,7 +20,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
@@ -110,7 +110,7 @@ func (c *cluster) config(group uint64, node int) raftgroup.GroupConfig {
 // elect makes node g%4 lead group g and waits until it may evaluate.
 func (c *cluster) elect() {
 	c.tb.Helper()
-	poll.UntilNone(c.tb, "a leader of each group", poll.Limit, func() string {
+	eventually.None(c.tb, "a leader of each group", eventually.Limit, func() string {
 		left := 0
 		for n, m := range c.nodes {
 			err := m.runner.Do(func(h *raftgroup.Host) {

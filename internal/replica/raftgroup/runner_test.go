@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
@@ -69,7 +69,7 @@ func TestRunner(t *testing.T) {
 	if err := old.runner.Do(func(h *raftgroup.Host) { _ = h.Transfer(1, next.groups[0].Replica()) }); err != nil {
 		t.Fatal(err)
 	}
-	poll.Until(c.tb, "node 1 leads group 1", func() bool { _, ok := next.groups[0].Evaluating(); return ok })
+	eventually.True(c.tb, "node 1 leads group 1", func() bool { _, ok := next.groups[0].Evaluating(); return ok })
 	if _, err := c.add(0, old, 1); !errors.Is(err, raftgroup.ErrNotLeader) {
 		t.Errorf("the old leader: %v", err)
 	}
@@ -77,7 +77,7 @@ func TestRunner(t *testing.T) {
 		t.Errorf("the new leader: %d, %v", sum, err)
 	}
 	for _, m := range c.nodes {
-		poll.Until(c.tb, "all have all", func() bool { return m.groups[0].Applied() == next.groups[0].Applied() })
+		eventually.True(c.tb, "all have all", func() bool { return m.groups[0].Applied() == next.groups[0].Applied() })
 	}
 	c.close()
 	if err := next.runner.Propose(next.groups[0], 0, ledger.Add("n", 1), make(done, 1)); err == nil {
@@ -95,16 +95,16 @@ func TestQuietGroupsWake(t *testing.T) {
 	c.elect()
 	quiet := func(m *member, n int64) func() bool { return func() bool { return m.quiet.Load() == n } }
 	for _, m := range c.nodes {
-		poll.Until(c.tb, "all groups are quiet", quiet(m, 8))
+		eventually.True(c.tb, "all groups are quiet", quiet(m, 8))
 	}
 	if sum, err := c.add(0, c.leader(0), 7); err != nil || sum != 7 {
 		t.Fatalf("%d, %v", sum, err)
 	}
 	for _, m := range c.nodes {
-		poll.Until(c.tb, "all groups are quiet again", quiet(m, 8))
+		eventually.True(c.tb, "all groups are quiet again", quiet(m, 8))
 	}
 	c.nodes[0].wire.cut.Store(true)
-	poll.Until(c.tb, "others lead the groups of the silent node", func() bool {
+	eventually.True(c.tb, "others lead the groups of the silent node", func() bool {
 		led := 0
 		for _, g := range []int{0, 4} {
 			for _, m := range c.nodes[1:] {
@@ -145,17 +145,17 @@ func TestEventsOfQuietGroups(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 4, o)
 	c.elect()
 	for _, m := range c.nodes {
-		poll.Until(c.tb, "all groups are quiet", func() bool { return m.quiet.Load() == 4 })
+		eventually.True(c.tb, "all groups are quiet", func() bool { return m.quiet.Load() == 4 })
 	}
-	poll.Until(c.tb, "all leaders are known", seen(func() bool {
+	eventually.True(c.tb, "all leaders are known", seen(func() bool {
 		return leaders[1].Node == nodeID(0) && leaders[4].Node == nodeID(3)
 	}))
 	c.nodes[0].wire.cut.Store(true)
-	poll.Until(c.tb, "the silent node is down, and its group has another leader", seen(func() bool {
+	eventually.True(c.tb, "the silent node is down, and its group has another leader", seen(func() bool {
 		return down && leaders[1].Node != nodeID(0) && leaders[1].Node != raftgroup.NodeID{}
 	}))
 	c.nodes[0].wire.cut.Store(false)
-	poll.Until(c.tb, "the node is back", seen(func() bool { return up }))
+	eventually.True(c.tb, "the node is back", seen(func() bool { return up }))
 	c.close()
 }
 
@@ -165,14 +165,14 @@ func TestTransferAll(t *testing.T) {
 	c.elect()
 	m := c.nodes[0]
 	var left int
-	poll.Until(c.tb, "nothing is left", func() bool {
+	eventually.True(c.tb, "nothing is left", func() bool {
 		if err := m.runner.Do(func(h *raftgroup.Host) { left = h.TransferAll() }); err != nil {
 			t.Fatal(err)
 		}
 		return left == 0
 	})
 	for g := 0; g < 9; g += 4 {
-		poll.Until(c.tb, "another leads", func() bool {
+		eventually.True(c.tb, "another leads", func() bool {
 			for _, n := range c.nodes[1:] {
 				if _, ok := n.groups[g].Evaluating(); ok {
 					return true
@@ -205,7 +205,7 @@ func TestTransferAllIsFinal(t *testing.T) {
 	c.elect()
 	stops := c.nodes[0]
 	var leads *member
-	poll.Until(c.tb, "another node leads", func() bool {
+	eventually.True(c.tb, "another node leads", func() bool {
 		_ = stops.runner.Do(func(h *raftgroup.Host) { h.TransferAll() })
 		for _, n := range c.nodes[1:] {
 			if _, ok := n.groups[0].Evaluating(); ok {
@@ -217,7 +217,7 @@ func TestTransferAllIsFinal(t *testing.T) {
 	group, replica := leads.groups[0].ID(), stops.groups[0].Replica()
 	_ = leads.runner.Do(func(h *raftgroup.Host) { h.TransferAnyway(group, replica) })
 	// While a leadership is on offer nothing is proposed; the offer lapses after an election timeout.
-	poll.Until(c.tb, "the node that was to give it back leads on", func() bool {
+	eventually.True(c.tb, "the node that was to give it back leads on", func() bool {
 		_, err := c.add(0, leads, 1)
 		return err == nil
 	})

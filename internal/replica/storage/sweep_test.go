@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // holds is the test's index: any cell of the row has the value.
@@ -279,7 +279,7 @@ func TestSweptSpaceComesBack(t *testing.T) {
 	if err := sweepAll(s, 5000, 100); err != nil {
 		t.Fatal(err)
 	}
-	poll.Until(t, "the space is free", func() bool { return size() < 1e6 })
+	eventually.True(t, "the space is free", func() bool { return size() < 1e6 })
 }
 
 // TestSweeperGivesWay checks that a sweeper reads a tenth of the keys while the machine is overloaded, and the full

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // queue is a partition of n rows of which all but the last few were consumed.
@@ -45,7 +45,7 @@ func fill(t testing.TB, s *Store, from, to int) {
 // followHints waits until the learner has followed all hints that are due.
 func followHints(t testing.TB, s *Store) {
 	t.Helper()
-	poll.Until(t, "the learner comes to an end", func() bool {
+	eventually.True(t, "the learner comes to an end", func() bool {
 		s.tombstones.hints.mu.Lock()
 		due := false
 		for _, p := range s.tombstones.hints.byPartition {

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/memnet"
-	"github.com/ilion-db/ilion/test/poll"
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
@@ -126,7 +126,7 @@ func (m *raftNode) open(t *testing.T, n *memnet.Network, i, voters, groups int, 
 func lead(t *testing.T, m *raftNode) {
 	t.Helper()
 	for g, group := range m.groups {
-		poll.Until(t, "node 0 leads", func() bool {
+		eventually.True(t, "node 0 leads", func() bool {
 			if err := m.runner.Do(func(h *raftgroup.Host) { h.Campaign(uint64(g + 1)) }); err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestLargeProposals(t *testing.T) {
 	}
 	for g, group := range nodes[0].groups {
 		for _, m := range nodes[1:] {
-			poll.Until(t, "all replicas have all", func() bool { return m.groups[g].Applied() >= group.Applied() })
+			eventually.True(t, "all replicas have all", func() bool { return m.groups[g].Applied() >= group.Applied() })
 		}
 	}
 }
@@ -204,8 +204,8 @@ func TestStreamedSnapshot(t *testing.T) {
 		t.Fatal(o.Err)
 	}
 	learner := nodes[3].groups[0]
-	poll.Until(t, "the learner has all", func() bool { return learner.Applied() >= group.Applied() })
-	poll.Until(t, "the learner is fresh", func() bool {
+	eventually.True(t, "the learner has all", func() bool { return learner.Applied() >= group.Applied() })
+	eventually.True(t, "the learner is fresh", func() bool {
 		return learner.Fresh(raftgroup.BootClock{}.Now(), 500*time.Millisecond)
 	})
 	want, err := nodes[0].store.Hash(1)

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -237,7 +237,7 @@ func TestBrokenDisk(t *testing.T) {
 			l.Write(entry("wrote"))
 		}
 		go l.run()
-		poll.Until(t, "the disk has refused", func() bool { return block || l.Dropped() == 10 })
+		eventually.True(t, "the disk has refused", func() bool { return block || l.Dropped() == 10 })
 		close(w.repaired)
 		l.Write(entry("more"))
 		if err := l.Close(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestBacklog checks the limit of the backlog with many clients that do not read. The node must not hold more than the
@@ -37,7 +37,7 @@ func TestBacklog(t *testing.T) {
 	if most > 5*bound/2 { // without a limit, the backlog contains all responses: four times as much
 		t.Errorf("%d bytes waited for clients, the bound is %d", most, bound)
 	}
-	poll.Until(t, "some are cut off", func() bool {
+	eventually.True(t, "some are cut off", func() bool {
 		return st.Connections.Load() < clients+1 && st.Backlog.Load() <= bound
 	})
 	b.srv.Close()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestStrangersDoNotCrowdOut checks that connections that never complete their handshake cannot keep other clients
@@ -46,7 +46,7 @@ func TestOneAddress(t *testing.T) {
 	third.mustFail(cqlwire.CodeOverloaded, "Too many connections from 127.0.0.1")
 	third.mustEnd()
 	second.nc.Close()
-	poll.Until(t, "a place is free", func() bool { return b.srv.Stats().Connections.Load() == 1 })
+	eventually.True(t, "a place is free", func() bool { return b.srv.Stats().Connections.Load() == 1 })
 	dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	kept.query(1, "x")
 	kept.flush()

@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -298,7 +298,7 @@ func dial(t testing.TB, addr string, version uint8) *client {
 
 func newClient(t testing.TB, nc net.Conn, version uint8) *client {
 	t.Cleanup(func() { nc.Close() })
-	_ = nc.SetDeadline(time.Now().Add(poll.Limit))
+	_ = nc.SetDeadline(time.Now().Add(eventually.Limit))
 	return &client{t: t, nc: nc, version: version}
 }
 

@@ -22,7 +22,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestOutOfOrder checks that a response is sent when it is ready, even if earlier requests are pending.
@@ -50,7 +50,7 @@ func TestOutOfOrder(t *testing.T) {
 			t.Fatalf("stream %d, want %d", a.Stream, want)
 		}
 	}
-	poll.Until(t, "nothing in flight", func() bool {
+	eventually.True(t, "nothing in flight", func() bool {
 		return b.srv.Stats().InFlight.Load() == 0 && b.srv.Stats().InFlightBytes.Load() == 0
 	})
 }
@@ -125,7 +125,7 @@ func TestTooManyConnections(t *testing.T) {
 	third.mustFail(cqlwire.CodeOverloaded, "Too many connections")
 	third.mustEnd()
 	c.nc.Close()
-	poll.Until(t, "a place is free", func() bool { return b.srv.Stats().Connections.Load() < 2 })
+	eventually.True(t, "a place is free", func() bool { return b.srv.Stats().Connections.Load() < 2 })
 	dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	if n := b.srv.Stats().Refused.Load(); n != 1 {
 		t.Error(n)
@@ -147,7 +147,7 @@ func TestConnectionInFlight(t *testing.T) {
 	}
 	for answered := 0; answered < 10; {
 		n := min(3, 10-answered)
-		poll.Until(t, "the bound is reached", lateCalls(n))
+		eventually.True(t, "the bound is reached", lateCalls(n))
 		f.release()
 		for range n {
 			c.rows()
@@ -191,7 +191,7 @@ func TestNodeBounds(t *testing.T) {
 			c.rows()
 			// If there is no memory for a segment, its connection ends. The bytes of the first request must not cause
 			// that for the second request.
-			poll.Until(t, "nothing is in flight", func() bool { return b.srv.Stats().InFlightBytes.Load() == 0 })
+			eventually.True(t, "nothing is in flight", func() bool { return b.srv.Stats().InFlightBytes.Load() == 0 })
 			c.query(2, "x", make([]byte, 2_000_000))
 			c.query(3, "x")
 			c.flush()
@@ -211,7 +211,7 @@ func TestNodeBounds(t *testing.T) {
 			blocked.query(i, "block")
 		}
 		blocked.flush()
-		poll.Until(t, "the queue is full", func() bool { return b.srv.Stats().Queued.Load() == 1 })
+		eventually.True(t, "the queue is full", func() bool { return b.srv.Stats().Queued.Load() == 1 })
 		c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 		c.query(1, "long")
 		c.query(2, "x")
@@ -220,7 +220,7 @@ func TestNodeBounds(t *testing.T) {
 		c.rows()
 		blocked.nc.Close()
 		// The waiting request is executed after the two blocked requests end. Until then, the queue is full.
-		poll.Until(t, "workers are free", func() bool {
+		eventually.True(t, "workers are free", func() bool {
 			return b.srv.Stats().Queued.Load() == 0 && b.srv.Stats().Working.Load() == 0
 		})
 		c.query(3, "long")
@@ -300,7 +300,7 @@ func TestSlowReaderOfLongWork(t *testing.T) {
 			c.query(i, fmt.Sprint("long ", size))
 		}
 		c.flush()
-		poll.Until(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
+		eventually.True(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
 		if done := s.worked.Load(); done > n/4 {
 			t.Errorf("version %d: %d requests were executed for a client that does not read", version, done)
 		}
@@ -321,9 +321,9 @@ func TestSlowReaderOfLongWork(t *testing.T) {
 		c.query(i, fmt.Sprint("long ", size))
 	}
 	c.flush()
-	poll.Until(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
+	eventually.True(t, "requests wait", func() bool { return b.srv.Stats().Parked.Load() > n/2 })
 	c.nc.Close()
-	poll.Until(t, "nothing is in flight", func() bool {
+	eventually.True(t, "nothing is in flight", func() bool {
 		return b.srv.Stats().InFlight.Load() == 0 && b.srv.Stats().Parked.Load() == 0
 	})
 }
@@ -343,7 +343,7 @@ func TestWriteTimeout(t *testing.T) {
 		if !errors.Is(err, ErrSlowClient) || b.srv.Stats().Slow.Load() != 1 {
 			t.Fatal(err)
 		}
-	case <-time.After(poll.Limit):
+	case <-time.After(eventually.Limit):
 		t.Fatal("it was not cut off")
 	}
 }
@@ -371,7 +371,7 @@ func TestHandshakeTimeout(t *testing.T) {
 		if _, err := c.next(); err != nil {
 			continue // the machine was too slow
 		}
-		poll.Until(t, "a ready connection has no deadline", func() bool { return b.untimed.Load() > 0 })
+		eventually.True(t, "a ready connection has no deadline", func() bool { return b.untimed.Load() > 0 })
 		c.query(1, "x")
 		c.flush()
 		c.rows()
@@ -390,13 +390,13 @@ func TestShutdown(t *testing.T) {
 	c.rows()
 	done := make(chan struct{})
 	go func() { b.srv.Shutdown(context.Background()); close(done) }()
-	poll.Until(t, "no new requests", b.srv.draining.Load)
+	eventually.True(t, "no new requests", b.srv.draining.Load)
 	select {
 	case <-done:
 		t.Fatal("it did not wait")
 	default:
 	}
-	poll.Until(t, "the connection has heard of it", func() (heard bool) {
+	eventually.True(t, "the connection has heard of it", func() (heard bool) {
 		b.srv.mu.Lock()
 		defer b.srv.mu.Unlock()
 		for c := range b.srv.conns {

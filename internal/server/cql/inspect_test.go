@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestSessions checks that Sessions returns the connections with the most requests in flight, up to the requested
@@ -25,7 +25,7 @@ func TestSessions(t *testing.T) {
 	busy.query(9, "block")
 	busy.flush()
 	var first SessionInfo
-	poll.Until(t, "six requests are under way", func() bool {
+	eventually.True(t, "six requests are under way", func() bool {
 		list, all := b.srv.Sessions(3)
 		if all != 21 || len(list) != 3 {
 			t.Fatalf("%d of %d sessions", len(list), all)
@@ -45,7 +45,7 @@ func TestSessions(t *testing.T) {
 	for range 5 {
 		busy.rows()
 	}
-	poll.Until(t, "one is under way", func() bool {
+	eventually.True(t, "one is under way", func() bool {
 		list, _ := b.srv.Sessions(1000)
 		numbers, underWay := map[uint64]bool{}, 0
 		for _, i := range list {
@@ -72,7 +72,7 @@ func TestCancel(t *testing.T) {
 	busy.query(1, "block")
 	busy.flush()
 	var number uint64
-	poll.Until(t, "a request is under way", func() bool {
+	eventually.True(t, "a request is under way", func() bool {
 		list, _ := b.srv.Sessions(10)
 		for _, i := range list {
 			if i.UnderWay > 0 {
@@ -90,7 +90,7 @@ func TestCancel(t *testing.T) {
 	if err := <-closed; !errors.Is(err, ErrCancelled) {
 		t.Errorf("it ended with %v", err)
 	}
-	poll.Until(t, "nothing is under way", func() bool {
+	eventually.True(t, "nothing is under way", func() bool {
 		st := b.srv.Stats()
 		return st.Working.Load() == 0 && st.InFlight.Load() == 0 && st.Connections.Load() == 1
 	})

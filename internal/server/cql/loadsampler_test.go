@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/admission"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // press passes samples with many requests in flight that make no progress to the server's admission gate, until the
@@ -80,7 +80,7 @@ func TestShed(t *testing.T) {
 	if st.Refused != uint64(normal+low) || st.RefusedLow != uint64(low) || !st.Closed {
 		t.Errorf("%+v, want %d and %d", st, normal+low, low)
 	}
-	poll.Until(t, "all are counted", func() bool {
+	eventually.True(t, "all are counted", func() bool {
 		return b.srv.Stats().Executed.Load()-before == int64(2*n+n/10-normal-low)
 	})
 	q := cqlwire.Query{Text: []byte("x")}
@@ -178,13 +178,13 @@ func TestHeldByItsClient(t *testing.T) {
 		c.query(i, "page 8000000")
 	}
 	c.flush()
-	poll.Until(t, "it is held up", held)
+	eventually.True(t, "it is held up", held)
 }
 
 // TestProcessorWait checks that the runtime reports how long goroutines wait for a processor.
 func TestProcessorWait(t *testing.T) {
 	p := newProcessorWait()
-	poll.Until(t, "a wait", func() bool {
+	eventually.True(t, "a wait", func() bool {
 		for range 10_000 {
 			runtime.Gosched()
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // ringNode is a node of a simulated cluster.
@@ -193,7 +193,7 @@ func TestDriverFindsReplicas(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			poll.Until(t, "all nodes are used", func() bool {
+			eventually.True(t, "all nodes are used", func() bool {
 				return len(picks(policy, []byte{1}, len(test.nodes))) == len(test.nodes)
 			})
 			for i := range uint32(100) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestMuteClientsHinderNobody checks that clients that do not read large pages hold no more than twice the limit.
@@ -37,7 +37,7 @@ func TestMuteClientsHinderNobody(t *testing.T) {
 			t.Fatalf("%d bytes wait for clients, the bound is %d", n, bound)
 		}
 	}
-	poll.Until(t, "some are cut off", func() bool { return st.Slow.Load() > 0 && !b.srv.Pressed() })
+	eventually.True(t, "some are cut off", func() bool { return st.Slow.Load() > 0 && !b.srv.Pressed() })
 }
 
 // TestPartsHoldNoBuffers checks that a client that has sent a part of a message holds a buffer only if that part is
@@ -58,7 +58,7 @@ func TestPartsHoldNoBuffers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	poll.Until(t, "all parts are read", func() bool { return b.srv.Stats().BytesIn.Load() >= clients*2000 })
+	eventually.True(t, "all parts are read", func() bool { return b.srv.Stats().BytesIn.Load() >= clients*2000 })
 	if each := (heap() - before) / clients; each > 20<<10 {
 		t.Errorf("a connection with a part of a message takes %d bytes", each)
 	}
@@ -66,7 +66,7 @@ func TestPartsHoldNoBuffers(t *testing.T) {
 	if _, err := c.nc.Write(rawclient.AppendFrame(nil, 1, cqlwire.OpQuery, make([]byte, 60<<10))[:50<<10]); err != nil {
 		t.Fatal(err)
 	}
-	poll.Until(t, "a large part counts", func() bool { return b.srv.Stats().InFlightBytes.Load() == bufferSize })
+	eventually.True(t, "a large part counts", func() bool { return b.srv.Stats().InFlightBytes.Load() == bufferSize })
 }
 
 func heap() int64 {
@@ -103,7 +103,7 @@ func slowSender(t *testing.T, version uint8, timeout time.Duration) bool {
 	if _, err := c.next(); err != nil {
 		return false
 	}
-	poll.Until(t, "no deadline is left behind", func() bool { return b.untimed.Load() > before })
+	eventually.True(t, "no deadline is left behind", func() bool { return b.untimed.Load() > before })
 	c.query(1, "x")
 	c.flush()
 	c.rows()

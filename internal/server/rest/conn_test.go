@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/fairshare"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // line is a client connection that sends arbitrary bytes.
@@ -360,7 +360,7 @@ func TestGracefulStop(t *testing.T) {
 	<-entered
 	stopped := make(chan error)
 	go func() { stopped <- s.server.Shutdown(context.Background()) }()
-	poll.Until(t, "the stop", s.server.draining.Load)
+	eventually.True(t, "the stop", s.server.draining.Load)
 	late.send(s.text(get, "/", http11, "", ""))
 	<-entered
 	leave <- true
@@ -495,7 +495,7 @@ func TestClientLeaves(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	poll.Until(t, "the connections have ended", func() bool { return s.server.Stats().InFlight.Load() == 0 })
+	eventually.True(t, "the connections have ended", func() bool { return s.server.Stats().InFlight.Load() == 0 })
 	l := s.dial()
 	s.fake.mu.Lock()
 	s.fake.query = nil
@@ -538,7 +538,7 @@ func TestListedSessions(t *testing.T) {
 	if _, err := l.in.ReadByte(); err == nil {
 		t.Error("the connection continues")
 	}
-	poll.Until(t, "the session is gone", func() bool {
+	eventually.True(t, "the session is gone", func() bool {
 		_, found := s.server.Cancel(i.Number)
 		return !found
 	})

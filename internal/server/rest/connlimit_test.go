@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // visitor sends requests to a server over one persistent connection.
@@ -100,7 +100,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 				_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nX-Slow: "+strings.Repeat("x", i))
 			}
 		}
-		poll.Until(t, "all strangers have come", func() bool {
+		eventually.True(t, "all strangers have come", func() bool {
 			st := s.Stats()
 			if n := st.Connections.Load(); n > places {
 				t.Fatalf("%d connections are open", n)
@@ -140,7 +140,7 @@ func TestFullHouse(t *testing.T) {
 			t.Errorf("%d %s, want %s", status, body, text)
 		}
 		in[0].client.CloseIdleConnections()
-		poll.Until(t, "a place is free", func() bool { return s.Stats().Connections.Load() < 3 })
+		eventually.True(t, "a place is free", func() bool { return s.Stats().Connections.Load() < 3 })
 		if status, body := further.ask(); status != 200 {
 			t.Errorf("%d %s", status, body)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 	"github.com/ilion-db/ilion/internal/tool/bulk/text"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // server is a database with a keyspace ks.
@@ -310,7 +310,7 @@ func TestResumes(t *testing.T) {
 		rep, err = bulk.Load(ctx, o)
 		close(ended)
 	}()
-	poll.UntilNone(t, "a block is committed", poll.Limit, func() string {
+	eventually.None(t, "a block is committed", eventually.Limit, func() string {
 		if o.Progress.Done.Load() > 0 {
 			return ""
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 	"github.com/ilion-db/ilion/internal/tool/migration"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // server is a database.
@@ -332,7 +332,7 @@ func TestResume(t *testing.T) {
 			_, err := migration.Run(ctx, o)
 			ended <- err
 		}()
-		poll.Until(t, "rows are copied", func() bool {
+		eventually.True(t, "rows are copied", func() bool {
 			return progress.Rows.Load() >= min(int64(round)*250, 2*rows) || len(ended) > 0
 		})
 		cancel()
@@ -466,7 +466,7 @@ func TestFollow(t *testing.T) {
 	}()
 	has := func(want string) {
 		t.Helper()
-		poll.Until(t, want, func() bool {
+		eventually.True(t, want, func() bool {
 			r, err := p.target.conn.Query("SELECT v FROM ks.t WHERE k = 1")
 			return err == nil && r.RowCount == 1 && strings.Contains(p.target.rows("SELECT * FROM ks.t"), want)
 		})

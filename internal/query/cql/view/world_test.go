@@ -34,7 +34,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -246,7 +246,7 @@ func rows(r *session.Result, columns int) (out []string) {
 // settle updates the views until no hint is due.
 func (w *world) settle() {
 	w.t.Helper()
-	poll.UntilNone(w.t, "nothing is due", time.Minute, func() string {
+	eventually.None(w.t, "nothing is due", time.Minute, func() string {
 		w.keeper.Round(context.Background(), 0)
 		if due := w.due(); due > 0 {
 			return fmt.Sprintf("%d hints are left", due)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/document"
-	"github.com/ilion-db/ilion/test/poll"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // TestIsolation executes scripts that leave as much state as possible in an engine's only realm, and scripts that
@@ -213,5 +213,5 @@ func TestContextOfRequest(t *testing.T) {
 			ctx.ended.Store(true)
 		}
 	}
-	poll.Until(t, "all have given back their places", func() bool { return e.slots.Used() == 0 })
+	eventually.True(t, "all have given back their places", func() bool { return e.slots.Used() == 0 })
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package poll waits in tests for the effects of other processes or goroutines. It polls, so that a test takes only as
-// long as necessary on fast and slow machines.
-package poll
+// Package eventually waits in tests for the effects of other processes or goroutines. It polls, so that a test takes
+// only as long as necessary on fast and slow machines.
+package eventually
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// Limit is the time after which Until fails the test. It is long enough for a busy machine.
+	// Limit is the time after which True fails the test. It is long enough for a busy machine.
 	Limit = 2 * time.Minute
 
 	// The polling interval grows by half with each attempt, from first to last.
@@ -18,10 +18,10 @@ const (
 	last  = 50 * time.Millisecond
 )
 
-// Until waits until ok returns true, and fails the test after Limit.
-func Until(t testing.TB, what string, ok func() bool) {
+// True waits until ok returns true, and fails the test after Limit.
+func True(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	UntilNone(t, what, Limit, func() string {
+	None(t, what, Limit, func() string {
 		if ok() {
 			return ""
 		}
@@ -29,9 +29,9 @@ func Until(t testing.TB, what string, ok func() bool) {
 	})
 }
 
-// UntilNone waits until missing returns "". missing describes the unmet condition. UntilNone returns the time that
+// None waits until missing returns "". missing describes the unmet condition. None returns the time that
 // took, and fails the test after limit with the last text.
-func UntilNone(t testing.TB, what string, limit time.Duration, missing func() string) time.Duration {
+func None(t testing.TB, what string, limit time.Duration, missing func() string) time.Duration {
 	t.Helper()
 	took, text := Try(limit, missing)
 	if text != "" {
@@ -40,7 +40,7 @@ func UntilNone(t testing.TB, what string, limit time.Duration, missing func() st
 	return took
 }
 
-// Try is UntilNone without a failure: it returns the text of the unmet condition after limit, or "".
+// Try is None without a failure: it returns the text of the unmet condition after limit, or "".
 func Try(limit time.Duration, missing func() string) (took time.Duration, text string) {
 	began := time.Now()
 	for pause := first; ; pause = min(pause*3/2, last) {
