@@ -2,7 +2,8 @@
 
 //go:build integration
 
-package node
+// Package view tests materialized views on nodes in this process.
+package view
 
 import (
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // TestViewTimes checks that writetime and ttl of a view's columns equal the values of the base table's cells. The rows
@@ -20,8 +23,8 @@ import (
 // one part of a read.
 func TestViewTimes(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, Options{})
-	s := driver(t, n, "", "")
+	n := testnode.One(t, options.Options{})
+	s := testnode.Driver(t, n.CQLAddr().String(), "", "")
 	exec := func(text string, args ...any) {
 		t.Helper()
 		if err := s.Query(text, args...).Exec(); err != nil {

@@ -2,7 +2,7 @@
 
 //go:build integration
 
-package node
+package function
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
-	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/testnode"
 )
 
 // TestFunctionMasks checks user-defined functions as masks on two nodes of a cluster, with the results of Cassandra
@@ -23,10 +23,8 @@ import (
 // immediately, also to prepared statements. A function that throws reveals no value. The test also expects Cassandra's
 // messages for functions that cannot be masks and for dropping a function that is a mask.
 func TestFunctionMasks(t *testing.T) {
-	users := options.Auth{Users: map[string]string{"boss": hash(t, "b")}}
-	a := clusterNode(t, nil, Options{Data: t.TempDir(), Auth: users, UserFunctions: true})
-	b := clusterNode(t, a, Options{Auth: users, UserFunctions: true})
-	boss := driver(t, a, "boss", "b")
+	c := startCluster(t)
+	boss := testnode.Driver(t, c.CQL(0), "boss", "b")
 	answer := func(s *gocql.Session, text string) string {
 		t.Helper()
 		var got []string
@@ -80,7 +78,7 @@ func TestFunctionMasks(t *testing.T) {
 	} {
 		expect(boss, text, "")
 	}
-	low := driver(t, b, "low", "l")
+	low := testnode.Driver(t, c.CQL(1), "low", "l")
 	const all = "SELECT k, v, w, x FROM ks.t WHERE k = 'a'"
 	expect(low, all, "a R6 F7 J")
 	expect(boss, all, "a secret hidden x")
@@ -119,9 +117,4 @@ func TestFunctionMasks(t *testing.T) {
 	expect(boss, "DROP FUNCTION ks.size", "")
 	expect(boss, "ALTER TABLE ks.t ALTER v DROP MASKED", "")
 	eventually.True(t, "the column is not masked", func() bool { return answer(low, all) == "a secret F7 J" })
-	low.Close()
-	boss.Close()
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
 }

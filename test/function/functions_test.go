@@ -2,7 +2,8 @@
 
 //go:build integration
 
-package node
+// Package function tests user-defined functions and aggregates on nodes and clusters in this process.
+package function
 
 import (
 	"errors"
@@ -13,18 +14,23 @@ import (
 
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/testnode"
 )
+
+// startCluster starts a cluster of three nodes with the user boss, whose password is b.
+func startCluster(t *testing.T) *testnode.Cluster {
+	t.Helper()
+	users := testnode.User(t, "boss", "b")
+	return testnode.Start(t, testnode.Options{Nodes: 3, Change: func(_ int, o *options.Options) { o.Auth.Users = users }})
+}
 
 // TestFunctions checks user-defined functions and aggregates end to end on two nodes of a cluster. Functions of both
 // languages are created through one node and called through the other, in all positions of values and with paging.
 // Statements that were prepared before use a replaced function and fail after it has been dropped. A hostile body ends
 // only its own statement.
 func TestFunctions(t *testing.T) {
-	dir := t.TempDir()
-	users := options.Auth{Users: map[string]string{"boss": hash(t, "b")}}
-	a := clusterNode(t, nil, Options{Data: dir, Auth: users, UserFunctions: true})
-	b := clusterNode(t, a, Options{Auth: users, UserFunctions: true})
-	one, two := driver(t, a, "boss", "b"), driver(t, b, "boss", "b")
+	c := startCluster(t)
+	one, two := testnode.Driver(t, c.CQL(0), "boss", "b"), testnode.Driver(t, c.CQL(1), "boss", "b")
 	exec := func(s *gocql.Session, text string, args ...any) {
 		t.Helper()
 		if err := s.Query(text, args...).Exec(); err != nil {
@@ -87,20 +93,15 @@ func TestFunctions(t *testing.T) {
 	eventually.True(t, "the function is the new one", func() bool { return value() == 5 })
 	exec(one, "DROP FUNCTION ks.twice")
 	eventually.True(t, "the function is gone", func() bool { return value() == -1 })
-	two.Close()
-	one.Close()
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestFunctionsStay checks that functions exist after a restart and that a role without EXECUTE permission cannot
 // execute them.
 func TestFunctionsStay(t *testing.T) {
-	o := Options{Data: t.TempDir(), Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}},
-		UserFunctions: true}
-	n := startNode(t, o)
-	s := driver(t, n, "boss", "b")
+	o := options.Options{Data: t.TempDir(), UserFunctions: true}
+	o.Auth.Users = testnode.User(t, "boss", "b")
+	n := testnode.One(t, o)
+	s := testnode.Driver(t, n.CQLAddr().String(), "boss", "b")
 	for _, text := range []string{
 		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 		"CREATE TYPE ks.u (a int)",
@@ -118,8 +119,9 @@ func TestFunctionsStay(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	n = startNode(t, o)
-	s, guest := driver(t, n, "boss", "b"), driver(t, n, "guest", "g")
+	n = testnode.One(t, o)
+	s = testnode.Driver(t, n.CQLAddr().String(), "boss", "b")
+	guest := testnode.Driver(t, n.CQLAddr().String(), "guest", "g")
 	const query = "SELECT ks.a(v) FROM ks.t"
 	var v int
 	if err := s.Query(query).Scan(&v); err != nil || v != 7 {
@@ -142,8 +144,8 @@ func TestFunctionsStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.UserFunctions = false
-	n = startNode(t, o)
-	s = driver(t, n, "boss", "b")
+	n = testnode.One(t, o)
+	s = testnode.Driver(t, n.CQLAddr().String(), "boss", "b")
 	if err := s.Query(query).Scan(&v); err == nil || !strings.Contains(err.Error(), "user_defined_functions_enabled") {
 		t.Errorf("with functions disabled: %v", err)
 	}
