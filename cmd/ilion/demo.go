@@ -167,7 +167,7 @@ func (d *demo) keep(ctx context.Context, i int, p *exec.Cmd) {
 		select {
 		case <-ctx.Done():
 			_ = p.Process.Signal(syscall.SIGTERM)
-			_ = <-ended // the process was stopped
+			<-ended //nolint:errcheck // the process was stopped
 			return
 		case err := <-ended:
 			d.say("node %d (process %d) ended: %v. It restarts in %s\n", i+1, p.Process.Pid, err, d.Restart)
