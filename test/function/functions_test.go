@@ -21,7 +21,9 @@ import (
 func startCluster(t *testing.T) *testnode.Cluster {
 	t.Helper()
 	users := testnode.User(t, "boss", "b")
-	return testnode.Start(t, testnode.Options{Nodes: 3, Change: func(_ int, o *options.Options) { o.Auth.Users = users }})
+	return testnode.Start(t, testnode.Options{Nodes: 3, Change: func(_ int, o *options.Options) {
+		o.Auth.Users = users
+	}})
 }
 
 // TestFunctions checks user-defined functions and aggregates end to end on two nodes of a cluster. Functions of both

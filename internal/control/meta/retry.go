@@ -7,6 +7,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // retryPause is the pause between the attempts of Retry.
@@ -16,6 +18,7 @@ const retryPause = time.Second
 // for changes during the start of a cluster, whose meta partition may have no leader yet. It logs failed attempts.
 func Retry(ctx context.Context, log *slog.Logger, what string, timeout time.Duration,
 	change func(ctx context.Context) error) {
+	var clock *sched.Scheduler // the clock of the machine: the simulator does not call Retry
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithTimeout(ctx, timeout)
 		err := change(attempt)
@@ -24,9 +27,6 @@ func Retry(ctx context.Context, log *slog.Logger, what string, timeout time.Dura
 			return
 		}
 		log.LogAttrs(ctx, slog.LevelDebug, what, slog.String("error", err.Error()))
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryPause):
-		}
+		_ = clock.Sleep(ctx, retryPause) // the loop checks ctx
 	}
 }
