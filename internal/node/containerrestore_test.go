@@ -25,12 +25,6 @@ type copied struct {
 	out   []command.Mutation
 }
 
-// completion is a command.Completion that can be awaited.
-type completion chan error
-
-// Done implements command.Completion.
-func (t completion) Done(err error) { t <- err }
-
 func (c *copied) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
 	c.tok, c.key = tok, append([]byte{}, key...)
 	return command.More, nil
