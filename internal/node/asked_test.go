@@ -123,7 +123,7 @@ func TestAskedOfACluster(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection is still open")
 	}
-	if _, err := third.cancelSession(t.Context(), found.ID); err == nil ||
+	if _, err := third.diagnostics.CancelSession(t.Context(), found.ID); err == nil ||
 		!strings.Contains(err.Error(), "no such session") {
 		t.Errorf("second cancellation: %v", err)
 	}
@@ -184,8 +184,8 @@ func TestAskedOfACluster(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for what, silent := range map[string][]string{"sessions": a.sessions(ctx, 10).Silent,
-		"slow":  a.slowQueries(ctx).Unreachable,
+	for what, silent := range map[string][]string{"sessions": a.diagnostics.ListSessions(ctx, 10).Silent,
+		"slow":  a.diagnostics.SlowQueries(ctx).Unreachable,
 		"table": asked[admin.TableReport](t, a, "/table?table=k.t").Silent} {
 		if !slices.Equal(silent, []string{name}) {
 			t.Errorf("%s: silent nodes: %v, want %s", what, silent, name)
@@ -218,10 +218,10 @@ func places(t *testing.T, nodes []*Node) {
 		want  string
 	}{{"k.t", []string{"7"}, "give 2 values, not 1"}, {"k.t", []string{"x", "y"}, "id is of type int"},
 		{"k.none", []string{"7"}, "table k.none does not exist"}, {"system.local", []string{"x"}, "is a system table"},
-		{"k.t", []string{"7", strings.Repeat("x", keyBytesMax+1)}, "the limit is 65535"},
-		{"k.t", []string{"7", strings.Repeat("x", 10*keyBytesMax)}, "the limit is 65535"},
+		{"k.t", []string{"7", strings.Repeat("x", 65_535+1)}, "the limit is 65535"},
+		{"k.t", []string{"7", strings.Repeat("x", 10*65_535)}, "the limit is 65535"},
 		{"k.t", []string{"null", "x"}, "id is of type int"}, {"k.t", []string{"?", "x"}, "id is of type int"}} {
-		_, err := nodes[0].endpoints(t.Context(), c.table, c.key)
+		_, err := nodes[0].diagnostics.Endpoints(t.Context(), c.table, c.key)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %.40q: %v, want %q", c.table, c.key, err, c.want)
 		}

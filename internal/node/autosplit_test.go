@@ -90,7 +90,7 @@ func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 	c.execute(insert, []byte("small"), make([]byte, 4), []byte("v"))
 	var said string
 	eventually.True(t, "it is told", func() bool {
-		for _, table := range n.statusView().Status().Tables {
+		for _, table := range n.reports.Status().Tables {
 			if table.Name == "ks.t" {
 				said = table.Partitions[0].Stuck
 			}
@@ -142,7 +142,7 @@ func TestSplitsByLoad(t *testing.T) {
 	said := ""
 	eventually.None(t, "both are told of", eventually.Limit, func() string {
 		said = ""
-		for _, table := range n.statusView().Status().Tables {
+		for _, table := range n.reports.Status().Tables {
 			if table.Name == "ks.hot" {
 				for _, p := range table.Partitions {
 					said += p.Hot

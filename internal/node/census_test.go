@@ -17,7 +17,7 @@ import (
 // logicalPartitions returns the number of logical partitions of a table according to /status.
 func logicalPartitions(t *testing.T, n *Node, table string) uint64 {
 	t.Helper()
-	text, err := json.Marshal(n.statusView().Status())
+	text, err := json.Marshal(n.reports.Status())
 	if err != nil {
 		t.Fatal(err)
 	}

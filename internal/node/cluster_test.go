@@ -87,21 +87,21 @@ func TestClusterGrows(t *testing.T) {
 			b.catalog.Snapshot().Table("k", "t").Column("w") != nil
 	})
 	id := fmt.Sprintf("%x", d.cluster.self)
-	if _, err := a.setNodeState(t.Context(), "resume", id); err == nil {
+	if _, err := a.cluster.operations.SetState(t.Context(), id, meta.Up); err == nil {
 		t.Error("resume succeeded without a command to cancel")
 	}
-	for _, what := range []string{"drain", "decommission"} {
-		for _, o := range []string{what, "resume"} {
-			if _, err := a.setNodeState(t.Context(), o, id); err != nil {
+	for _, what := range []meta.NodeState{meta.Draining, meta.Leaving} {
+		for _, o := range []meta.NodeState{what, meta.Up} {
+			if _, err := a.cluster.operations.SetState(t.Context(), id, o); err != nil {
 				t.Fatal(err)
 			}
 		}
-		eventually.True(t, "four voters after "+what+" was cancelled", func() bool { return voters(a) == 4 })
+		eventually.True(t, "four voters after "+what.String()+" was canceled", func() bool { return voters(a) == 4 })
 		if state := a.metadata.State().Node(d.cluster.self).State; state != meta.Up || d.Err() != nil {
 			t.Errorf("%s was canceled: the node is %s, %v", what, state, d.Err())
 		}
 	}
-	if _, err := a.setNodeState(t.Context(), "decommission", id); err != nil {
+	if _, err := a.cluster.operations.SetState(t.Context(), id, meta.Leaving); err != nil {
 		t.Fatal(err)
 	}
 	eventually.True(t, "three voters again", func() bool { return voters(a) == 3 })

@@ -4,7 +4,6 @@ package node
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net"
 
@@ -42,7 +41,6 @@ func (n *Node) serveCosmos() {
 	if n.cosmosListener == nil {
 		return
 	}
-	n.accounts = login.NewAccount(login.AccountOptions{Keys: n.accountKeys, Log: n.log, OnAttempt: n.auditLogin})
 	n.wg.Go(func() {
 		if err := n.cql.ServeAccount(n.cosmosListener, n.accounts); err != nil {
 			n.fail(err)
@@ -55,18 +53,6 @@ func (n *Node) accountKeys() []login.Key {
 	k := n.keys.Keys()
 	return []login.Key{{Name: access.PrimaryKey, Secret: k.Primary}, {Name: access.SecondaryKey, Secret: k.Secondary},
 		{Name: access.ReadOnlyKey, Secret: k.ReadOnly}}
-}
-
-// loginCounts returns the logins since the start, with passwords and keys; see login.Checker.Counts.
-func (n *Node) loginCounts() (succeeded, failed, refused uint64) {
-	if n.logins != nil {
-		succeeded, failed, refused = n.logins.Counts()
-	}
-	if n.accounts != nil {
-		s, f, r := n.accounts.Counts()
-		succeeded, failed, refused = succeeded+s, failed+f, refused+r
-	}
-	return succeeded, failed, refused
 }
 
 // generateKeys generates the missing account keys: on a standalone node before the first client, in a cluster in the
@@ -84,19 +70,18 @@ func (n *Node) generateKeys() error {
 	return nil
 }
 
-// shownRESTKeys returns the keys for the owner of the data directory.
-func (n *Node) shownRESTKeys() *admin.Keys {
-	keys, text := n.keys.Keys(), base64.StdEncoding.EncodeToString
-	shown := &admin.Keys{Primary: text(keys.Primary), Secondary: text(keys.Secondary), ReadOnly: text(keys.ReadOnly)}
+// accountKeyPage returns the keys for the owner of the data directory.
+func (n *Node) accountKeyPage() *admin.AccountKeys {
+	page := &admin.AccountKeys{Source: n.keys}
 	if a := n.RESTAddr(); a != nil {
 		scheme := "http"
 		if n.opts.TLS.Cert != "" {
 			scheme = "https"
 		}
-		shown.Endpoint = scheme + "://" + a.String() + "/"
+		page.Endpoint = scheme + "://" + a.String() + "/"
 	}
 	if a := n.CosmosAddr(); a != nil {
-		shown.CQL = a.String()
+		page.CQL = a.String()
 	}
-	return shown
+	return page
 }

@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"encoding/base64"
 	"net"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestAccountKeysLogIn(t *testing.T) {
 		if len(keys.Secondary) == 0 {
 			t.Fatal("the missing key was not generated")
 		}
-		secondary := n.shownRESTKeys().Secondary
+		secondary := base64.StdEncoding.EncodeToString(keys.Secondary)
 		door := n.CosmosAddr().String()
 		connect := func(key string) *gocql.Session {
 			cluster := gocql.NewCluster(door)
@@ -88,7 +89,7 @@ func TestAccountKeysLogIn(t *testing.T) {
 				t.Errorf("with %d users: %s: %v, want %q", len(users), step.statement, err, step.want)
 			}
 		}
-		if _, failed, _ := n.loginCounts(); failed != 0 {
+		if _, failed, _ := n.accounts.Counts(); failed != 0 {
 			t.Errorf("%d logins failed", failed)
 		}
 		for _, wrong := range []string{"", "b", "p", o.REST.PrimaryKey[1:], rest.NewKey()} {

@@ -133,7 +133,7 @@ func TestCancelledEvaluations(t *testing.T) {
 			var found catalog.Session
 			find := func() bool {
 				found = catalog.Session{}
-				for _, s := range n.sessions(t.Context(), 100).Sessions {
+				for _, s := range n.diagnostics.ListSessions(t.Context(), 100).Sessions {
 					if s.ActiveRequests > 0 && strings.HasPrefix(s.Statement, test.want) {
 						found = s
 					}
@@ -143,7 +143,7 @@ func TestCancelledEvaluations(t *testing.T) {
 			eventually.True(t, "the request over "+name+" is listed", find)
 			switch end {
 			case "cancel":
-				said, err := n.cancelSession(t.Context(), found.ID)
+				said, err := n.diagnostics.CancelSession(t.Context(), found.ID)
 				if err != nil || !strings.Contains(said, "is closed") {
 					t.Errorf("%s: %s %v", name, said, err)
 				}

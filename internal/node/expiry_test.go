@@ -69,7 +69,7 @@ func TestExpiringCertificates(t *testing.T) {
 	address := n.CQLAddr().String()
 	first := shownSerial(t, address).String()
 	const soon = "(tls.cert) expires on"
-	problems := n.statusView().Status().Problems
+	problems := n.reports.Status().Problems
 	if len(problems) != 1 || !strings.Contains(problems[0], soon) || !strings.Contains(log.String(), soon) {
 		t.Errorf("problems %q, log %s", problems, log)
 	}
@@ -86,7 +86,7 @@ func TestExpiringCertificates(t *testing.T) {
 	if got := shownSerial(t, address).String(); err != nil || got != serial {
 		t.Errorf("a renewed certificate: %v, the server presents %s, want %s", err, got, serial)
 	}
-	if problems := n.statusView().Status().Problems; len(problems) > 0 {
+	if problems := n.reports.Status().Problems; len(problems) > 0 {
 		t.Errorf("after the renewal: %q", problems)
 	}
 	if got := expiry(); got != float64(until.Unix()) {

@@ -23,7 +23,7 @@ import (
 
 // shownOf returns the partitions of ks.t from the status.
 func shownOf(n *Node) []admin.PartitionStatus {
-	for _, table := range n.statusView().Status().Tables {
+	for _, table := range n.reports.Status().Tables {
 		if table.Name == "ks.t" {
 			return table.Partitions
 		}

@@ -36,6 +36,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/node/certificates"
+	"github.com/ilion-db/ilion/internal/node/diagnostics"
 	"github.com/ilion-db/ilion/internal/node/joinsecret"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/node/process"
@@ -51,6 +52,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/audit"
 	"github.com/ilion-db/ilion/internal/server/cql"
 	"github.com/ilion-db/ilion/internal/server/login"
@@ -96,8 +98,12 @@ type Node struct {
 	queryHandlers clusterquery.Handlers
 	// standalone executes splits and merges on a standalone node; nil in a cluster. partitions executes the requests of
 	// operators.
-	standalone *reconcile.Standalone
-	partitions *operations.Partitions
+	standalone  *reconcile.Standalone
+	partitions  *operations.Partitions
+	maintenance *operations.Maintenance
+	// reports and diagnostics describe the cluster for virtual tables, status pages, and metrics.
+	reports     *admin.Reporter
+	diagnostics diagnostics.Diagnostics
 	// usage and stats are statistics for clients and operators.
 	usage           *stats.UsageReporter
 	stats           stats.Statistics
@@ -387,6 +393,11 @@ func (n *Node) Err() error {
 	default:
 		return nil
 	}
+}
+
+// RaiseLevel raises the feature level to the newest level that all nodes support: see operations.Maintenance.
+func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
+	return n.maintenance.RaiseLevel(ctx)
 }
 
 // ErrLeft is the expected error of a node that was decommissioned and has no replicas left.

@@ -18,7 +18,6 @@ import (
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
-	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -157,10 +156,6 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		}
 		h := &n.queryHandlers
 		h.Handle(leavingSubject, c.handleLeaving)
-		clusterquery.HandleJSON(h, sessionsSubject, n.localSessions)
-		clusterquery.HandleJSON(h, cancelSubject, n.cancelLocalSession)
-		clusterquery.HandleJSON(h, slowSubject, n.localSlowQueries)
-		clusterquery.HandleJSON(h, leaderSubject, n.localLeader)
 	} else if _, err := membership.RaiseStandaloneLevel(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err
 	}
@@ -185,15 +180,6 @@ func (n *Node) checkClock(ctx context.Context) {
 				"write; writes with client timestamps stay hidden below values with later timestamps",
 			slog.Time("newest", newest.UTC()), slog.Duration("behind", behind.Round(time.Millisecond)))
 	}
-}
-
-// RaiseLevel raises the feature level to the newest level that all nodes support, and returns it. This cannot be
-// undone: versions that do not support the level are rejected from then on.
-func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
-	if n.cluster == nil {
-		return membership.RaiseStandaloneLevel(ctx, n.store.Directory, n.host, n.levels.Newest)
-	}
-	return membership.RaiseLevel(ctx, n.metadata)
 }
 
 // newReplayer returns the replayer of batches that their coordinators did not finish.
@@ -242,6 +228,8 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	n.host.SetBatches(n.coordinator)
 	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })
 	n.replayer = n.newReplayer()
+	n.maintenance = &operations.Maintenance{Metadata: n.metadata, Host: n.host, Store: n.store, Data: n.opts.Data,
+		Newest: n.levels.Newest, Standalone: n.cluster == nil}
 	n.partitions = &operations.Partitions{Metadata: n.metadata, Tables: n.catalog, Host: n.host, Store: n.store,
 		Log: n.log}
 	if n.cluster != nil {
@@ -278,7 +266,7 @@ func (n *Node) statsSources() stats.Sources {
 func (n *Node) coordinatorOptions() coordinator.Options {
 	o := coordinator.Options{
 		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout,
-		WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.tableName,
+		WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.catalog.TableName,
 		ThrottledWait: n.opts.Limits.ThrottleTimeout,
 	}
 	batches := write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(n.catalog.Snapshot)
@@ -299,12 +287,4 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 		}
 	}
 	return o
-}
-
-// tableName returns the name of a table for traces.
-func (n *Node) tableName(id uint32) string {
-	if t := n.catalog.Snapshot().TableByID(id); t != nil {
-		return t.String()
-	}
-	return fmt.Sprint(id)
 }

@@ -3,8 +3,6 @@
 package node
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -117,13 +115,4 @@ func endpoint(node *meta.Node) *catalog.Endpoint {
 	e.Listen, _ = netip.ParseAddrPort(node.Internal) // an invalid address is not shown
 	e.RPC, _ = netip.ParseAddrPort(node.CQL)
 	return e
-}
-
-// setNodeState executes an operator's request to change a node's state.
-func (n *Node) setNodeState(ctx context.Context, what, node string) (string, error) {
-	if n.cluster == nil {
-		return "", errors.New("this is a standalone node")
-	}
-	return n.cluster.operations.SetState(ctx, node, map[string]meta.NodeState{"drain": meta.Draining,
-		"decommission": meta.Leaving, "resume": meta.Up}[what])
 }

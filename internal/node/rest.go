@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/function/script"
+	"github.com/ilion-db/ilion/internal/server/login"
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
@@ -45,8 +46,11 @@ func (n *Node) RESTAddr() net.Addr {
 	return n.restListener.Addr()
 }
 
-// makeREST creates the REST API if it is enabled.
+// makeREST creates the REST API and the checker of account keys if they are enabled.
 func (n *Node) makeREST() {
+	if n.cosmosListener != nil {
+		n.accounts = login.NewAccount(login.AccountOptions{Keys: n.accountKeys, Log: n.log, OnAttempt: n.auditLogin})
+	}
 	if n.restListener == nil {
 		return
 	}

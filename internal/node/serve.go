@@ -87,7 +87,6 @@ func (n *Node) serve() error {
 	}
 	n.slow = slowlog.New(slowlog.Options{Threshold: *n.opts.SlowQueryLogTimeout})
 	options.Slow = n.slow
-	n.inBackground(n.logSlow)
 	if n.cluster != nil {
 		options.ReadBarrier = n.metadata.AwaitLatest
 	}
@@ -146,6 +145,7 @@ func (n *Node) serve() error {
 	n.keys = rest.NewKeyring(n.metadata, &n.opts.REST)
 	n.makeREST() // before clients can ask for sessions
 	n.startStatistics()
+	n.startDiagnostics()
 	lender := lending.New(n.metadata, n.host, n.queries)
 	if n.opts.Limits.Lending {
 		lender.Register(&n.queryHandlers)
@@ -360,7 +360,7 @@ func (n *Node) startStatistics() {
 	}
 	n.stats.Register(&n.queryHandlers)
 	n.inBackground(sizes.CountPartitions)
-	n.info.Statistics, n.info.Diagnostics = n.stats, diagnostics{n}
+	n.info.Statistics = n.stats
 }
 
 // nodeInfo returns the information about this node and the others for clients.

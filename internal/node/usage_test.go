@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/admin"
@@ -130,7 +131,7 @@ func TestUsageOfCluster(t *testing.T) {
 	same("before", true)
 	leader := a.host.Replica(a.metadata.State().Topology.Partitions(id)[0].ID)
 	before, _ := leader.Leader()
-	if _, err := a.setNodeState(t.Context(), "drain", fmt.Sprintf("%x", before)); err != nil {
+	if _, err := a.cluster.operations.SetState(t.Context(), fmt.Sprintf("%x", before), meta.Draining); err != nil {
 		t.Fatal(err)
 	}
 	eventually.True(t, "another node leads", func() bool {
@@ -158,7 +159,7 @@ func TestUsageOfSharers(t *testing.T) {
 	c.query("INSERT INTO k.own (k) VALUES (1)")
 	n.host.TickUsage(time.Now().Add(time.Second))
 	for table, want := range map[string]float64{"k.a": 0.75, "k.b": 0.25, "k.own": 0} {
-		list := n.statusView().ShowUsage(t.Context(), table, false)
+		list := n.reports.ShowUsage(t.Context(), table, false)
 		if len(list) != 1 || list[0].SharedPart != want || (list[0].Shared == 6000) != (want > 0) {
 			t.Errorf("%s: %+v", table, list)
 		}

@@ -3,7 +3,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,13 +18,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/node/backup"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/node/process"
-	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/httpguard"
+	"github.com/ilion-db/ilion/internal/server/webui"
 )
 
 // AdminSocket is the name of the admin socket in the data directory.
@@ -37,49 +35,25 @@ const webConnections, webAddressConnections = 128, 80
 
 // serveHTTP opens the admin socket in the data directory and, if configured, the HTTP listener.
 func (n *Node) serveHTTP(archives *backup.Service) error {
-	shown := n.statusView()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	registry.MustRegister(n.collectors(shown)...)
-	asked := &admin.Asked{
-		Table: func(ctx context.Context, name string) (*admin.TableReport, error) {
-			t, err := n.catalog.UserTableNamed(name)
-			if err != nil {
-				return nil, err
-			}
-			figures := n.stats.Tables(ctx, []*schema.Table{t})
-			return shown.Report(ctx, t, figures[t.ID], n.clock()().UnixMicro()), nil
-		},
-		Ring: shown.Ring, Endpoints: n.endpoints, Cancel: n.cancelSession, Slow: n.slowQueries,
-		Sessions: func(ctx context.Context, most int) catalog.Sessions {
-			return n.sessions(ctx, cmp.Or(most, sessionsDefault))
-		},
-	}
+	registry.MustRegister(n.collectors()...)
 	pages := admin.Options{
-		Asked: asked,
-		Ready: n.Err, Healthy: n.Err, Metrics: registry,
-		Status: func(keys bool) any {
-			if keys {
-				return shown.Status()
-			}
-			return shown.StatusWithoutKeys()
-		},
-		History: func() any { return shown.History() }, Usage: shown.ShowUsage, Users: n.stats.Users,
-		Advise:  func(ctx context.Context, table string) (any, error) { return n.stats.Advise(ctx, table) },
-		Compact: n.store.Compact, Checkpoint: n.checkpoint, Order: n.setNodeState, Upgrade: n.upgrade,
-		Split: n.partitions.Split, Move: n.partitions.Move, Merge: n.partitions.Merge, Cancel: n.partitions.Cancel,
-		Verify:  n.pageVerifier().Verify,
-		Archive: archives.Execute,
+		Health: n, Metrics: registry, Reports: n.reports, Advisor: n.stats, Diagnostics: n.diagnostics,
+		Partitions: n.partitions, Maintenance: n.maintenance, Verifier: n.pageVerifier(), Archive: archives,
 		Profile: true,
+	}
+	if n.cluster != nil {
+		pages.Nodes = n.cluster.operations
 	}
 	gate := &admin.Gate{Open: n.opts.Auth.AnonymousEndpoints, Log: n.log}
 	if l := n.listenAdmin(); l != nil {
 		gate.Socket = l.Addr().String()
 		own := pages
-		own.Keys = n.shownRESTKeys
+		own.Keys = n.accountKeyPage()
 		n.serveWeb(n.webServer(admin.Handler(own, nil)), l)
 	}
 	if n.webListener == nil {
@@ -88,7 +62,8 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 	if n.logins != nil {
 		gate.Login = n.roleLogin.Login
 	}
-	pages.Profile, pages.Page = options.IsLoopback(n.opts.HTTP), n.webUI(shown)
+	pages.Profile, pages.Page = options.IsLoopback(n.opts.HTTP), webui.Handler(webui.Options{Reports: n.reports,
+		Slow: n.diagnostics, Explorer: webui.SessionExplorer{Engine: n.engine}})
 	s := n.webServer(admin.Handler(pages, gate))
 	httpguard.Attach(s)
 	n.serveWeb(s, httpguard.Listen(n.webListener, httpguard.Options{Max: webConnections,
@@ -97,8 +72,8 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 }
 
 // collectors returns the metrics of the node itself.
-func (n *Node) collectors(shown *admin.Node) []prometheus.Collector {
-	return []prometheus.Collector{admin.Collector(shown), n.certificates,
+func (n *Node) collectors() []prometheus.Collector {
+	return []prometheus.Collector{admin.Collector(n.reports), n.certificates,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ilion_build_info", Help: "The build that runs; always 1.",
 			ConstLabels: prometheus.Labels{"version": process.Version(), "go_version": runtime.Version()}},
 			func() float64 { return 1 })}
@@ -160,27 +135,4 @@ func (n *Node) serveWeb(s *http.Server, l net.Listener) {
 			n.fail(fmt.Errorf("serve HTTP: %w", err))
 		}
 	})
-}
-
-// upgrade calls RaiseLevel for an operator.
-func (n *Node) upgrade(ctx context.Context) (string, error) {
-	level, err := n.RaiseLevel(ctx)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("feature level %d", level), nil
-}
-
-// checkpoint writes a consistent copy of the data next to the data directory and returns its name. The copy shares
-// files with the original where possible.
-func (n *Node) checkpoint() (string, error) {
-	if n.opts.Data == "" {
-		return "", errors.New("cannot create a checkpoint: the data is in memory")
-	}
-	if !n.copying.TryLock() {
-		return "", errors.New("a checkpoint is already being created: retry when it is complete")
-	}
-	defer n.copying.Unlock()
-	dir := filepath.Clean(n.opts.Data) + ".checkpoint-" + time.Now().UTC().Format("20060102T150405.000Z")
-	return dir, n.store.Checkpoint(dir)
 }

@@ -130,7 +130,7 @@ func TestMetrics(t *testing.T) {
 	c.query("SELECT * FROM ks.t WHERE k = 1")
 
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(n.collectors(n.statusView())...)
+	reg.MustRegister(n.collectors()...)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestCheckpoint(t *testing.T) {
 	if rows := c.query("SELECT * FROM ks.t").RowCount; rows != 2 {
 		t.Errorf("the original has %d rows, want 2", rows)
 	}
-	if _, err := startNode(t, Options{}).checkpoint(); err == nil {
+	if _, err := startNode(t, Options{}).maintenance.Checkpoint(); err == nil {
 		t.Error("a checkpoint of an in-memory node succeeded")
 	}
 }

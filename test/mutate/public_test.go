@@ -16,8 +16,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 	"github.com/ilion-db/ilion/internal/query/cql/roles"
@@ -201,19 +203,47 @@ func httpRequests() (out [][]byte) {
 	return out
 }
 
+// operatedNode records what requests read and execute.
+type operatedNode struct {
+	admin.Reports
+	seen, done string
+}
+
+func (n *operatedNode) Err() error { return nil }
+
+func (n *operatedNode) Status() admin.Status {
+	n.seen = "status"
+	return admin.Status{}
+}
+
+func (n *operatedNode) order(what string) string {
+	n.done = what
+	return what
+}
+
+func (n *operatedNode) Compact(context.Context) error {
+	n.order("compact")
+	return nil
+}
+
+func (n *operatedNode) Checkpoint() (string, error) { return n.order("checkpoint"), nil }
+
+func (n *operatedNode) RaiseLevel(context.Context) (feature.Level, error) {
+	n.order("upgrade")
+	return 0, nil
+}
+
+func (n *operatedNode) SetState(_ context.Context, _ string, to meta.NodeState) (string, error) {
+	return n.order(to.String()), nil
+}
+
 // serveHTTP serves requests. The first byte of an input determines their origin.
 func serveHTTP() func([]byte) string {
 	looks := map[access.Resource]access.Permissions{{Kind: access.AllMBeans}: access.Of(access.Select)}
 	state := startRoles().WithRole(&access.Role{Name: "low", Login: true, Grants: looks})
-	seen, done := "", ""
-	order := func(what string) (string, error) { done = what; return what, nil }
-	h := admin.Handler(admin.Options{
-		Ready: func() error { return nil }, Healthy: func() error { return nil }, Metrics: prometheus.NewRegistry(),
-		Status:     func(bool) any { seen = "status"; return seen },
-		Compact:    func(context.Context) error { _, err := order("compact"); return err },
-		Checkpoint: func() (string, error) { return order("checkpoint") },
-		Order:      func(_ context.Context, what, _ string) (string, error) { return order(what) },
-		Upgrade:    func(context.Context) (string, error) { return order("upgrade") },
+	node := new(operatedNode)
+	h := admin.Handler(admin.Options{Health: node, Metrics: prometheus.NewRegistry(), Reports: node, Maintenance: node,
+		Nodes: node,
 	}, &admin.Gate{Login: func(_ context.Context, _ netip.Addr, name, password string) (*access.Subject, error) {
 		if password != "right" || state.Role(name) == nil {
 			return nil, &dberr.BadCredentials{Message: "wrong"}
@@ -229,18 +259,18 @@ func serveHTTP() func([]byte) string {
 		if err != nil {
 			return ""
 		}
-		seen, done, r.RemoteAddr = "", "", from[b[0]%4]
+		node.seen, node.done, r.RemoteAddr = "", "", from[b[0]%4]
 		name, password, _ := r.BasicAuth()
 		site := r.Header.Get("Sec-Fetch-Site")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		switch {
-		case done != "" && (name != "boss" || password != "right" || r.Method != http.MethodPost):
-			return fmt.Sprintf("%q by %s of %q", done, r.Method, name)
-		case done != "" && (site == "cross-site" || site == "same-site"):
-			return done + " because of a page of another site"
-		case seen != "" && (password != "right" || name != "boss" && name != "low"):
-			return fmt.Sprintf("%q is disclosed to %q", seen, name)
+		case node.done != "" && (name != "boss" || password != "right" || r.Method != http.MethodPost):
+			return fmt.Sprintf("%q by %s of %q", node.done, r.Method, name)
+		case node.done != "" && (site == "cross-site" || site == "same-site"):
+			return node.done + " because of a page of another site"
+		case node.seen != "" && (password != "right" || name != "boss" && name != "low"):
+			return fmt.Sprintf("%q is disclosed to %q", node.seen, name)
 		case w.Code >= 500 && w.Code != http.StatusNotImplemented:
 			return fmt.Sprintf("returned status %d", w.Code)
 		}

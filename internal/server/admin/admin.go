@@ -1,197 +1,143 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package admin serves the HTTP interface for operators: health, readiness, metrics, status, and administrative
-// commands. It computes nothing itself: status and metrics come from the parts of the node (Node), and commands are
-// passed to functions (Options). Start reading at Handler, then Node.Status.
+// commands. It computes nothing itself: status and metrics come from the parts of the node (Reporter), and commands
+// are passed to other parts (Options). Start reading at Handler, then Reporter.Status.
 package admin
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/ilion-db/ilion/internal/control/operations"
-	"github.com/ilion-db/ilion/internal/query/cql/view"
-	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Options holds the functions that the endpoints call. In tests, all fields except Metrics may be nil.
-type Options struct {
-	// Ready returns nil if the node serves requests, or the reason why not.
-	Ready func() error
-	// Healthy returns nil unless the node has failed permanently; otherwise it returns the failure.
-	Healthy func() error
-	// Metrics are served at /metrics.
-	Metrics prometheus.Gatherer
-	// Status is served at /status as JSON. Without keys, it contains no logical partition keys.
-	Status func(keys bool) any
-	// History is served at /history as JSON.
-	History func() any
-	// Advise analyzes the design of a table, or of all tables if the name is empty. It is served at /advise as JSON.
-	Advise func(ctx context.Context, table string) (any, error)
-	// Usage is served at /usage and /usage/history as JSON. Both accept ?table=ks.t.
-	Usage func(ctx context.Context, table string, history bool) []TableUsage
-	// Asked serves the cluster-wide diagnostics; nil disables these endpoints.
-	Asked *Asked
-	// Users returns the users with the highest consumption, for /usage.
-	Users func(ctx context.Context) []usage.User
-	// Compact compacts all levels of the store. POST /compact waits for it.
-	Compact func(ctx context.Context) error
-	// Checkpoint writes a consistent copy of the data and returns its path. POST /checkpoint calls it.
-	Checkpoint func() (string, error)
-	// Order drains, decommissions, or resumes a node; the argument what names the operation. node is a prefix of the
-	// node ID. The function returns a message. POST /node/drain and similar endpoints call it.
-	Order func(ctx context.Context, what, node string) (string, error)
-	// Split starts the split of a physical partition and returns a message. POST /partition/split calls it.
-	Split func(ctx context.Context, o operations.Split) (string, error)
-	// Move starts the move of a replica and returns a message. POST /partition/move calls it.
-	Move func(ctx context.Context, o operations.Move) (string, error)
-	// Merge starts the merge of two adjacent physical partitions and returns a message. POST /partition/merge calls
-	// it.
-	Merge func(ctx context.Context, o operations.Merge) (string, error)
-	// Cancel cancels a pending operation of a physical partition. POST /partition/cancel calls it.
-	Cancel func(ctx context.Context, o operations.Cancel) (string, error)
-	// Verify compares a page of a view or an index with its table. POST /verify calls it and returns the result as
-	// JSON.
-	Verify func(ctx context.Context, o view.VerifyRequest) (*view.VerifyResponse, error)
-	// Upgrade raises the feature level to the newest level that all nodes support, and returns a message with the
-	// level. POST /upgrade calls it.
-	Upgrade func(ctx context.Context) (string, error)
-	// Archive executes a request of the backup and restore tools, such as backup/begin. POST /backup/begin and similar
-	// endpoints call it.
-	Archive func(ctx context.Context, what string, body []byte) ([]byte, error)
-	// Keys returns the keys of the REST API for /keys, as JSON; nil disables the endpoint. Only the owner of the data
-	// directory has access.
-	Keys func() *Keys
-	// Page serves the web UI below /ui/; nil disables it. /ui/explore is available to every role that has logged in
-	// (Role).
-	Page http.Handler
-	// Profile enables Go's profiles under /debug/pprof/. They require the permission for commands, because they reveal
-	// the structure of statements and use processor time.
-	Profile bool
-}
-
-// Keys are the keys with which REST clients sign requests and with which some CQL clients log in, in base64. A key is
-// empty if it has not been generated yet.
-type Keys struct {
-	// Endpoint is the URL of the REST API, and CQL the address that accepts a key as a password. Each is empty if the
-	// node does not serve it.
-	Endpoint  string `json:"endpoint"`
-	CQL       string `json:"cql,omitempty"`
-	Primary   string `json:"primary"`
-	Secondary string `json:"secondary"`
-	ReadOnly  string `json:"readOnly"`
+// handler serves the endpoints.
+type handler struct {
+	Options
+	gate *Gate
+	mux  *http.ServeMux
 }
 
 // Handler returns the HTTP handler. It serves /healthz and /readyz (200 or 503) to all clients. To clients that the
 // gate admits it serves /metrics (Prometheus text), /status, /history and /advise (JSON), POST /checkpoint and the
 // other commands, and profiles if enabled. A nil gate admits all clients.
 func Handler(o Options, gate *Gate) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", check(o.Healthy))
-	mux.HandleFunc("GET /readyz", check(o.Ready))
-	metrics := promhttp.HandlerFor(withFormerNames(o.Metrics), promhttp.HandlerOpts{})
-	mux.HandleFunc("GET /metrics", gate.wrap("metrics", look, metrics.ServeHTTP))
-	mux.HandleFunc("GET /status", gate.wrap("status", look, func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, o.Status(gate.admits(r)))
-	}))
-	mux.HandleFunc("GET /history", gate.wrap("history", look, func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, o.History())
-	}))
-	mux.HandleFunc("GET /advise", gate.wrap("advise", look, func(w http.ResponseWriter, r *http.Request) {
-		reports, err := o.Advise(r.Context(), r.URL.Query().Get("table"))
+	h := &handler{o, gate, http.NewServeMux()}
+	h.mux.HandleFunc("GET /healthz", h.health)
+	h.mux.HandleFunc("GET /readyz", h.health)
+	h.addReports()
+	if o.Diagnostics != nil {
+		h.addDiagnostics()
+	}
+	h.addPartitionCommands()
+	h.addCommands()
+	if o.Keys != nil {
+		h.mux.HandleFunc("GET /keys", gate.wrap("keys", order, func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, o.Keys.show())
+		}))
+	}
+	if o.Profile {
+		h.mux.HandleFunc("GET /debug/pprof/", gate.wrap("debug", order, pprof.Index))
+		h.mux.HandleFunc("GET /debug/pprof/profile", gate.wrap("debug", order, pprof.Profile))
+		h.mux.HandleFunc("GET /debug/pprof/trace", gate.wrap("debug", order, pprof.Trace))
+	}
+	h.addPage()
+	// Requests that a browser sends on behalf of another website also come from this machine, and must not count as
+	// commands of its user.
+	return http.NewCrossOriginProtection().Handler(byAddress(h.mux))
+}
+
+// get adds an endpoint that clients with the permission to read may use.
+func (h *handler) get(page string, f http.HandlerFunc) {
+	h.mux.HandleFunc("GET /"+page, h.gate.wrap(page, look, f))
+}
+
+// post adds an endpoint that clients with the permission for commands may use.
+func (h *handler) post(page string, f http.HandlerFunc) {
+	h.mux.HandleFunc("POST /"+page, h.gate.wrap(page, order, f))
+}
+
+// command adds a command that returns a message.
+func (h *handler) command(page string, f func(r *http.Request) (string, error)) {
+	h.post(page, func(w http.ResponseWriter, r *http.Request) {
+		message, err := f(r)
+		write(w, message, err)
+	})
+}
+
+func (h *handler) health(w http.ResponseWriter, _ *http.Request) { write(w, "ok", h.Health.Err()) }
+
+// addReports adds the endpoints that describe the node, its tables, and its partitions.
+func (h *handler) addReports() {
+	h.get("metrics", promhttp.HandlerFor(withFormerNames(h.Metrics), promhttp.HandlerOpts{}).ServeHTTP)
+	h.get("status", func(w http.ResponseWriter, r *http.Request) {
+		if h.gate.admits(r) {
+			writeJSON(w, h.Reports.Status())
+			return
+		}
+		writeJSON(w, h.Reports.StatusWithoutKeys())
+	})
+	h.get("history", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, h.Reports.History()) })
+	h.get("usage", h.usagePage(false))
+	h.get("usage/history", h.usagePage(true))
+	h.get("advise", func(w http.ResponseWriter, r *http.Request) {
+		reports, err := h.Advisor.Advise(r.Context(), r.URL.Query().Get("table"))
 		if err != nil {
 			write(w, "", err)
 			return
 		}
 		writeJSON(w, reports)
-	}))
-	mux.HandleFunc("GET /usage", gate.wrap("usage", look, usagePage(&o, false)))
-	mux.HandleFunc("GET /usage/history", gate.wrap("usage", look, usagePage(&o, true)))
-	orders := map[string]func(*http.Request) (string, error){
-		"compact":    func(r *http.Request) (string, error) { return "ok", o.Compact(r.Context()) },
-		"checkpoint": func(*http.Request) (string, error) { return o.Checkpoint() },
-		"upgrade":    func(r *http.Request) (string, error) { return o.Upgrade(r.Context()) },
+	})
+}
+
+// addCommands adds the commands for nodes and their data.
+func (h *handler) addCommands() {
+	h.command("compact", func(r *http.Request) (string, error) { return "ok", h.Maintenance.Compact(r.Context()) })
+	h.command("checkpoint", func(*http.Request) (string, error) { return h.Maintenance.Checkpoint() })
+	h.command("upgrade", func(r *http.Request) (string, error) {
+		level, err := h.Maintenance.RaiseLevel(r.Context())
+		return fmt.Sprintf("feature level %d", level), err
+	})
+	for name, state := range map[string]meta.NodeState{"drain": meta.Draining, "decommission": meta.Leaving,
+		"resume": meta.Up} {
+		h.command("node/"+name, func(r *http.Request) (string, error) {
+			if h.Nodes == nil {
+				return "", errors.New("this is a standalone node")
+			}
+			return h.Nodes.SetState(r.Context(), r.URL.Query().Get("node"), state)
+		})
 	}
-	orders["partition/split"] = func(r *http.Request) (string, error) {
-		split, err := splitOrder(r)
-		if err != nil {
-			return "", err
-		}
-		return o.Split(r.Context(), split)
-	}
-	orders["partition/merge"] = func(r *http.Request) (string, error) {
-		merge, err := mergeOrder(r)
-		if err != nil {
-			return "", err
-		}
-		return o.Merge(r.Context(), merge)
-	}
-	orders["partition/cancel"] = func(r *http.Request) (string, error) {
-		cancel, err := cancelOrder(r)
-		if err != nil {
-			return "", err
-		}
-		return o.Cancel(r.Context(), cancel)
-	}
-	orders["partition/move"] = func(r *http.Request) (string, error) {
-		move, err := moveOrder(r)
-		if err != nil {
-			return "", err
-		}
-		return o.Move(r.Context(), move)
-	}
-	for _, what := range []string{"drain", "decommission", "resume"} {
-		orders["node/"+what] = func(r *http.Request) (string, error) {
-			return o.Order(r.Context(), what, r.URL.Query().Get("node"))
-		}
-	}
-	for path, f := range orders {
-		mux.HandleFunc("POST /"+path, gate.wrap(path, order, func(w http.ResponseWriter, r *http.Request) {
-			answer, err := f(r)
-			write(w, answer, err)
-		}))
-	}
-	mux.HandleFunc("POST /verify", gate.wrap("verify", order, verifyPage(&o)))
+	h.post("verify", h.verifyPage)
 	for _, what := range archiveOrders {
-		mux.HandleFunc("POST /"+what, gate.wrap(what, order, archiveOrder(&o, what)))
+		h.post(what, h.archiveOrder(what))
 	}
-	addAsked(mux, gate, o.Asked)
-	if o.Keys != nil {
-		mux.HandleFunc("GET /keys", gate.wrap("keys", order, func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, o.Keys())
-		}))
+}
+
+// addPage adds the web UI, and the response to a request without a path.
+func (h *handler) addPage() {
+	if h.Page != nil {
+		h.mux.HandleFunc("GET /ui/", h.gate.wrap("page", look, h.Page.ServeHTTP))
+		h.mux.Handle("GET /ui/assets/", h.Page)
+		explore := h.gate.named("explore", h.Page)
+		h.mux.HandleFunc("GET /ui/explore", explore)
+		h.mux.HandleFunc("POST /ui/explore", explore)
 	}
-	if o.Profile {
-		mux.HandleFunc("GET /debug/pprof/", gate.wrap("debug", order, pprof.Index))
-		mux.HandleFunc("GET /debug/pprof/profile", gate.wrap("debug", order, pprof.Profile))
-		mux.HandleFunc("GET /debug/pprof/trace", gate.wrap("debug", order, pprof.Trace))
-	}
-	if o.Page != nil {
-		mux.HandleFunc("GET /ui/", gate.wrap("page", look, o.Page.ServeHTTP))
-		mux.Handle("GET /ui/assets/", o.Page)
-		explore := gate.named("explore", o.Page)
-		mux.HandleFunc("GET /ui/explore", explore)
-		mux.HandleFunc("POST /ui/explore", explore)
-	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		if o.Page != nil && strings.Contains(r.Header.Get("Accept"), "text/html") {
+	h.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		if h.Page != nil && strings.Contains(r.Header.Get("Accept"), "text/html") {
 			http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte(index))
 	})
-	// Requests that a browser sends on behalf of another website also come from this machine, and must not count as
-	// commands of its user.
-	return http.NewCrossOriginProtection().Handler(byAddress(mux))
 }
 
 // index is the response to a request without a path.
@@ -246,10 +192,6 @@ func isAddress(host string) bool {
 	}
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil || host == "localhost"
-}
-
-func check(f func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { write(w, "ok", f()) }
 }
 
 func writeJSON(w http.ResponseWriter, page any) {

@@ -3,32 +3,26 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestPages checks the response of each page. A failed readiness check is a 503 that contains the reason.
+// TestPages checks the response of each page. The health checks of a failed node are a 503 with the reason.
 func TestPages(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "ilion_test_total", Help: "x"})
 	reg.MustRegister(c)
 	c.Inc()
-	ready := errors.New("the store is opening")
-	compacted := 0
-	srv := httptest.NewServer(Handler(Options{
-		Ready:   func() error { return ready },
-		Healthy: func() error { return nil },
-		Metrics: reg,
-		Compact: func(context.Context) error { compacted++; return nil },
-		Status:  func(bool) any { return map[string]int{"tables": 3} },
-	}, nil))
+	node := new(fakeNode)
+	srv := httptest.NewServer(Handler(Options{Health: node, Metrics: reg, Maintenance: node, Reports: node}, nil))
 	defer srv.Close()
 	for _, tc := range []struct {
 		path string
@@ -36,9 +30,9 @@ func TestPages(t *testing.T) {
 		want string
 	}{
 		{"/healthz", 200, "ok"},
-		{"/readyz", 503, "the store is opening"},
+		{"/readyz", 200, "ok"},
 		{"/metrics", 200, "ilion_test_total 1"},
-		{"/status", 200, `"tables": 3`},
+		{"/status", 200, `"cluster": "secret"`},
 		{"/", 200, "/healthz"},
 		{"/nosuch", 404, ""},
 	} {
@@ -52,24 +46,33 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: got %d %q, want %d with %q", tc.path, resp.StatusCode, body, tc.code, tc.want)
 		}
 	}
+	node.err = errors.New("the disk is broken")
+	for _, path := range []string{"/healthz", "/readyz"} {
+		resp, err := http.Get(srv.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != 503 || !strings.Contains(string(body), "the disk is broken") {
+			t.Errorf("%s of a failed node: %d %q", path, resp.StatusCode, body)
+		}
+	}
+	node.reached = nil
 	resp, err := http.Post(srv.URL+"/compact", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != 200 || compacted != 1 {
-		t.Errorf("POST /compact: %d, compacted %d times", resp.StatusCode, compacted)
+	if resp.StatusCode != 200 || !slices.Equal(node.reached, []string{"compact"}) {
+		t.Errorf("POST /compact: %d, executed %q", resp.StatusCode, node.reached)
 	}
 }
 
 // TestOrdersOfOtherSites checks that a page of another site in the operator's browser cannot run commands.
 func TestOrdersOfOtherSites(t *testing.T) {
-	ordered := 0
-	srv := httptest.NewServer(Handler(Options{Metrics: prometheus.NewRegistry(),
-		Order: func(context.Context, string, string) (string, error) {
-			ordered++
-			return "ok", nil
-		}}, nil))
+	node := new(fakeNode)
+	srv := httptest.NewServer(Handler(Options{Metrics: prometheus.NewRegistry(), Nodes: node}, nil))
 	defer srv.Close()
 	for header, code := range map[string]int{"": 200, "http://elsewhere.example": 403} {
 		req, err := http.NewRequest(http.MethodPost, srv.URL+"/node/decommission?node=ab", nil)
@@ -88,17 +91,16 @@ func TestOrdersOfOtherSites(t *testing.T) {
 			t.Errorf("origin %q: %d, want %d", header, resp.StatusCode, code)
 		}
 	}
-	if ordered != 1 {
-		t.Errorf("%d commands were executed, want 1", ordered)
+	if !slices.Equal(node.reached, []string{"ab " + meta.Leaving.String()}) {
+		t.Errorf("the executed commands are %q", node.reached)
 	}
 }
 
 // TestHostNames checks that a request from this machine with an unknown host name is rejected. This protects against
 // DNS rebinding.
 func TestHostNames(t *testing.T) {
-	h := Handler(Options{Metrics: prometheus.NewRegistry(), Ready: func() error {
-		return nil
-	}, Status: func(bool) any { return "secret" }}, new(Gate))
+	node := new(fakeNode)
+	h := Handler(Options{Metrics: prometheus.NewRegistry(), Health: node, Reports: node}, new(Gate))
 	for host, want := range map[string]int{
 		"127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost:8080": 200, "localhost": 200, "10.1.2.3": 200,
 		"attacker.example:8080": 421, "attacker.example": 421, "": 421, "localhost.attacker.example": 421,

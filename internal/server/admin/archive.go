@@ -16,12 +16,12 @@ var archiveOrders = []string{"backup/begin", "backup/mark", "backup/entries", "b
 const archiveBodyMax = 128 << 20
 
 // archiveOrder serves one of these requests.
-func archiveOrder(o *Options, what string) http.HandlerFunc {
+func (h *handler) archiveOrder(what string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, archiveBodyMax))
 		var answer []byte
 		if err == nil {
-			answer, err = o.Archive(r.Context(), what, body)
+			answer, err = h.Archive.Execute(r.Context(), what, body)
 		}
 		if err != nil {
 			write(w, "", err)

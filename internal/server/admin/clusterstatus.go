@@ -21,7 +21,7 @@ import (
 const shortagesMax = 10
 
 // addCluster adds the state of the cluster to the status of the node.
-func (n *Node) addCluster(s *Status) {
+func (n *Reporter) addCluster(s *Status) {
 	c := n.Cluster
 	state := n.Records.State()
 	for _, node := range state.Nodes {
@@ -149,7 +149,7 @@ func nodeStatus(node *meta.Node, k peers.PeerStatus, heard bool) NodeStatus {
 }
 
 // shortages reports under-replicated partitions.
-func (n *Node) shortages(state *meta.State) []string {
+func (n *Reporter) shortages(state *meta.State) []string {
 	short := placement.UnderReplicated(state, n.Cluster.Peers.Down())
 	var out []string
 	for i, s := range short {
@@ -157,7 +157,7 @@ func (n *Node) shortages(state *meta.State) []string {
 			out = append(out, fmt.Sprintf("and %d more under-replicated partitions", len(short)-i))
 			break
 		}
-		what := fmt.Sprintf("partition %d of table %s", s.Partition, n.TableName(s.Table))
+		what := fmt.Sprintf("partition %d of table %s", s.Partition, n.Catalog.TableName(s.Table))
 		if s.Partition == topology.MetaPartition {
 			what = "the meta partition"
 		}

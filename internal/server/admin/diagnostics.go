@@ -18,25 +18,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
-	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
-
-// Asked holds the functions of the cluster-wide diagnostics.
-type Asked struct {
-	// Table is served at /table?table=ks.t. It returns an error if the table does not exist.
-	Table func(ctx context.Context, table string) (*TableReport, error)
-	// Ring is served at /ring.
-	Ring func() []catalog.RingNode
-	// Endpoints are served at /endpoints?keyspace=ks&table=t&key=..&key=...
-	Endpoints func(ctx context.Context, table string, key []string) (catalog.Endpoints, error)
-	// Sessions are served at /sessions. most is the requested number of sessions, or 0. Cancel closes a session and
-	// returns a message; POST /sessions/cancel?id=.. calls it.
-	Sessions func(ctx context.Context, most int) catalog.Sessions
-	Cancel   func(ctx context.Context, id string) (string, error)
-	// Slow is served at /slow.
-	Slow func(ctx context.Context) slowlog.Report
-}
 
 // TableReport contains the statistics of a table from all nodes.
 type TableReport struct {
@@ -90,9 +73,30 @@ type ViewReport struct {
 // keysShown is the maximum number of logical partitions in a list.
 const keysShown = 10
 
-// Report returns the statistics of a table. figures contains the statistics from all nodes.
-func (n *Node) Report(ctx context.Context, t *schema.Table, figures catalog.TableStats,
-	nowMicros int64) *TableReport {
+// Users returns the consumption of the users with the highest consumption on all nodes.
+func (n *Reporter) Users(ctx context.Context) []usage.User { return n.Statistics.Users(ctx) }
+
+// Latency returns the latencies of a table's requests on this node in milliseconds. ok is false without requests.
+func (n *Reporter) Latency(table string, writes bool) (median, p99 float64, ok bool) {
+	t, err := n.Catalog.UserTableNamed(table)
+	if err != nil {
+		return 0, 0, false
+	}
+	op := catalog.Reads
+	if writes {
+		op = catalog.Writes
+	}
+	l, ok := n.Statistics.Latency(t.ID, op)
+	return l.Median, l.P99, ok
+}
+
+// Table returns the statistics of a table from all nodes. It returns an error if the table does not exist.
+func (n *Reporter) Table(ctx context.Context, name string) (*TableReport, error) {
+	t, err := n.Catalog.UserTableNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	figures, nowMicros := n.Statistics.Tables(ctx, []*schema.Table{t})[t.ID], n.Now().UnixMicro()
 	r := &TableReport{Name: t.String(), Kind: "table", TableStats: figures, HotKeys: []HotKey{},
 		LargeKeys: []usage.LargePartition{}, Indexes: []IndexReport{}, Views: []ViewReport{}}
 	switch {
@@ -130,7 +134,7 @@ func (n *Node) Report(ctx context.Context, t *schema.Table, figures catalog.Tabl
 		}
 		r.Views = append(r.Views, shown)
 	}
-	return r
+	return r, nil
 }
 
 func (r *TableReport) addUsage(u *TableUsage) {
@@ -159,7 +163,7 @@ func sortMost[T any](list []T, of func(*T) float64) {
 }
 
 // Ring returns the nodes on the token ring that drivers see, with their actual data.
-func (n *Node) Ring() []catalog.RingNode {
+func (n *Reporter) Ring() []catalog.RingNode {
 	info := n.Catalog.Info()
 	var nodes []NodeStatus
 	if n.Cluster != nil {
@@ -214,7 +218,7 @@ func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 }
 
 // known returns the reports of a node of the cluster, including this one. heard is false if there are no reports.
-func (n *Node) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
+func (n *Reporter) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 	if node.ID == n.Cluster.Self {
 		return peers.PeerStatus{Report: n.Cluster.Describe(), Alive: true}, true
 	}
@@ -222,7 +226,7 @@ func (n *Node) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 }
 
 // nodes returns the nodes of the cluster that have not left it.
-func (n *Node) nodes() (out []NodeStatus) {
+func (n *Reporter) nodes() (out []NodeStatus) {
 	for _, node := range n.Records.State().Nodes {
 		if node.State != meta.Left {
 			k, heard := n.known(node)
@@ -236,54 +240,50 @@ func (n *Node) nodes() (out []NodeStatus) {
 // literal.
 const keyForm = 1 << 20
 
-// addAsked adds the endpoints of the cluster-wide diagnostics. They require the permission of the other read
+// addDiagnostics adds the endpoints of the cluster-wide diagnostics. They require the permission of the other read
 // endpoints; canceling a session requires the permission for commands.
-func addAsked(mux *http.ServeMux, gate *Gate, a *Asked) {
-	if a == nil {
-		return
-	}
-	mux.HandleFunc("GET /table", gate.wrap("table", look, func(w http.ResponseWriter, r *http.Request) {
-		report, err := a.Table(r.Context(), r.URL.Query().Get("table"))
+func (h *handler) addDiagnostics() {
+	h.get("table", func(w http.ResponseWriter, r *http.Request) {
+		report, err := h.Reports.Table(r.Context(), r.URL.Query().Get("table"))
 		answer(w, report, err)
-	}))
-	mux.HandleFunc("GET /ring", gate.wrap("ring", look, func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, a.Ring())
-	}))
-	endpoints := gate.wrap("endpoints", look, func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		if r.Method == http.MethodPost {
-			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, keyForm))
-			if err == nil {
-				q, err = url.ParseQuery(string(body))
-			}
-			if err != nil {
-				http.Error(w, "invalid key: it is malformed or too long: "+err.Error(), http.StatusBadRequest)
-				return
-			}
-		}
-		found, err := a.Endpoints(r.Context(), q.Get("keyspace")+"."+q.Get("table"), q["key"])
-		answer(w, found, err)
 	})
-	mux.HandleFunc("GET /endpoints", endpoints)
-	mux.HandleFunc("POST /endpoints", endpoints)
-	mux.HandleFunc("GET /sessions", gate.wrap("sessions", look, func(w http.ResponseWriter, r *http.Request) {
-		most, err := 0, error(nil)
-		if text := r.URL.Query().Get("limit"); text != "" {
-			if most, err = strconv.Atoi(text); err != nil || most < 1 {
-				http.Error(w, fmt.Sprintf("invalid limit %q: expected at least 1", text), http.StatusBadRequest)
-				return
-			}
+	h.get("ring", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, h.Reports.Ring()) })
+	h.get("endpoints", h.endpoints)
+	h.mux.HandleFunc("POST /endpoints", h.gate.wrap("endpoints", look, h.endpoints))
+	h.get("sessions", h.sessions)
+	h.command("sessions/cancel", func(r *http.Request) (string, error) {
+		return h.Diagnostics.CancelSession(r.Context(), r.URL.Query().Get("id"))
+	})
+	h.get("slow", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, h.Diagnostics.SlowQueries(r.Context())) })
+}
+
+// endpoints serves the location of a logical partition.
+func (h *handler) endpoints(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if r.Method == http.MethodPost {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, keyForm))
+		if err == nil {
+			q, err = url.ParseQuery(string(body))
 		}
-		writeJSON(w, a.Sessions(r.Context(), most))
-	}))
-	mux.HandleFunc("POST /sessions/cancel", gate.wrap("sessions/cancel", order,
-		func(w http.ResponseWriter, r *http.Request) {
-			text, err := a.Cancel(r.Context(), r.URL.Query().Get("id"))
-			write(w, text, err)
-		}))
-	mux.HandleFunc("GET /slow", gate.wrap("slow", look, func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, a.Slow(r.Context()))
-	}))
+		if err != nil {
+			http.Error(w, "invalid key: it is malformed or too long: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
+	found, err := h.Diagnostics.Endpoints(r.Context(), q.Get("keyspace")+"."+q.Get("table"), q["key"])
+	answer(w, found, err)
+}
+
+// sessions serves the client connections.
+func (h *handler) sessions(w http.ResponseWriter, r *http.Request) {
+	most, err := 0, error(nil)
+	if text := r.URL.Query().Get("limit"); text != "" {
+		if most, err = strconv.Atoi(text); err != nil || most < 1 {
+			http.Error(w, fmt.Sprintf("invalid limit %q: expected at least 1", text), http.StatusBadRequest)
+			return
+		}
+	}
+	writeJSON(w, h.Diagnostics.ListSessions(r.Context(), most))
 }
 
 // answer responds with a document, or with 404 and the error.

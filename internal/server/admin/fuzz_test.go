@@ -32,16 +32,9 @@ func FuzzHandler(f *testing.F) {
 		f.Add(head, "127.0.0.1:9")
 		f.Add(head, "192.0.2.1:9")
 	}
-	reached := ""
-	o := Options{
-		Ready: func() error { return nil }, Healthy: func() error { return nil }, Metrics: prometheus.NewRegistry(),
-		Status:     func(bool) any { reached = "status"; return nil },
-		Compact:    func(context.Context) error { reached = "compact"; return nil },
-		Checkpoint: func() (string, error) { reached = "checkpoint"; return "", nil },
-		Order:      func(_ context.Context, what, _ string) (string, error) { reached = what; return "", nil },
-		Upgrade:    func(context.Context) (string, error) { reached = "upgrade"; return "", nil },
-		Profile:    true,
-	}
+	node := new(fakeNode)
+	o := Options{Health: node, Metrics: prometheus.NewRegistry(), Reports: node, Maintenance: node, Nodes: node,
+		Profile: true}
 	h := Handler(o, &Gate{Login: func(_ context.Context, _ netip.Addr, _, password string) (*access.Subject, error) {
 		return nil, &dberr.BadCredentials{Message: "wrong"}
 	}})
@@ -50,11 +43,11 @@ func FuzzHandler(f *testing.F) {
 		if err != nil {
 			return
 		}
-		reached, r.RemoteAddr = "", from
+		node.reached, r.RemoteAddr = nil, from
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if reached != "" {
-			t.Fatalf("%q reached %s without a password", text, reached)
+		if len(node.reached) > 0 {
+			t.Fatalf("%q reached %s without a password", text, node.reached)
 		}
 		if path := strings.Trim(r.URL.Path, "/"); w.Code == http.StatusOK && path != "healthz" && path != "readyz" {
 			t.Fatalf("%q is answered with 200", text)

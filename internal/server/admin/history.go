@@ -42,7 +42,7 @@ type ChangeStatus struct {
 const changesShown = 100
 
 // changes lists the operations in progress.
-func (n *Node) changes() []ChangeStatus {
+func (n *Reporter) changes() []ChangeStatus {
 	out := []ChangeStatus{}
 	now := time.Now()
 	for p := range n.Records.State().Topology.All() {
@@ -56,7 +56,7 @@ func (n *Node) changes() []ChangeStatus {
 }
 
 // underWay counts the operations in progress.
-func (n *Node) underWay() (count int) {
+func (n *Reporter) underWay() (count int) {
 	for p := range n.Records.State().Topology.All() {
 		count += len(meta.InProgress(p))
 	}
@@ -64,7 +64,7 @@ func (n *Node) underWay() (count int) {
 }
 
 // ended returns the number of completed operations.
-func (n *Node) ended() uint64 {
+func (n *Reporter) ended() uint64 {
 	if h := n.Records.State().History; len(h) > 0 {
 		return h[len(h)-1].Number
 	}
@@ -72,7 +72,7 @@ func (n *Node) ended() uint64 {
 }
 
 // History lists the completed splits, merges, and moves, newest last, up to meta.EventsKept.
-func (n *Node) History() []ChangeStatus {
+func (n *Reporter) History() []ChangeStatus {
 	out := []ChangeStatus{}
 	for _, e := range n.Records.State().History {
 		out = append(out, n.changeStatus(e, time.UnixMilli(e.Ended)))
@@ -80,8 +80,9 @@ func (n *Node) History() []ChangeStatus {
 	return out
 }
 
-func (n *Node) changeStatus(e *meta.Event, until time.Time) ChangeStatus {
-	c := ChangeStatus{Number: e.Number, Kind: e.Kind.String(), Table: n.TableName(e.Table), Cause: e.Cause.String(),
+func (n *Reporter) changeStatus(e *meta.Event, until time.Time) ChangeStatus {
+	c := ChangeStatus{Number: e.Number, Kind: e.Kind.String(), Table: n.Catalog.TableName(e.Table),
+		Cause:     e.Cause.String(),
 		Partition: uint64(e.Partition), Other: uint64(e.Other), From: idOf(e.From), To: idOf(e.To),
 		Began: timeOf(e.Began), Ended: timeOf(e.Ended), DiskBytes: e.Bytes, PauseMicros: e.Pause.Microseconds()}
 	if e.Ended != 0 {

@@ -12,6 +12,39 @@ import (
 	"github.com/ilion-db/ilion/internal/control/operations"
 )
 
+// addPartitionCommands adds the commands for physical partitions.
+func (h *handler) addPartitionCommands() {
+	p := h.Partitions
+	h.command("partition/split", func(r *http.Request) (string, error) {
+		o, err := splitOrder(r)
+		if err != nil {
+			return "", err
+		}
+		return p.Split(r.Context(), o)
+	})
+	h.command("partition/merge", func(r *http.Request) (string, error) {
+		o, err := mergeOrder(r)
+		if err != nil {
+			return "", err
+		}
+		return p.Merge(r.Context(), o)
+	})
+	h.command("partition/move", func(r *http.Request) (string, error) {
+		o, err := moveOrder(r)
+		if err != nil {
+			return "", err
+		}
+		return p.Move(r.Context(), o)
+	})
+	h.command("partition/cancel", func(r *http.Request) (string, error) {
+		o, err := cancelOrder(r)
+		if err != nil {
+			return "", err
+		}
+		return p.Cancel(r.Context(), o)
+	})
+}
+
 // partitionID returns the partition ID in a parameter of a request.
 func partitionID(q url.Values, name string) (uint64, error) {
 	id, err := strconv.ParseUint(q.Get(name), 10, 64)

@@ -128,7 +128,7 @@ type ReplicaStatus struct {
 const countWait = time.Second
 
 // StatusWithoutKeys returns the status without partition keys, for clients that may not read data.
-func (n *Node) StatusWithoutKeys() Status {
+func (n *Reporter) StatusWithoutKeys() Status {
 	s := n.Status()
 	for i := range s.Tables {
 		for j := range s.Tables[i].Partitions {
@@ -142,7 +142,7 @@ func (n *Node) StatusWithoutKeys() Status {
 }
 
 // Status returns the current status of the node.
-func (n *Node) Status() Status {
+func (n *Reporter) Status() Status {
 	id, m, sch := n.Directory.Identity(), n.Store.Metrics(), n.Catalog.Snapshot()
 	s := Status{
 		Cluster: n.ClusterName, Node: hex.EncodeToString(id.Node[:]), CQL: n.Address, Commit: n.Commit, Data: n.Data,
@@ -152,8 +152,8 @@ func (n *Node) Status() Status {
 	if m.DiskFull {
 		s.Problems = append(s.Problems, "the disk of this node is almost full: it rejects writes")
 	}
-	if n.Expiring != nil {
-		s.Problems = append(s.Problems, n.Expiring()...)
+	if n.Certificates != nil {
+		s.Problems = append(s.Problems, n.Certificates.Problems()...)
 	}
 	if n.Cluster != nil {
 		n.addCluster(&s)
@@ -178,7 +178,7 @@ func (n *Node) Status() Status {
 	return s
 }
 
-func (n *Node) partitionStatus(p *topology.Partition) PartitionStatus {
+func (n *Reporter) partitionStatus(p *topology.Partition) PartitionStatus {
 	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String(), Parent: uint64(p.Parent)}
 	if p.Merge != nil {
 		ps.MergesInto, ps.MergesWith, ps.MergeStage = uint64(p.Merge.Left), uint64(p.Merge.Right),

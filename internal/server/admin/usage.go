@@ -84,7 +84,7 @@ type MinuteUsage struct {
 
 // ShowUsage returns the consumption in the cluster by table and physical partition. table, as in ks.t, selects a
 // single table; empty means all tables. With history, it contains the consumption by minute instead of keys.
-func (n *Node) ShowUsage(ctx context.Context, table string, history bool) []TableUsage {
+func (n *Reporter) ShowUsage(ctx context.Context, table string, history bool) []TableUsage {
 	q := usage.ReportOptions{Keys: usage.TopMax, Largest: true, Sizes: true}
 	if history {
 		q = usage.ReportOptions{Minutes: true}
@@ -199,11 +199,11 @@ type Usage struct {
 }
 
 // usagePage serves the consumption as JSON.
-func usagePage(o *Options, history bool) http.HandlerFunc {
+func (h *handler) usagePage(history bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		out := Usage{Tables: o.Usage(r.Context(), r.URL.Query().Get("table"), history)}
-		if !history && o.Users != nil {
-			out.Users = o.Users(r.Context())
+		out := Usage{Tables: h.Reports.ShowUsage(r.Context(), r.URL.Query().Get("table"), history)}
+		if !history {
+			out.Users = h.Reports.Users(r.Context())
 		}
 		writeJSON(w, out)
 	}

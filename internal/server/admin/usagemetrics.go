@@ -45,7 +45,7 @@ var (
 )
 
 // collectUsage collects the metrics of consumption.
-func (n *Node) collectUsage(ch chan<- prometheus.Metric) {
+func (n *Reporter) collectUsage(ch chan<- prometheus.Metric) {
 	var units ru.Units
 	var throttled uint64
 	hot := 0
@@ -77,7 +77,7 @@ func (n *Node) collectUsage(ch chan<- prometheus.Metric) {
 	})
 	for i := range list[:min(len(list), partitionsShown)] {
 		u := &list[i]
-		labels := []string{n.TableName(u.Table), strconv.FormatUint(u.Partition, 10)}
+		labels := []string{n.Catalog.TableName(u.Table), strconv.FormatUint(u.Partition, 10)}
 		total(unitsDesc, u.Counts.Total().Float(), labels...)
 		total(throttledDesc, float64(u.Throttled), labels...)
 		if u.PerSecond > 0 {

@@ -27,17 +27,15 @@ func verifyOrder(r *http.Request) (o view.VerifyRequest, err error) {
 }
 
 // verifyPage serves POST /verify.
-func verifyPage(o *Options) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		asked, err := verifyOrder(r)
-		var page *view.VerifyResponse
-		if err == nil {
-			page, err = o.Verify(r.Context(), asked)
-		}
-		if err != nil {
-			write(w, "", err)
-			return
-		}
-		writeJSON(w, page)
+func (h *handler) verifyPage(w http.ResponseWriter, r *http.Request) {
+	request, err := verifyOrder(r)
+	var page *view.VerifyResponse
+	if err == nil {
+		page, err = h.Verifier.Verify(r.Context(), request)
 	}
+	if err != nil {
+		write(w, "", err)
+		return
+	}
+	writeJSON(w, page)
 }

@@ -10,7 +10,7 @@ import (
 
 // viewLag returns the number of pending view updates of the partitions that the node leads, and the age of the oldest
 // one.
-func (n *Node) viewLag() (due int, oldest time.Duration) {
+func (n *Reporter) viewLag() (due int, oldest time.Duration) {
 	if n.Views == nil {
 		return 0, 0
 	}
@@ -28,7 +28,7 @@ func (n *Node) viewLag() (due int, oldest time.Duration) {
 }
 
 // viewStats returns the counters of view maintenance, or zero values in tests without views.
-func (n *Node) viewStats() view.Stats {
+func (n *Reporter) viewStats() view.Stats {
 	if n.Views == nil {
 		return view.Stats{}
 	}
@@ -38,13 +38,13 @@ func (n *Node) viewStats() view.Stats {
 // viewFigures are the metrics of materialized views.
 var viewFigures = []figure{
 	level("view_hints", "Pending view updates for rows and ranges of the partitions that this node leads.",
-		func(n *Node) float64 { due, _ := n.viewLag(); return float64(due) }),
+		func(n *Reporter) float64 { due, _ := n.viewLag(); return float64(due) }),
 	level("view_oldest_hint_seconds", "Age of the oldest pending view update.",
-		func(n *Node) float64 { _, oldest := n.viewLag(); return oldest.Seconds() }),
+		func(n *Reporter) float64 { _, oldest := n.viewLag(); return oldest.Seconds() }),
 	count("view_updates_applied_total", "View updates applied.",
-		func(n *Node) float64 { return float64(n.viewStats().Followed) }),
+		func(n *Reporter) float64 { return float64(n.viewStats().Followed) }),
 	count("view_updates_failed_total", "View updates that failed and will be retried.",
-		func(n *Node) float64 { return float64(n.viewStats().Failed) }),
+		func(n *Reporter) float64 { return float64(n.viewStats().Failed) }),
 	count("view_writes_unawaited_total", "Writes acknowledged before their view updates were applied.",
-		func(n *Node) float64 { return float64(n.viewStats().Unawaited) }),
+		func(n *Reporter) float64 { return float64(n.viewStats().Unawaited) }),
 }

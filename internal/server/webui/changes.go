@@ -18,7 +18,7 @@ type changesBody struct {
 }
 
 func (s *site) changes(_ *http.Request, status *admin.Status) any {
-	ended := s.o.History()
+	ended := s.o.Reports.History()
 	ended = slices.Clone(ended[max(0, len(ended)-changesMost):])
 	slices.Reverse(ended)
 	// The status may be slightly older than the history.

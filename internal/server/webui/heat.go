@@ -59,7 +59,7 @@ func (s *site) heat(r *http.Request, status *admin.Status) any {
 	if b.Table == "" {
 		return b
 	}
-	for _, u := range s.o.Usage(r.Context(), b.Table, true) {
+	for _, u := range s.o.Reports.ShowUsage(r.Context(), b.Table, true) {
 		if u.Name == b.Table {
 			b.draw(&u, s.o.Now().UTC())
 		}

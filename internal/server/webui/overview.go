@@ -47,7 +47,7 @@ func (s *site) overview(r *http.Request, status *admin.Status) any {
 			b.Up++
 		}
 	}
-	for _, u := range s.o.Usage(r.Context(), "", false) {
+	for _, u := range s.o.Reports.ShowUsage(r.Context(), "", false) {
 		line := s.tableLine(&u)
 		b.Partitions += line.Partitions
 		b.PerSecond += line.PerSecond
@@ -73,13 +73,11 @@ func (s *site) tableLine(u *admin.TableUsage) tableLine {
 		line.Requests += p.Requests
 		line.Throttled += p.Throttled
 	}
-	if s.o.Latency != nil {
-		if _, p99, ok := s.o.Latency(u.Name, false); ok {
-			line.Read = millis(p99)
-		}
-		if _, p99, ok := s.o.Latency(u.Name, true); ok {
-			line.Write = millis(p99)
-		}
+	if _, p99, ok := s.o.Reports.Latency(u.Name, false); ok {
+		line.Read = millis(p99)
+	}
+	if _, p99, ok := s.o.Reports.Latency(u.Name, true); ok {
+		line.Write = millis(p99)
 	}
 	return line
 }

@@ -21,7 +21,7 @@ type slowBody struct {
 }
 
 func (s *site) slow(r *http.Request, _ *admin.Status) any {
-	b := &slowBody{Report: s.o.Slow(r.Context())}
+	b := &slowBody{Report: s.o.Slow.SlowQueries(r.Context())}
 	b.Off = b.ThresholdMillis == 0
 	b.Statements = b.Statements[:min(len(b.Statements), slowStatements)]
 	b.Requests = b.Requests[:min(len(b.Requests), slowRequests)]

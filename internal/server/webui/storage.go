@@ -66,7 +66,7 @@ func (s *site) storage(r *http.Request, status *admin.Status) any {
 		return b
 	}
 	states := statesOf(status, b.Table)
-	for _, u := range s.o.Usage(r.Context(), b.Table, false) {
+	for _, u := range s.o.Reports.ShowUsage(r.Context(), b.Table, false) {
 		if u.Name == b.Table {
 			line := s.tableLine(&u)
 			b.Line = &line

@@ -31,18 +31,27 @@ const Path = "/ui/"
 
 // Options holds the data sources of the web UI.
 type Options struct {
-	// Status, Usage, and History return the data of /status, /usage, and /history.
-	Status  func() admin.Status
-	Usage   func(ctx context.Context, table string, history bool) []admin.TableUsage
-	History func() []admin.ChangeStatus
-	// Latency returns latencies of this node for a table, in milliseconds. ok is false without requests.
-	Latency func(table string, writes bool) (median, p99 float64, ok bool)
-	// Slow returns the slow requests of all nodes.
-	Slow func(ctx context.Context) slowlog.Report
-	// Explore executes a statement with the role that logged in, or an empty role if no login is required.
-	Explore func(ctx context.Context, role string, q Query) (*Answer, error)
+	Reports Reports
+	Slow    SlowRequests
+	// Explorer executes statements.
+	Explorer Explorer
 	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
+}
+
+// Reports describes the cluster. It is an *admin.Reporter.
+type Reports interface {
+	// Status, ShowUsage, and History return the data of /status, /usage, and /history.
+	Status() admin.Status
+	ShowUsage(ctx context.Context, table string, history bool) []admin.TableUsage
+	History() []admin.ChangeStatus
+	// Latency returns latencies of this node for a table, in milliseconds. ok is false without requests.
+	Latency(table string, writes bool) (median, p99 float64, ok bool)
+}
+
+// SlowRequests knows the slow requests of all nodes. It is a *diagnostics.SlowRequests.
+type SlowRequests interface {
+	SlowQueries(ctx context.Context) slowlog.Report
 }
 
 //go:embed assets
@@ -119,7 +128,7 @@ var titles = map[string]string{"overview": "Overview", "storage": "Storage", "he
 // view serves the view that f creates from the state of the cluster.
 func (s *site) view(name string, f func(r *http.Request, status *admin.Status) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		status := s.o.Status()
+		status := s.o.Reports.Status()
 		s.show(w, r, http.StatusOK, &shell{View: name, Title: titles[name], Cluster: status.Cluster, Live: true,
 			Problems: status.Problems, Body: f(r, &status)})
 	}

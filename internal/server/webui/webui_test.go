@@ -36,36 +36,56 @@ func testOptions(partitions int) Options {
 		status.Partitions = append(status.Partitions, admin.PartitionStatus{ID: uint64(i + 1), CapBytes: 4 << 20})
 	}
 	return Options{
-		Status: func() admin.Status {
-			return admin.Status{Cluster: nasty, Tables: []admin.TableStatus{status, {Name: "system.local"}},
-				Problems: []string{nasty}}
+		Reports: &fakeReports{
+			status: admin.Status{Cluster: nasty, Tables: []admin.TableStatus{status, {Name: "system.local"}},
+				Problems: []string{nasty}},
+			usage:   table,
+			history: []admin.ChangeStatus{{Kind: "split", Table: nasty, Partition: 1}, {Kind: "merge", Partition: 2}},
 		},
-		Usage: func(_ context.Context, of string, _ bool) []admin.TableUsage {
-			if of != "" && of != table.Name {
-				return nil
-			}
-			return []admin.TableUsage{table}
-		},
-		History: func() []admin.ChangeStatus {
-			return []admin.ChangeStatus{{Kind: "split", Table: nasty, Partition: 1}, {Kind: "merge", Partition: 2}}
-		},
-		Now: func() time.Time { return now },
-		Slow: func(context.Context) slowlog.Report {
-			return slowlog.Report{ThresholdMillis: 500, Slow: 1234, Omitted: 7, Unreachable: []string{nasty},
-				Statements: []slowlog.Statement{{Statement: "SELECT " + nasty, Keyspace: nasty, Table: "t", Count: 3,
-					MinMillis: 501, MeanMillis: 1000, MaxMillis: 1500, Last: now}},
-				Requests: []slowlog.Request{{At: now, Node: "0123456789", Statement: nasty, User: nasty, Client: nasty,
-					Millis: 1500, Consistency: "QUORUM", Rows: 9, MorePages: true, Units: 2.5, Outcome: "timeout"}}}
-		},
-		Explore: func(_ context.Context, role string, q Query) (*Answer, error) {
-			if q.Text == "BAD" {
-				return nil, errors.New(nasty)
-			}
-			text := q.Text + " in " + q.Keyspace + " by " + role + " after " + string(q.State)
-			return &Answer{Columns: []string{nasty, "b"}, Rows: [][]*string{{&text, nil}}, State: []byte("more"),
-				Units: 2.5}, nil
-		},
+		Slow: fakeSlow{ThresholdMillis: 500, Slow: 1234, Omitted: 7, Unreachable: []string{nasty},
+			Statements: []slowlog.Statement{{Statement: "SELECT " + nasty, Keyspace: nasty, Table: "t", Count: 3,
+				MinMillis: 501, MeanMillis: 1000, MaxMillis: 1500, Last: now}},
+			Requests: []slowlog.Request{{At: now, Node: "0123456789", Statement: nasty, User: nasty, Client: nasty,
+				Millis: 1500, Consistency: "QUORUM", Rows: 9, MorePages: true, Units: 2.5, Outcome: "timeout"}}},
+		Explorer: echo{},
+		Now:      func() time.Time { return now },
 	}
+}
+
+// fakeReports returns a fixed status, one table, and a fixed history.
+type fakeReports struct {
+	status  admin.Status
+	usage   admin.TableUsage
+	history []admin.ChangeStatus
+}
+
+func (f *fakeReports) Status() admin.Status          { return f.status }
+func (f *fakeReports) History() []admin.ChangeStatus { return f.history }
+
+func (f *fakeReports) ShowUsage(_ context.Context, of string, _ bool) []admin.TableUsage {
+	if of != "" && of != f.usage.Name {
+		return nil
+	}
+	return []admin.TableUsage{f.usage}
+}
+
+func (f *fakeReports) Latency(string, bool) (median, p99 float64, ok bool) { return 0, 0, false }
+
+// fakeSlow is a fixed report.
+type fakeSlow slowlog.Report
+
+func (f fakeSlow) SlowQueries(context.Context) slowlog.Report { return slowlog.Report(f) }
+
+// echo returns the statement and its parameters as a row.
+type echo struct{}
+
+func (echo) Explore(_ context.Context, role string, q Query) (*Answer, error) {
+	if q.Text == "BAD" {
+		return nil, errors.New(nasty)
+	}
+	text := q.Text + " in " + q.Keyspace + " by " + role + " after " + string(q.State)
+	return &Answer{Columns: []string{nasty, "b"}, Rows: [][]*string{{&text, nil}}, State: []byte("more"),
+		Units: 2.5}, nil
 }
 
 // ask returns the response of a handler to a request.
@@ -124,10 +144,9 @@ func TestChangesOnce(t *testing.T) {
 	for began, want := range map[string]bool{"2026-11-01T12:00:00Z": false, "2026-11-01T12:10:00Z": true} {
 		o := testOptions(1)
 		ended := admin.ChangeStatus{Kind: "split", Partition: 1, Other: 2, Began: "2026-11-01T12:00:00Z"}
-		o.History = func() []admin.ChangeStatus { return []admin.ChangeStatus{ended} }
-		status := o.Status()
-		status.Changes = []admin.ChangeStatus{{Kind: "split", Partition: 1, Other: 2, Began: began}}
-		o.Status = func() admin.Status { return status }
+		reports := o.Reports.(*fakeReports)
+		reports.history = []admin.ChangeStatus{ended}
+		reports.status.Changes = []admin.ChangeStatus{{Kind: "split", Partition: 1, Other: 2, Began: began}}
 		body := ask(Handler(o), "GET", "/ui/changes", nil).Body.String()
 		if got := !strings.Contains(body, "No partition is being split"); got != want {
 			t.Errorf("began at %s: a change is shown as in progress: %v, want %v", began, got, want)
@@ -189,15 +208,20 @@ func TestExplore(t *testing.T) {
 	}
 }
 
+// blocked reports each start of a statement to begun, and completes it when it may end.
+type blocked struct{ begun, end chan struct{} }
+
+func (b blocked) Explore(context.Context, string, Query) (*Answer, error) {
+	b.begun <- struct{}{}
+	<-b.end
+	return &Answer{}, nil
+}
+
 // TestExploreIsBounded checks (PG3).
 func TestExploreIsBounded(t *testing.T) {
 	o := testOptions(1)
 	under, over := make(chan struct{}), make(chan struct{})
-	o.Explore = func(context.Context, string, Query) (*Answer, error) {
-		under <- struct{}{}
-		<-over
-		return &Answer{}, nil
-	}
+	o.Explorer = blocked{under, over}
 	h := Handler(o)
 	form := url.Values{"statement": {"SELECT x"}}
 	ended := make(chan struct{})

@@ -49,6 +49,14 @@ func NewForRelease(r *compat.Release, initial *schema.Schema, info func() NodeIn
 // Snapshot returns the current schema.
 func (c *Catalog) Snapshot() *schema.Schema { return c.snapshot.Load() }
 
+// TableName returns the name of a table with its keyspace, or its ID if the table does not exist.
+func (c *Catalog) TableName(id uint32) string {
+	if t := c.Snapshot().TableByID(id); t != nil {
+		return t.String()
+	}
+	return fmt.Sprint(id)
+}
+
 // UserTable returns the user table with an ID, or nil if none exists.
 func (c *Catalog) UserTable(id uint32) *schema.Table {
 	if t := c.Snapshot().TableByID(id); t != nil && id >= keys.FirstTable && !schema.IsSystem(t.Keyspace) {

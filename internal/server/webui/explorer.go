@@ -1,41 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package webui
 
 import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"net/http"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
-	"github.com/ilion-db/ilion/internal/server/admin"
-	"github.com/ilion-db/ilion/internal/server/webui"
 )
-
-// webUI returns the handler of the web UI.
-func (n *Node) webUI(shown *admin.Node) http.Handler {
-	return webui.Handler(webui.Options{
-		Status: shown.Status, Usage: shown.ShowUsage, History: shown.History, Latency: n.pageLatency,
-		Explore: n.explore, Slow: n.slowQueries,
-	})
-}
-
-// pageLatency returns the latencies of a table's requests on this node in milliseconds.
-func (n *Node) pageLatency(table string, writes bool) (median, p99 float64, ok bool) {
-	t, err := n.catalog.UserTableNamed(table)
-	if err != nil {
-		return 0, 0, false
-	}
-	op := catalog.Reads
-	if writes {
-		op = catalog.Writes
-	}
-	l, ok := n.stats.Latency(t.ID, op)
-	return l.Median, l.P99, ok
-}
 
 // explorer is the client name of the web UI's explorer, for example in the audit log.
 const explorer = "Ilion page"
@@ -46,12 +20,22 @@ type explored chan struct{}
 // Completed implements session.Completer.
 func (e explored) Completed() { close(e) }
 
-// explore executes a statement with a role's permissions. If ctx ends, the statement may still complete.
-func (n *Node) explore(ctx context.Context, role string, q webui.Query) (*webui.Answer, error) {
-	s := n.engine.NewSession(session.Client{User: role, Version: 5, DriverName: explorer})
+// Explorer executes the statements of a user.
+type Explorer interface {
+	// Explore executes a statement with the permissions of a role, or an empty role if no login is required. If ctx
+	// ends, the statement may still complete.
+	Explore(ctx context.Context, role string, q Query) (*Answer, error)
+}
+
+// SessionExplorer executes each statement in a new session.
+type SessionExplorer struct{ Engine *session.Engine }
+
+// Explore implements Explorer.
+func (e SessionExplorer) Explore(ctx context.Context, role string, q Query) (*Answer, error) {
+	s := e.Engine.NewSession(session.Client{User: role, Version: 5, DriverName: explorer})
 	defer s.Close()
 	c := &session.Call{MayBlock: true, Request: session.Request{Version: 5, Text: []byte(q.Text),
-		Keyspace: []byte(q.Keyspace), Consistency: dberr.LocalQuorum, Serial: dberr.Serial, PageSize: webui.PageRows,
+		Keyspace: []byte(q.Keyspace), Consistency: dberr.LocalQuorum, Serial: dberr.Serial, PageSize: PageRows,
 		PagingState: q.State}}
 	done := make(explored)
 	c.CompleteTo(done)
@@ -66,7 +50,7 @@ func (n *Node) explore(ctx context.Context, role string, q webui.Query) (*webui.
 	if r.Err != nil {
 		return nil, r.Err
 	}
-	out := &webui.Answer{Warnings: r.Warnings, Units: r.Charge.Float(), Keyspace: r.Keyspace, Done: "Done."}
+	out := &Answer{Warnings: r.Warnings, Units: r.Charge.Float(), Keyspace: r.Keyspace, Done: "Done."}
 	switch r.Kind {
 	case session.Rows:
 		out.State = r.PagingState
@@ -80,7 +64,7 @@ func (n *Node) explore(ctx context.Context, role string, q webui.Query) (*webui.
 }
 
 // fillRows converts the cells of a result to text.
-func fillRows(out *webui.Answer, r *session.Result) {
+func fillRows(out *Answer, r *session.Result) {
 	for i := range r.Metadata.Columns {
 		out.Columns = append(out.Columns, r.Metadata.Columns[i].Name)
 	}

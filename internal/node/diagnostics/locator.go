@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package diagnostics
 
 import (
 	"context"
@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -18,6 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 const (
@@ -26,10 +30,27 @@ const (
 	keyBytesMax = 65_535
 )
 
-// endpoints returns the replicas of a logical partition. The key components are CQL literals or plain text; for
+// Locator finds the replicas of logical partitions. Set its fields before use.
+type Locator struct {
+	Catalog  *catalog.Catalog
+	Release  *compat.Release
+	Now      func() time.Time
+	Metadata *meta.Keeper
+	Host     *partition.Host
+	// Node is the record of this node.
+	Node *meta.Node
+	// Queries queries the other nodes. It is nil on a standalone node.
+	Queries *clusterquery.Client
+}
+
+func (l *Locator) register(h *clusterquery.Handlers) {
+	clusterquery.HandleJSON(h, leaderSubject, l.localLeader)
+}
+
+// Endpoints returns the replicas of a logical partition. The key components are CQL literals or plain text; for
 // containers, JSON or plain text. The logical partition need not exist, because no data is read.
-func (n *Node) endpoints(ctx context.Context, table string, key []string) (out catalog.Endpoints, err error) {
-	t, err := n.catalog.UserTableNamed(table)
+func (l *Locator) Endpoints(ctx context.Context, table string, key []string) (out catalog.Endpoints, err error) {
+	t, err := l.Catalog.UserTableNamed(table)
 	if err != nil {
 		return out, err
 	}
@@ -43,28 +64,28 @@ func (n *Node) endpoints(ctx context.Context, table string, key []string) (out c
 	}
 	components := make([][]byte, len(key))
 	for i, c := range t.PartitionKey {
-		if components[i], err = n.component(t, c, key[i]); err != nil {
+		if components[i], err = l.component(t, c, key[i]); err != nil {
 			return out, err
 		}
 	}
 	whole := token.AppendKey(nil, components...)
 	at := t.Token(whole)
 	out.Table, out.Token = t.String(), int64(at)
-	p := n.metadata.State().Topology.Locate(t.ID, at, whole)
+	p := l.Metadata.State().Topology.Locate(t.ID, at, whole)
 	if p == nil {
 		return out, errors.New("the topology is changing: retry later")
 	}
 	tokens := p.Span.Tokens()
 	out.Partition, out.BeginToken, out.EndToken = uint64(p.ID), int64(tokens.First()), int64(tokens.Last())
-	if leader := n.leaderOf(ctx, p); leader != (topology.NodeID{}) {
+	if leader := l.leaderOf(ctx, p); leader != (topology.NodeID{}) {
 		out.Leader = hex.EncodeToString(leader[:])
 	}
-	out.Replicas = n.replicasOf(p)
+	out.Replicas = l.replicasOf(p)
 	return out, nil
 }
 
 // component returns the wire format of one component of a partition key.
-func (n *Node) component(t *schema.Table, c *schema.Column, text string) ([]byte, error) {
+func (l *Locator) component(t *schema.Table, c *schema.Column, text string) ([]byte, error) {
 	if len(text) > 2*keyBytesMax+2 { // twice the size, for a blob literal
 		return nil, fmt.Errorf("%s: the value has %d bytes, but the limit is %d", c.Name, len(text), keyBytesMax)
 	}
@@ -72,7 +93,7 @@ func (n *Node) component(t *schema.Table, c *schema.Column, text string) ([]byte
 	var err error
 	if t.Container != nil {
 		wire = containerValue(text)
-	} else if wire, err = n.literal(t, c, text); err != nil {
+	} else if wire, err = l.literal(t, c, text); err != nil {
 		if wire, err = c.Type.FromText(text); err != nil {
 			return nil, fmt.Errorf("%s is of type %s: %w", c.Name, c.Type, err)
 		}
@@ -84,17 +105,17 @@ func (n *Node) component(t *schema.Table, c *schema.Column, text string) ([]byte
 }
 
 // literal parses a CQL literal.
-func (n *Node) literal(t *schema.Table, c *schema.Column, text string) ([]byte, error) {
+func (l *Locator) literal(t *schema.Table, c *schema.Column, text string) ([]byte, error) {
 	term, markers, err := parser.ParseTerm(text)
 	if err != nil || len(markers) > 0 {
 		return nil, errors.Join(err, errors.New("not a literal"))
 	}
-	env := expr.NewEnv(n.compat, n.catalog.Snapshot().Keyspace(t.Keyspace), t, 0)
+	env := expr.NewEnv(l.Release, l.Catalog.Snapshot().Keyspace(t.Keyspace), t, 0)
 	bound, err := expr.Bind(term, expr.Receiver{Name: c.Name, Type: c.Type}, env)
 	if err != nil {
 		return nil, err
 	}
-	wire, state, err := bound.Eval(&expr.Bindings{Now: n.clock()()})
+	wire, state, err := bound.Eval(&expr.Bindings{Now: l.Now()})
 	if err == nil && state != expr.Value {
 		err = errors.New("a key component cannot be null")
 	}
@@ -111,17 +132,17 @@ func containerValue(text string) []byte {
 }
 
 // leaderOf returns the leader of a partition according to the nodes with a replica.
-func (n *Node) leaderOf(ctx context.Context, p *topology.Partition) topology.NodeID {
-	if n.cluster == nil {
-		return n.store.Identity().Node
+func (l *Locator) leaderOf(ctx context.Context, p *topology.Partition) topology.NodeID {
+	if l.Queries == nil {
+		return l.Node.ID
 	}
-	if r := n.host.Replica(p.ID); r != nil {
+	if r := l.Host.Replica(p.ID); r != nil {
 		if leader, ok := r.Leader(); ok {
 			return leader
 		}
 	}
 	question := strconv.AppendUint(nil, uint64(p.ID), 10)
-	answers, _, err := clusterquery.All(ctx, n.queries, leaderSubject, question, queryTimeout, n.localLeader)
+	answers, _, err := clusterquery.All(ctx, l.Queries, leaderSubject, question, queryTimeout, l.localLeader)
 	if err != nil {
 		return topology.NodeID{}
 	}
@@ -136,12 +157,12 @@ func (n *Node) leaderOf(ctx context.Context, p *topology.Partition) topology.Nod
 
 // localLeader returns the leader of a partition according to the local replica. The question is the partition's ID, and
 // the result a hex node ID.
-func (n *Node) localLeader(_ context.Context, question []byte) (string, error) {
+func (l *Locator) localLeader(_ context.Context, question []byte) (string, error) {
 	id, err := strconv.ParseUint(string(question), 10, 64)
 	if err != nil {
 		return "", errors.New("malformed request")
 	}
-	if r := n.host.Replica(topology.PartitionID(id)); r != nil {
+	if r := l.Host.Replica(topology.PartitionID(id)); r != nil {
 		if leader, ok := r.Leader(); ok {
 			return hex.EncodeToString(leader[:]), nil
 		}
@@ -150,18 +171,18 @@ func (n *Node) localLeader(_ context.Context, question []byte) (string, error) {
 }
 
 // replicasOf returns the replicas of a partition with the addresses of their nodes.
-func (n *Node) replicasOf(p *topology.Partition) []catalog.EndpointReplica {
-	if n.cluster == nil {
-		r := n.nodeRecord()
+func (l *Locator) replicasOf(p *topology.Partition) []catalog.EndpointReplica {
+	if l.Queries == nil {
+		r := l.Node
 		return []catalog.EndpointReplica{{Node: hex.EncodeToString(r.ID[:]), Address: r.CQL, Region: r.Region,
 			Zone: r.Zone, State: topology.Voter.String(), Up: true}}
 	}
 	out := []catalog.EndpointReplica{}
-	state := n.metadata.State()
+	state := l.Metadata.State()
 	for i := range p.Sets {
 		for _, r := range p.Sets[i].Replicas {
 			e := catalog.EndpointReplica{Node: hex.EncodeToString(r.Node[:]), State: r.State.String(),
-				Up: r.Node == n.cluster.self || n.cluster.peers.Alive(r.Node)}
+				Up: l.Queries.Alive(r.Node)}
 			if node := state.Node(r.Node); node != nil {
 				e.Address, e.Internal, e.Region, e.Zone = node.CQL, node.Internal, node.Region, node.Zone
 			}

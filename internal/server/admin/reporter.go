@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
@@ -26,54 +27,66 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// Node refers to the parts of a node whose state is reported. Every value is read from the part that owns it, at the
-// time of the request.
-type Node struct {
+// Reporter reports the state of a node for status pages and metrics. Every value is read from the part that owns it, at
+// the time of the request.
+type Reporter struct {
 	// Budget is the memory budget in bytes.
 	Budget int64
 	// Software is the version of the build.
 	Software string
-	// Expiring describes the certificates of the node that have expired or expire soon. It returns nil if no
-	// certificate does.
-	Expiring func() []string
 	// ClusterName, Data, and Commit are the configured values. Address is the address for CQL clients.
 	ClusterName, Data, Commit, Address string
 
-	Store       *storage.Statistics
-	Directory   *storage.Directory
-	Host        *partition.Host
-	Census      *partitioncount.Counter
-	Growth      *autosplit.SplitController
-	Coordinator *coordinator.Coordinator
-	Catalog     *catalog.Catalog
-	Engine      *session.Engine
-	CQL         *cql.Server
+	// Certificates knows the certificates of the node that have expired or expire soon. It may be nil.
+	Certificates interface{ Problems() []string }
+	Store        *storage.Statistics
+	Directory    *storage.Directory
+	Host         *partition.Host
+	Census       *partitioncount.Counter
+	Growth       *autosplit.SplitController
+	Coordinator  *coordinator.Coordinator
+	Catalog      *catalog.Catalog
+	Engine       *session.Engine
+	CQL          *cql.Server
 	// REST holds the counters of the REST server; nil if REST is disabled.
 	REST *rest.Stats
 	// Views updates materialized views; nil in some tests.
 	Views *view.Keeper
-	// Logins returns the numbers of successful, failed, and rejected logins; nil if no login is required.
-	Logins func() (succeeded, failed, refused uint64)
-	// AuditDropped returns the number of dropped audit log entries; nil without an audit log.
-	AuditDropped func() uint64
+	// Logins counts the logins of clients. It is empty if no login is required.
+	Logins []LoginCounter
+	// Audit is the audit log; nil without one.
+	Audit interface{ Dropped() uint64 }
 	// Slow is the slow-query log.
 	Slow *slowlog.Log
 	// Records is the metadata of the cluster or of the single node.
 	Records *meta.Keeper
-	// TableName returns the name of a table.
-	TableName func(id uint32) string
 	// Statistics provides the consumption of partitions.
 	Statistics Statistics
-	// Journal returns the state of the change buffer.
-	Journal func() changebuffer.Stats
+	// ChangeBuffer holds recent changes for archives.
+	ChangeBuffer *changebuffer.Buffer
 	// Cluster is nil for a single node.
 	Cluster *Cluster
+	// Now returns the time, for the age of view updates.
+	Now func() time.Time
 }
 
-// Statistics provides the consumption of partitions.
+// LoginCounter counts logins. It is a *login.Checker or a *login.Account.
+type LoginCounter interface {
+	// Counts returns the numbers of successful, failed, and rejected logins.
+	Counts() (succeeded, failed, refused uint64)
+}
+
+// Statistics provides the statistics of tables, partitions, and users.
 type Statistics interface {
 	// Usage returns the consumption of the physical partitions of the cluster.
 	Usage(ctx context.Context, q usage.ReportOptions) []usage.Report
+	// Users returns the consumption of users on all nodes.
+	Users(ctx context.Context) []usage.User
+	// Tables returns the statistics of tables by ID.
+	Tables(ctx context.Context, tables []*schema.Table) map[uint32]catalog.TableStats
+	// Latency returns the latency of requests coordinated by this node. It returns false for an operation that has not
+	// been executed.
+	Latency(table uint32, op catalog.LatencyOperation) (catalog.Latency, bool)
 	// BecameHot returns the number of times that a partition on this node became hot.
 	BecameHot() uint64
 }
@@ -91,7 +104,7 @@ type Cluster struct {
 }
 
 // leading counts the leaders on this node.
-func (n *Node) leading() (count int) {
+func (n *Reporter) leading() (count int) {
 	for _, r := range n.Host.Replicas() {
 		if r.Leading() {
 			count++

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package diagnostics
 
 import (
 	"cmp"
@@ -18,7 +18,6 @@ import (
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
-	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/server/cql"
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
@@ -28,32 +27,63 @@ const (
 	sessionsSubject, cancelSubject = "sessions", "cancel session"
 	// sessionsDefault is the default number of sessions in a response, and sessionsLimit the maximum.
 	sessionsDefault, sessionsLimit = 1000, 5000
-	// queryTimeout bounds the wait for another node.
-	queryTimeout = 2 * time.Second
 	// nameMax bounds the displayed name of a client in bytes.
 	nameMax = 128
 )
 
-// localSessions returns the busiest CQL and REST sessions on this node. The question is their maximum number.
-func (n *Node) localSessions(_ context.Context, question []byte) (out catalog.Sessions, err error) {
+// Sessions lists and cancels the client connections of all nodes.
+type Sessions struct {
+	self    topology.NodeID
+	cql     *cql.Server
+	rest    *rest.Server
+	queries *clusterquery.Client
+	log     *slog.Logger
+}
+
+// NewSessions returns the Sessions of a node. rest is nil if the node has no REST API.
+func NewSessions(self topology.NodeID, c *cql.Server, rest *rest.Server, queries *clusterquery.Client,
+	log *slog.Logger) *Sessions {
+	return &Sessions{self, c, rest, queries, log}
+}
+
+func (s *Sessions) register(h *clusterquery.Handlers) {
+	clusterquery.HandleJSON(h, sessionsSubject, s.local)
+	clusterquery.HandleJSON(h, cancelSubject, s.cancelLocal)
+}
+
+// Clients returns the CQL connections to this node.
+func (s *Sessions) Clients() []catalog.Client {
+	var out []catalog.Client
+	for _, c := range s.cql.Clients() {
+		out = append(out, catalog.Client{
+			Remote: c.Remote, User: c.User, Version: c.Version, DriverName: c.DriverName,
+			DriverVersion: c.DriverVersion, Options: c.Options, Keyspace: c.Keyspace,
+			Encrypted: c.Encrypted, Requests: c.Requests,
+		})
+	}
+	return out
+}
+
+// local returns the busiest CQL and REST sessions on this node. The question is their maximum number.
+func (s *Sessions) local(_ context.Context, question []byte) (out catalog.Sessions, err error) {
 	var most int
 	if err := json.Unmarshal(question, &most); err != nil {
 		return out, fmt.Errorf("malformed request: %w", err)
 	}
 	most = min(most, sessionsLimit)
-	list, all := n.cql.Sessions(most)
+	list, all := s.cql.Sessions(most)
 	out.Connections = all
 	now := time.Now()
 	for i := range list {
-		out.Sessions = append(out.Sessions, n.sessionView(&list[i], now))
+		out.Sessions = append(out.Sessions, s.sessionView(&list[i], now))
 	}
-	if n.rest == nil {
+	if s.rest == nil {
 		return out, nil
 	}
-	overREST, all := n.rest.Sessions(most)
+	overREST, all := s.rest.Sessions(most)
 	out.Connections += all
 	for i := range overREST {
-		out.Sessions = append(out.Sessions, n.restSessionView(&overREST[i], now))
+		out.Sessions = append(out.Sessions, s.restSessionView(&overREST[i], now))
 	}
 	mostFirst(out.Sessions)
 	out.Sessions = out.Sessions[:min(len(out.Sessions), max(most, 0))]
@@ -61,19 +91,18 @@ func (n *Node) localSessions(_ context.Context, question []byte) (out catalog.Se
 }
 
 // restSessionView describes a connection over REST, which has no protocol version and no keyspace.
-func (n *Node) restSessionView(i *rest.SessionInfo, now time.Time) catalog.Session {
-	id := topology.NodeID(n.store.Identity().Node)
-	s := catalog.Session{ID: sessionID(id.Short(), restSession, i.Number), Node: hex.EncodeToString(id[:]),
+func (s *Sessions) restSessionView(i *rest.SessionInfo, now time.Time) catalog.Session {
+	out := catalog.Session{ID: sessionID(s.self.Short(), restSession, i.Number), Node: hex.EncodeToString(s.self[:]),
 		Address: i.Remote.String(), State: "connecting", User: i.Key, Driver: truncatedName(i.Agent), TLS: i.Encrypted,
 		Requests: i.Requests, Since: i.Since, Statement: i.Request}
 	if i.Key != "" {
-		s.State = "ready"
+		out.State = "ready"
 	}
 	if !i.Began.IsZero() {
-		s.ActiveRequests = 1
-		s.Millis = float64(max(now.Sub(i.Began), 0).Microseconds()) / 1000
+		out.ActiveRequests = 1
+		out.Millis = float64(max(now.Sub(i.Began), 0).Microseconds()) / 1000
 	}
-	return s
+	return out
 }
 
 // mostFirst sorts sessions, the session with the oldest request first.
@@ -84,19 +113,18 @@ func mostFirst(list []catalog.Session) {
 	})
 }
 
-func (n *Node) sessionView(i *cql.SessionInfo, now time.Time) catalog.Session {
-	id := topology.NodeID(n.store.Identity().Node)
-	s := catalog.Session{ID: sessionID(id.Short(), "", i.Number), Node: hex.EncodeToString(id[:]),
+func (s *Sessions) sessionView(i *cql.SessionInfo, now time.Time) catalog.Session {
+	out := catalog.Session{ID: sessionID(s.self.Short(), "", i.Number), Node: hex.EncodeToString(s.self[:]),
 		Address: i.Remote.String(), State: "connecting", User: i.User, Driver: truncatedName(i.DriverName),
 		DriverVersion: truncatedName(i.DriverVersion), Protocol: int(i.Version), Keyspace: i.Keyspace, TLS: i.Encrypted,
 		ActiveRequests: i.UnderWay, Requests: i.Requests, Since: i.Since, Statement: i.Statement}
 	if i.Ready {
-		s.State = "ready"
+		out.State = "ready"
 	}
 	if !i.Began.IsZero() {
-		s.Millis = float64(max(now.Sub(i.Began), 0).Microseconds()) / 1000
+		out.Millis = float64(max(now.Sub(i.Began), 0).Microseconds()) / 1000
 	}
-	return s
+	return out
 }
 
 // truncatedName returns the name of a client, which may be arbitrary, for display.
@@ -104,11 +132,16 @@ func truncatedName(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), nameMax)], "")
 }
 
-// sessions returns the busiest sessions on all nodes, up to a maximum number.
-func (n *Node) sessions(ctx context.Context, most int) catalog.Sessions {
-	most = min(max(most, 1), sessionsLimit)
+// BusiestSessions returns the busiest sessions on all nodes, up to the default number.
+func (s *Sessions) BusiestSessions(ctx context.Context) catalog.Sessions {
+	return s.ListSessions(ctx, sessionsDefault)
+}
+
+// ListSessions returns the busiest sessions on all nodes, up to a maximum number; 0 means the default number.
+func (s *Sessions) ListSessions(ctx context.Context, most int) catalog.Sessions {
+	most = min(max(cmp.Or(most, sessionsDefault), 1), sessionsLimit)
 	question := strconv.AppendInt(nil, int64(most), 10)
-	answers, silent, err := clusterquery.All(ctx, n.queries, sessionsSubject, question, queryTimeout, n.localSessions)
+	answers, silent, err := clusterquery.All(ctx, s.queries, sessionsSubject, question, queryTimeout, s.local)
 	out := catalog.Sessions{Sessions: []catalog.Session{}, Silent: silent}
 	if err != nil {
 		return out // a number can always be encoded
@@ -138,44 +171,44 @@ type cancelResult struct {
 	Left    int    `json:"under_way"`
 }
 
-// cancelLocalSession cancels a session on this node. The question is its ID. Sessions on other nodes are not found.
-func (n *Node) cancelLocalSession(ctx context.Context, question []byte) (out cancelResult, err error) {
+// cancelLocal cancels a session on this node. The question is its ID. Sessions on other nodes are not found.
+func (s *Sessions) cancelLocal(ctx context.Context, question []byte) (out cancelResult, err error) {
 	node, number, ok := strings.Cut(string(question), "-")
 	number, overREST := strings.CutPrefix(number, restSession)
 	at, err := strconv.ParseUint(number, 36, 64)
 	if !ok || err != nil || len(question) > nameMax {
 		return out, errors.New("that is not the id of a session: see ilion sessions")
 	}
-	if node != topology.NodeID(n.store.Identity().Node).Short() {
+	if node != s.self.Short() {
 		return out, nil
 	}
 	statement := ""
 	switch {
-	case overREST && n.rest != nil:
+	case overREST && s.rest != nil:
 		var i rest.SessionInfo
-		i, out.Found = n.rest.Cancel(at)
+		i, out.Found = s.rest.Cancel(at)
 		out.Address, out.User, statement = i.Remote.String(), i.Key, i.Request
 		if !i.Began.IsZero() {
 			out.Left = 1
 		}
 	case !overREST:
 		var i cql.SessionInfo
-		i, out.Found = n.cql.Cancel(at)
+		i, out.Found = s.cql.Cancel(at)
 		out.Address, out.User, out.Left, statement = i.Remote.String(), i.User, i.UnderWay, i.Statement
 	}
 	if !out.Found {
 		return cancelResult{}, nil
 	}
-	n.log.LogAttrs(ctx, slog.LevelWarn, "client connection canceled by an operator",
+	s.log.LogAttrs(ctx, slog.LevelWarn, "client connection canceled by an operator",
 		slog.String("session", string(question)), slog.String("client", out.Address), slog.String("role", out.User),
 		slog.Int("requests_under_way", out.Left), slog.String("statement", statement))
 	return out, nil
 }
 
-// cancelSession cancels a session on any node and describes the result.
-func (n *Node) cancelSession(ctx context.Context, id string) (string, error) {
-	answers, silent, err := clusterquery.All(ctx, n.queries, cancelSubject, []byte(id), queryTimeout,
-		n.cancelLocalSession)
+// CancelSession cancels a session on any node and describes the result.
+func (s *Sessions) CancelSession(ctx context.Context, id string) (string, error) {
+	answers, silent, err := clusterquery.All(ctx, s.queries, cancelSubject, []byte(id), queryTimeout,
+		s.cancelLocal)
 	if err != nil {
 		return "", err
 	}
@@ -190,45 +223,4 @@ func (n *Node) cancelSession(ctx context.Context, id string) (string, error) {
 			strings.Join(silent, ", "))
 	}
 	return "", errors.New("there is no such session, or it has ended")
-}
-
-const (
-	slowSubject = "slow"
-	// slowEvery is how often slow requests are logged, if there are any.
-	slowEvery = 5 * time.Second
-)
-
-// localSlowQueries returns the slow requests on this node.
-func (n *Node) localSlowQueries(context.Context, []byte) (slowlog.Report, error) {
-	id := topology.NodeID(n.store.Identity().Node)
-	return n.slow.Report(hex.EncodeToString(id[:])), nil
-}
-
-// slowQueries returns the slow requests on all nodes.
-func (n *Node) slowQueries(ctx context.Context) slowlog.Report {
-	answers, silent, _ := clusterquery.All(ctx, n.queries, slowSubject, nil, queryTimeout, n.localSlowQueries)
-	out := slowlog.Merge(answers...)
-	out.Unreachable = silent
-	return out
-}
-
-// logSlow logs the number of slow requests and the slowest one, until ctx ends.
-func (n *Node) logSlow(ctx context.Context) {
-	tick := time.NewTicker(slowEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		count, r := n.slow.Summarize()
-		if count == 0 {
-			continue
-		}
-		n.log.LogAttrs(ctx, slog.LevelInfo, "requests were slow", slog.Uint64("requests", count),
-			slog.Float64("slowest_ms", r.Millis), slog.String("statement", r.Statement),
-			slog.String("keyspace", r.Keyspace), slog.String("table", r.Table), slog.String("role", r.User),
-			slog.String("client", r.Client), slog.String("outcome", r.Outcome))
-	}
 }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operations
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/membership"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+)
+
+// Maintenance executes requests of operators for the data of a node. Its methods are safe for concurrent use. Set its
+// fields before use.
+type Maintenance struct {
+	Metadata *meta.Keeper
+	Host     *partition.Host
+	Store    *storage.Store
+	// Data is the data directory, or empty if the data is in memory.
+	Data string
+	// Newest is the newest feature level that this version supports.
+	Newest feature.Level
+	// Standalone is set on a standalone node.
+	Standalone bool
+
+	copying sync.Mutex // held while a checkpoint is made
+}
+
+// Compact compacts all levels of the store.
+func (m *Maintenance) Compact(ctx context.Context) error { return m.Store.Compact(ctx) }
+
+// RaiseLevel raises the feature level to the newest level that all nodes support, and returns it. This cannot be
+// undone: versions that do not support the level are rejected from then on.
+func (m *Maintenance) RaiseLevel(ctx context.Context) (feature.Level, error) {
+	if m.Standalone {
+		return membership.RaiseStandaloneLevel(ctx, m.Store.Directory, m.Host, m.Newest)
+	}
+	return membership.RaiseLevel(ctx, m.Metadata)
+}
+
+// Checkpoint writes a consistent copy of the data next to the data directory and returns its name. The copy shares
+// files with the original where possible.
+func (m *Maintenance) Checkpoint() (string, error) {
+	if m.Data == "" {
+		return "", errors.New("cannot create a checkpoint: the data is in memory")
+	}
+	if !m.copying.TryLock() {
+		return "", errors.New("a checkpoint is already being created: retry when it is complete")
+	}
+	defer m.copying.Unlock()
+	dir := filepath.Clean(m.Data) + ".checkpoint-" + time.Now().UTC().Format("20060102T150405.000Z")
+	return dir, m.Store.Checkpoint(dir)
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package diagnostics shows operators the clients, the slow requests, and the location of data on all nodes.
+//
+// Each type owns one subject: Sessions the client connections, SlowRequests the slow-query logs, and Locator the
+// replicas of logical partitions.
+package diagnostics
+
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+)
+
+// queryTimeout bounds the wait for another node.
+const queryTimeout = 2 * time.Second
+
+// Diagnostics combines all diagnostics for virtual tables (catalog.Diagnostics) and for the HTTP interface
+// (admin.Diagnostics).
+type Diagnostics struct {
+	*Sessions
+	*SlowRequests
+	*Locator
+	Engine
+	RingReporter
+}
+
+var _ catalog.Diagnostics = Diagnostics{}
+
+// Engine knows the prepared statements of this node. It is a *session.Engine.
+type Engine interface {
+	PreparedStatements() []catalog.PreparedStatement
+}
+
+// RingReporter knows the nodes as drivers see them. It is an *admin.Reporter.
+type RingReporter interface {
+	Ring() []catalog.RingNode
+}
+
+// Register registers the handlers for the queries of other nodes.
+func (d Diagnostics) Register(h *clusterquery.Handlers) {
+	d.Sessions.register(h)
+	d.SlowRequests.register(h)
+	d.Locator.register(h)
+}

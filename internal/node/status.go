@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+
+	"github.com/ilion-db/ilion/internal/node/diagnostics"
+	"github.com/ilion-db/ilion/internal/node/process"
+	"github.com/ilion-db/ilion/internal/server/admin"
+)
+
+// newReporter returns the source of status pages and metrics.
+func (n *Node) newReporter() *admin.Reporter {
+	out := &admin.Reporter{
+		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(),
+		Software: process.Version(), Certificates: n.certificates,
+		Budget: int64(n.opts.Memory.Budget),
+		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
+		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql,
+		Records: n.metadata, Census: n.stats.PartitionCounts(), Growth: n.splitController,
+		Statistics: n.stats, ChangeBuffer: n.changes, Views: n.views,
+		Slow: n.slow, Now: n.clock(),
+	}
+	if n.rest != nil {
+		out.REST = n.rest.Stats()
+	}
+	if n.audit != nil {
+		out.Audit = n.audit
+	}
+	if n.logins != nil {
+		out.Logins = append(out.Logins, n.logins)
+	}
+	if n.accounts != nil {
+		out.Logins = append(out.Logins, n.accounts)
+	}
+	if c := n.cluster; c != nil {
+		out.Cluster = &admin.Cluster{
+			Self: c.self, Peers: c.peers, Log: c.log, Transport: c.transport,
+			ClockSkew: n.opts.Cluster.ClockSkew,
+			Describe:  c.report,
+		}
+	}
+	return out
+}
+
+// startDiagnostics creates the sources of virtual tables, status pages, and commands about clients.
+func (n *Node) startDiagnostics() {
+	self := n.store.Identity().Node
+	n.reports = n.newReporter()
+	n.diagnostics = diagnostics.Diagnostics{
+		Sessions:     diagnostics.NewSessions(self, n.cql, n.rest, n.queries, n.log),
+		SlowRequests: diagnostics.NewSlowRequests(self, n.slow, n.queries),
+		Locator: &diagnostics.Locator{Catalog: n.catalog, Release: n.compat, Now: n.clock(), Metadata: n.metadata,
+			Host: n.host, Node: n.nodeRecord(), Queries: n.queries},
+		Engine: n.engine, RingReporter: n.reports,
+	}
+	n.diagnostics.Register(&n.queryHandlers)
+	n.inBackground(func(ctx context.Context) { n.diagnostics.LogSlow(ctx, n.log) })
+	n.info.Diagnostics = n.diagnostics
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ilion-db/ilion/internal/control/advise"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/operations"
+	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
+	"github.com/ilion-db/ilion/internal/replica/usage"
+	"github.com/ilion-db/ilion/internal/server/rest"
+)
+
+// Options holds the parts of a node that the endpoints use. In tests, all fields except Metrics may be nil.
+type Options struct {
+	// Health is served at /healthz and /readyz.
+	Health Health
+	// Metrics are served at /metrics.
+	Metrics prometheus.Gatherer
+	Reports Reports
+	Advisor Advisor
+	// Diagnostics serves the cluster-wide diagnostics; nil disables these endpoints.
+	Diagnostics Diagnostics
+	Partitions  PartitionOperations
+	// Nodes changes the states of nodes; nil on a standalone node.
+	Nodes       NodeOperations
+	Maintenance Maintenance
+	Verifier    Verifier
+	Archive     Archive
+	// Keys is served at /keys as JSON; nil disables the endpoint. Only the owner of the data directory has access.
+	Keys *AccountKeys
+	// Page serves the web UI below /ui/; nil disables it. /ui/explore is available to every role that has logged in
+	// (Role).
+	Page http.Handler
+	// Profile enables Go's profiles under /debug/pprof/. They require the permission for commands, because they reveal
+	// the structure of statements and use processor time.
+	Profile bool
+}
+
+// Health reports whether the node works.
+type Health interface {
+	// Err returns the failure that stopped the node, or nil while it serves requests.
+	Err() error
+}
+
+// Reports describes the node, its tables, and its partitions. It is a *Reporter.
+type Reports interface {
+	// Status is served at /status as JSON. StatusWithoutKeys contains no logical partition keys.
+	Status() Status
+	StatusWithoutKeys() Status
+	// History is served at /history as JSON.
+	History() []ChangeStatus
+	// ShowUsage and Users are served at /usage and /usage/history as JSON. Both endpoints accept ?table=ks.t.
+	ShowUsage(ctx context.Context, table string, history bool) []TableUsage
+	Users(ctx context.Context) []usage.User
+	// Table is served at /table?table=ks.t. It returns an error if the table does not exist.
+	Table(ctx context.Context, table string) (*TableReport, error)
+	// Ring is served at /ring.
+	Ring() []catalog.RingNode
+}
+
+// Advisor analyzes the design of tables.
+type Advisor interface {
+	// Advise analyzes a table, or all tables if the name is empty. It is served at /advise as JSON.
+	Advise(ctx context.Context, table string) ([]advise.Report, error)
+}
+
+// Diagnostics shows the clients and the location of data on all nodes.
+type Diagnostics interface {
+	// Endpoints is served at /endpoints?keyspace=ks&table=t&key=..&key=...
+	Endpoints(ctx context.Context, table string, key []string) (catalog.Endpoints, error)
+	// ListSessions is served at /sessions. most is the requested number of sessions, or 0.
+	ListSessions(ctx context.Context, most int) catalog.Sessions
+	// CancelSession closes a session and returns a message. POST /sessions/cancel?id=.. calls it.
+	CancelSession(ctx context.Context, id string) (string, error)
+	// SlowQueries is served at /slow.
+	SlowQueries(ctx context.Context) slowlog.Report
+}
+
+// PartitionOperations changes physical partitions. Its methods return messages; POST /partition/split and similar
+// endpoints call them. It is an *operations.Partitions.
+type PartitionOperations interface {
+	Split(ctx context.Context, o operations.Split) (string, error)
+	Merge(ctx context.Context, o operations.Merge) (string, error)
+	Move(ctx context.Context, o operations.Move) (string, error)
+	Cancel(ctx context.Context, o operations.Cancel) (string, error)
+}
+
+// NodeOperations changes the states of nodes. It is a *membership.NodeOperations.
+type NodeOperations interface {
+	// SetState drains, decommissions, or resumes a node. node is a prefix of the node ID. It returns a message. POST
+	// /node/drain and similar endpoints call it.
+	SetState(ctx context.Context, node string, to meta.NodeState) (string, error)
+}
+
+// Maintenance maintains the data of the node. It is an *operations.Maintenance.
+type Maintenance interface {
+	// Compact compacts all levels of the store. POST /compact waits for it.
+	Compact(ctx context.Context) error
+	// Checkpoint writes a consistent copy of the data and returns its path. POST /checkpoint calls it.
+	Checkpoint() (string, error)
+	// RaiseLevel raises the feature level to the newest level that all nodes support, and returns it. POST /upgrade
+	// calls it.
+	RaiseLevel(ctx context.Context) (feature.Level, error)
+}
+
+// Verifier verifies views and indexes. It is a *view.PageVerifier.
+type Verifier interface {
+	// Verify compares a page of a view or an index with its table. POST /verify calls it and returns the result as
+	// JSON.
+	Verify(ctx context.Context, o view.VerifyRequest) (*view.VerifyResponse, error)
+}
+
+// Archive executes the requests of the backup and restore tools.
+type Archive interface {
+	// Execute executes a request, such as backup/begin. POST /backup/begin and similar endpoints call it.
+	Execute(ctx context.Context, what string, body []byte) ([]byte, error)
+}
+
+// AccountKeys shows the keys of the REST API and the addresses that accept them.
+type AccountKeys struct {
+	// Source returns the current keys. It is a *rest.Keyring.
+	Source interface{ Keys() *rest.Keys }
+	// Endpoint and CQL are the addresses in Keys.
+	Endpoint, CQL string
+}
+
+// show returns the current keys.
+func (a *AccountKeys) show() *Keys {
+	k, text := a.Source.Keys(), base64.StdEncoding.EncodeToString
+	return &Keys{Endpoint: a.Endpoint, CQL: a.CQL, Primary: text(k.Primary), Secondary: text(k.Secondary),
+		ReadOnly: text(k.ReadOnly)}
+}
+
+// Keys are the keys with which REST clients sign requests and with which some CQL clients log in, in base64. A key is
+// empty if it has not been generated yet.
+type Keys struct {
+	// Endpoint is the URL of the REST API, and CQL the address that accepts a key as a password. Each is empty if the
+	// node does not serve it.
+	Endpoint  string `json:"endpoint"`
+	CQL       string `json:"cql,omitempty"`
+	Primary   string `json:"primary"`
+	Secondary string `json:"secondary"`
+	ReadOnly  string `json:"readOnly"`
+}
