@@ -5,7 +5,6 @@ package node
 import (
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/merge"
-	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/replica/quota"
 )
@@ -29,52 +28,18 @@ func (n *Node) newQuota() *quota.Quota {
 	})
 }
 
-// tableLimits returns the size limits of tables.
-func (n *Node) tableLimits() autosplit.TableLimits {
-	return autosplit.TableLimits{Tables: n.catalog, StorageCap: uint64(n.opts.Splits.StorageCap)}
-}
-
-// newSplitController returns the controller of automatic splits.
-func (n *Node) newSplitController() *autosplit.SplitController {
+// newControllers returns the controllers of automatic splits and merges.
+func (n *Node) newControllers() *autosplit.Controllers {
+	limits := autosplit.TableLimits{Tables: n.catalog, StorageCap: uint64(n.opts.Splits.StorageCap)}
 	o := autosplit.Options{
 		Metadata: n.metadata, Replicas: n.host.Replicas, Store: n.store.Statistics, Queries: n.queries,
-		SizeLimit: n.tableLimits().SizeLimit,
 		KeyName:   stats.NewKeyNames(n.catalog, n.store).Describe,
-		LoadLimit: n.opts.Splits.LoadLimit(), IdlePeriod: n.opts.Merges.MergeAfter(),
-		Level: func() feature.Level { return 0 }, Log: n.log,
-	}
-	if n.cluster == nil {
-		o.ApplyStandalone, o.Level = n.standalone.ApplySplits, n.store.Level
-	}
-	return autosplit.New(o)
-}
-
-// newMergeController returns the controller of automatic merges.
-func (n *Node) newMergeController() *autosplit.MergeController {
-	m := &autosplit.MergeController{
-		Metadata: n.metadata, Log: n.log,
-		Rules: merge.Rules{SizeLimit: n.tableLimits().MergeSizeLimit, LoadLimit: n.opts.Splits.LoadLimit(),
-			IdlePeriod: n.opts.Merges.MergeAfter()},
-		IsLeader: func() bool { return true }, LocalCandidates: n.splitController.Candidates,
-		ApplyStandalone: n.standalone.ApplyMerges, Level: n.store.Level,
+		LoadLimit: n.opts.Splits.LoadLimit(), IdlePeriod: n.opts.Merges.MergeAfter(), Log: n.log,
 	}
 	if c := n.cluster; c != nil {
-		m.IsLeader, m.OtherNodes, m.FetchCandidates, m.Rules.NodeHealthy = c.member.LeadsMeta, n.queries.LiveNodes,
-			c.peers.MergeCandidates, n.queries.Alive
-		m.ApplyStandalone, m.Level = nil, func() feature.Level { return 0 }
+		return autosplit.ForCluster(o, limits, autosplit.Cluster{Member: c.member, Peers: c.peers})
 	}
-	return m
-}
-
-// newThroughputSplitter returns the controller of splits for provisioned throughput.
-func (n *Node) newThroughputSplitter() *autosplit.ThroughputSplitter {
-	p := &autosplit.ThroughputSplitter{Metadata: n.metadata, IsLeader: func() bool { return true }, Log: n.log,
-		ApplyStandalone: n.standalone.ApplySplits,
-		Level:           n.store.Level}
-	if c := n.cluster; c != nil {
-		p.IsLeader, p.ApplyStandalone, p.Level = c.member.LeadsMeta, nil, func() feature.Level { return 0 }
-	}
-	return p
+	return autosplit.ForStandalone(o, limits, n.standalone, n.store.Level)
 }
 
 // localCandidates returns the encoded merge candidates of this node.

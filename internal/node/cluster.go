@@ -76,7 +76,8 @@ type cluster struct {
 func (n *Node) newCluster() (*cluster, error) {
 	id := n.store.Identity()
 	c := &cluster{
-		n: n, self: id.Node, started: make(chan struct{}), rejections: membership.NewRejections(n.log, silence, n.fail),
+		n: n, self: id.Node, started: make(chan struct{}),
+		rejections: membership.NewRejections(n.log, silence, n.life.Fail),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if err := c.openLog(); err != nil {
@@ -84,7 +85,7 @@ func (n *Node) newCluster() (*cluster, error) {
 	}
 	var err error
 	starts := c.directoryGuard.Directory.History.Append(nil)
-	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.internalAddr(), History: string(starts)}
+	self := transport.Self{Cluster: id.Cluster, Node: id.Node, Address: n.InternalAddr(), History: string(starts)}
 	nodeTLS, _ := n.certificates.Nodes()
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
 		TLS: nodeTLS, Secret: n.joinSecret.Value(), Levels: n.levels,
@@ -109,7 +110,7 @@ func (n *Node) newCluster() (*cluster, error) {
 		return nil, err
 	}
 	n.certificates.SetTransport(c.transport)
-	n.closers = append(n.closers, c.transport.Close, c.transport.Depart) // the replicas' host is closed before
+	n.life.OnClose(c.transport.Close, c.transport.Depart) // the replicas' host is closed before
 	c.client = remote.New(remote.NewTransport(c.transport), nil)
 	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.removed, Skewed: c.skewed})
 	return c, nil
@@ -176,7 +177,7 @@ func (c *cluster) rejoinMeta(replica topology.ReplicaID) {
 	}
 	switch done, err := c.n.local.Rejoin(replica); {
 	case err != nil:
-		c.n.fail(err)
+		c.n.life.Fail(err)
 	case done:
 		c.n.log.LogAttrs(c.ctx, slog.LevelInfo,
 			"the node was away for long and is a member of the meta partition again",
@@ -190,7 +191,7 @@ func (c *cluster) openLog() error {
 	o := raftlog.Options{
 		FS: vfs.Default, MemtableBytes: int64(n.opts.Memory.Memtable), NodeCacheBytes: int64(n.opts.Memory.Budget / 16),
 		MaxOpenFiles: n.tables, Reserve: n.reserve,
-		Fatal: func(text string) { n.fail(errors.New(text)) },
+		Fatal: func(text string) { n.life.Fail(errors.New(text)) },
 	}
 	dir := filepath.Join(n.opts.Data, membership.LogDir)
 	if n.opts.Data == "" {
@@ -201,10 +202,10 @@ func (c *cluster) openLog() error {
 	if c.log, directory, err = membership.OpenLog(n.store, dir, o); err != nil {
 		return err
 	}
-	n.closers = append(n.closers, c.log.Close)
+	n.life.OnClose(c.log.Close)
 	c.directoryGuard = &membership.DirectoryGuard{
 		Dir: filepath.Dir(dir), Directory: directory, Witness: incarnation.NewPeerHistory(n.store),
-		Metadata: c.metadata, Log: n.log, Fail: n.fail,
+		Metadata: c.metadata, Log: n.log, Fail: n.life.Fail,
 	}
 	return nil
 }
@@ -269,11 +270,11 @@ func (c *cluster) listen(l net.Listener) error {
 func (c *cluster) removed() {
 	if s := c.metadata(); s != nil {
 		if self := s.Node(c.self); self != nil && self.State >= meta.Leaving {
-			c.n.fail(ErrLeft)
+			c.n.life.Fail(ErrLeft)
 			return
 		}
 	}
-	c.n.fail(errors.New("the node was taken out of the cluster while it was away: its data may be removed"))
+	c.n.life.Fail(errors.New("the node was taken out of the cluster while it was away: its data may be removed"))
 }
 
 // connectionRefused is called when a node's address refuses connections: its process may have ended.

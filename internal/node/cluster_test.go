@@ -34,7 +34,7 @@ func clusterNode(t *testing.T, first *Node, o Options) *Node {
 		o.Cluster.Bootstrap = true
 		o.Cluster.JoinSecretFile = filepath.Join(t.TempDir(), joinsecret.FileName)
 	} else {
-		o.Cluster.Join = []string{first.internalAddr()}
+		o.Cluster.Join = []string{first.InternalAddr()}
 		o.Cluster.JoinSecretFile = first.opts.Cluster.JoinSecretFile
 	}
 	return startNode(t, o)
@@ -184,7 +184,7 @@ func TestJoinRefusals(t *testing.T) {
 			Options{Cluster: options.Cluster{Internal: "192.0.2.1:7000", Bootstrap: true}}},
 		{"data", "use --bootstrap to keep it in a new cluster",
 			Options{Data: used, Cluster: options.Cluster{Internal: "127.0.0.1:0",
-				Join: []string{first.internalAddr()}}}},
+				Join: []string{first.InternalAddr()}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -265,7 +265,7 @@ func TestFeatureLevel(t *testing.T) {
 	}
 	older := func(o Options) error {
 		o.CQL, o.HTTP, o.Cluster.Internal, o.Cluster.Join = "127.0.0.1:0", "off", "127.0.0.1:0",
-			[]string{b.internalAddr()}
+			[]string{b.InternalAddr()}
 		o.Cluster.JoinSecretFile = b.opts.Cluster.JoinSecretFile
 		o.Memory.Budget = 256 << 20
 		n, err := Start(t.Context(), o)

@@ -4,8 +4,6 @@ package node
 
 import (
 	"context"
-	"fmt"
-	"net"
 
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/access"
@@ -13,39 +11,13 @@ import (
 	"github.com/ilion-db/ilion/internal/server/login"
 )
 
-// listenCosmos opens the listener for clients that authenticate with an account key, if it is configured.
-func (n *Node) listenCosmos(ctx context.Context) error {
-	if n.opts.CosmosOff() {
-		return nil
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", n.opts.CosmosCQL)
-	if err != nil {
-		return fmt.Errorf("listen for CQL clients with account keys: %w", err)
-	}
-	n.cosmosListener = n.reserve.Listener(l)
-	n.closers = append(n.closers, closeQuietly(n.cosmosListener))
-	return nil
-}
-
-// CosmosAddr returns the address at which CQL clients authenticate with an account key, or nil.
-func (n *Node) CosmosAddr() net.Addr {
-	if n.cosmosListener == nil {
-		return nil
-	}
-	return n.cosmosListener.Addr()
-}
-
 // serveCosmos serves clients that authenticate with an account key, whether or not authentication is required
 // elsewhere.
 func (n *Node) serveCosmos() {
-	if n.cosmosListener == nil {
+	if n.Account == nil {
 		return
 	}
-	n.wg.Go(func() {
-		if err := n.cql.ServeAccount(n.cosmosListener, n.accounts); err != nil {
-			n.fail(err)
-		}
-	})
+	n.life.Serve(func() error { return n.cql.ServeAccount(n.Account, n.accounts) })
 }
 
 // accountKeys returns the current account keys.
@@ -58,7 +30,7 @@ func (n *Node) accountKeys() []login.Key {
 // generateKeys generates the missing account keys: on a standalone node before the first client, in a cluster in the
 // background.
 func (n *Node) generateKeys() error {
-	if n.restListener == nil && n.cosmosListener == nil {
+	if n.REST == nil && n.Account == nil {
 		return nil
 	}
 	if n.cluster == nil {
@@ -66,7 +38,7 @@ func (n *Node) generateKeys() error {
 		defer cancel()
 		return n.keys.Generate(ctx)
 	}
-	n.inBackground(func(ctx context.Context) { n.keys.RetryGenerate(ctx, n.log) })
+	n.life.Background(func(ctx context.Context) { n.keys.RetryGenerate(ctx, n.log) })
 	return nil
 }
 

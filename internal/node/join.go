@@ -19,7 +19,7 @@ import (
 // joinAddresses returns the addresses in --join without this node's own, because all nodes may use the same list.
 func (n *Node) joinAddresses() (out []string) {
 	for _, address := range n.opts.Cluster.Join {
-		if address != n.opts.Cluster.Internal && address != n.opts.Cluster.Advertise && address != n.internalAddr() {
+		if address != n.opts.Cluster.Internal && address != n.opts.Cluster.Advertise && address != n.InternalAddr() {
 			out = append(out, address)
 		}
 	}
@@ -72,7 +72,7 @@ func (n *Node) decideBootstrap(ctx context.Context) (founds bool, err error) {
 	if !c.Bootstrap || len(c.Join) == 0 {
 		return false, nil
 	}
-	if first := c.Join[0]; first == c.Advertise || first == n.internalAddr() {
+	if first := c.Join[0]; first == c.Advertise || first == n.InternalAddr() {
 		seeker := n.seeker()
 		if founds, err = seeker.NoClusterFound(ctx); err != nil {
 			return false, err

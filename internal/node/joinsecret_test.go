@@ -29,7 +29,7 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 		Data: data, Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true},
 		Auth: options.Auth{Users: map[string]string{"app": hash(t, "s3cret")}},
 	})
-	at := first.internalAddr()
+	at := first.InternalAddr()
 	made := filepath.Join(data, joinsecret.FileName)
 	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
@@ -87,14 +87,14 @@ func TestJoinSecretIsKept(t *testing.T) {
 	first := startNode(t, Options{Data: filepath.Join(base, "first"),
 		Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true}})
 	o := Options{Data: filepath.Join(base, "second"), CQL: "127.0.0.1:0", HTTP: "off", Cluster: options.Cluster{
-		Internal: "127.0.0.1:0", Join: []string{first.internalAddr()},
+		Internal: "127.0.0.1:0", Join: []string{first.InternalAddr()},
 		JoinSecretFile: filepath.Join(base, "first", joinsecret.FileName),
 	}}
 	second, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Cluster.Internal = second.internalAddr()
+	o.Cluster.Internal = second.InternalAddr()
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}

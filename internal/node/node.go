@@ -16,9 +16,7 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"sync"
@@ -28,7 +26,6 @@ import (
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
-	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
@@ -38,6 +35,8 @@ import (
 	"github.com/ilion-db/ilion/internal/node/certificates"
 	"github.com/ilion-db/ilion/internal/node/diagnostics"
 	"github.com/ilion-db/ilion/internal/node/joinsecret"
+	"github.com/ilion-db/ilion/internal/node/lifecycle"
+	"github.com/ilion-db/ilion/internal/node/listeners"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/node/stats"
@@ -62,8 +61,6 @@ import (
 const (
 	// drainTime is how long Close waits for requests in flight.
 	drainTime = 10 * time.Second
-	// failedTime is how long Close waits after the node has failed, because calls of a broken store may never return.
-	failedTime = 3 * time.Second
 	// memoryDir is the data directory of an in-memory node in its virtual file system.
 	memoryDir = "memory"
 )
@@ -73,6 +70,9 @@ type Options = options.Options
 
 // Node is a running node.
 type Node struct {
+	*listeners.Set
+	life *lifecycle.Lifecycle
+
 	opts Options
 	log  *slog.Logger
 	// compat is the Cassandra release that the node is compatible with.
@@ -110,23 +110,15 @@ type Node struct {
 	splitController *autosplit.SplitController
 	engine          *session.Engine
 	// containers serves containers and their items; definitions caches parsed definitions.
-	containers  *container.Engine
-	scripts     *script.Service // of containers
-	definitions container.Definitions
-	views       *view.Keeper
-	cql         *cql.Server
-	clients     clients         // of cql
-	reserve     *diskfs.Reserve // of file descriptors
-	cqlListener net.Listener
-	webListener net.Listener
-	// cosmosListener is nil if clients cannot authenticate with an account key.
-	cosmosListener net.Listener
-	// restListener is nil if the REST API is off.
-	restListener net.Listener
+	containers   *container.Engine
+	scripts      *script.Service // of containers
+	definitions  container.Definitions
+	views        *view.Keeper
+	cql          *cql.Server
+	clients      clients         // of cql
+	reserve      *diskfs.Reserve // of file descriptors
 	rest         *rest.Server
 	keys         *rest.Keyring // of the account
-	// nodeListener accepts connections of other nodes.
-	nodeListener net.Listener
 	info         catalog.NodeInfo
 	began        time.Time
 	certificates *certificates.Store
@@ -136,22 +128,13 @@ type Node struct {
 	// logins is nil without authentication.
 	logins    *login.Checker
 	roleLogin login.RoleLogin
-	accounts  *login.Account // nil without a cosmosListener
+	accounts  *login.Account // nil without a listener for account keys
 
-	slow    *slowlog.Log // slow requests
-	audit   *audit.Log   // nil if off
-	serving atomic.Bool  // the start is complete
+	slow  *slowlog.Log // slow requests
+	audit *audit.Log   // nil if off
 
-	copying  sync.Mutex     // held while a checkpoint is made
-	lastSlow atomic.Int64   // second of the last log message about a slow client
-	wg       sync.WaitGroup // servers
-	closers  []func() error // in the order of starting
-
-	closeOnce sync.Once
-	closeErr  error
-	failOnce  sync.Once
-	failed    chan struct{}
-	failure   error
+	copying  sync.Mutex   // held while a checkpoint is made
+	lastSlow atomic.Int64 // second of the last log message about a slow client
 }
 
 // Start starts a node and returns when it serves requests. ctx bounds only the start.
@@ -165,17 +148,17 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		log:    o.Log,
 		began:  time.Now(),
 		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.Testing.NewestLevel, feature.Newest)},
-		failed: make(chan struct{}),
+		life:   lifecycle.New(o.Data, o.Log),
 	}
 	n.clients.log = n.log
 	var err error
 	if n.compat, err = compat.Parse(o.Compatibility); err != nil {
 		return nil, err
 	}
-	n.reserve = diskfs.NewReserve(n.descriptorsLow)
-	n.closers = append(n.closers, n.reserve.Close)
+	n.reserve = diskfs.NewReserve(process.LogDescriptors(n.log))
+	n.life.OnClose(n.reserve.Close)
 	n.boundConnections()
-	if err := n.startUnlessFailed(ctx); err != nil {
+	if err := n.life.Start(ctx, n.start); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
@@ -196,51 +179,15 @@ func (n *Node) boundConnections() {
 	}
 }
 
-// descriptorsLow logs when clients use file descriptors that the store needs, and when enough are available again.
-func (n *Node) descriptorsLow(low bool) {
-	if low {
-		n.log.LogAttrs(context.Background(), slog.LevelWarn, "no file descriptors are available: the store uses "+
-			"its reserve, and new connections are rejected; raise ulimit -n, or lower limits.connections")
-		return
-	}
-	n.log.LogAttrs(context.Background(), slog.LevelInfo, "file descriptors are available again")
-}
-
-// startUnlessFailed aborts the start if the node fails, because the start may be waiting for other nodes.
-func (n *Node) startUnlessFailed(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-n.failed:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	started := make(chan error, 1)
-	go func() { started <- n.start(ctx) }()
-	var err error
-	select {
-	case err = <-started:
-	case <-n.failed: // calls of a broken store may never return
-		select {
-		case err = <-started:
-		case <-time.After(failedTime):
-			return n.failure
-		}
-	}
-	if failure := n.Err(); failure != nil && err != nil {
-		return failure
-	}
-	return err
-}
-
 func (n *Node) start(ctx context.Context) error {
 	// Configuration errors and used ports are detected before the store is opened.
 	if err := n.loadSecrets(); err != nil {
 		return err
 	}
-	if err := n.listen(ctx); err != nil {
+	var err error
+	n.Set, err = listeners.Open(ctx, &n.opts, n.reserve, n.log)
+	n.life.OnClose(n.Set.Close)
+	if err != nil {
 		return err
 	}
 	if err := n.openStore(ctx); err != nil {
@@ -260,9 +207,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err // opening the store may have taken long
 	}
-	err := n.serve()
-	n.serving.Store(err == nil)
-	return err
+	return n.serve()
 }
 
 // loadSecrets loads the credentials for clients and the node's own identity.
@@ -302,145 +247,28 @@ func (n *Node) openAudit() (err error) {
 	}
 	n.audit, err = audit.Open(*o, filepath.Join(n.opts.Data, auditDir), n.log)
 	if err == nil {
-		n.closers = append(n.closers, n.audit.Close)
+		n.life.OnClose(n.audit.Close)
 	}
 	return err
 }
 
-func (n *Node) listen(ctx context.Context) error {
-	var lc net.ListenConfig
-	var err error
-	if n.cqlListener, err = lc.Listen(ctx, "tcp", n.opts.CQL); err != nil {
-		return fmt.Errorf("cannot listen for CQL clients: %w", err)
-	}
-	n.cqlListener = n.reserve.Listener(n.cqlListener)
-	n.closers = append(n.closers, closeQuietly(n.cqlListener))
-	if n.opts.Cluster.Internal != "" {
-		if n.nodeListener, err = lc.Listen(ctx, "tcp", n.opts.Cluster.Internal); err != nil {
-			return fmt.Errorf("cannot listen for other nodes: %w", err)
-		}
-		n.nodeListener = n.reserve.Listener(n.nodeListener)
-		n.closers = append(n.closers, closeQuietly(n.nodeListener))
-	}
-	if err := n.listenCosmos(ctx); err != nil {
-		return err
-	}
-	if err := n.listenREST(ctx); err != nil {
-		return err
-	}
-	if n.opts.HTTP == "off" {
-		return nil
-	}
-	if n.webListener, err = lc.Listen(ctx, "tcp", n.opts.HTTP); err != nil {
-		return fmt.Errorf("cannot listen for HTTP: %w", err)
-	}
-	n.webListener = n.reserve.Listener(n.webListener)
-	n.closers = append(n.closers, closeQuietly(n.webListener))
-	return nil
-}
-
 // Reload reloads the certificates, as SIGHUP does. If it fails, it keeps the previous certificates and logs the error.
 func (n *Node) Reload() error { return n.certificates.Reload() }
-
-// closeQuietly closes a listener that its server may have closed already.
-func closeQuietly(l net.Listener) func() error {
-	return func() error {
-		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			return err
-		}
-		return nil
-	}
-}
-
-// ReadyLine returns the output of `ilion start` when the node serves requests.
-func (n *Node) ReadyLine() string {
-	line := "Ilion is ready: CQL on " + n.CQLAddr().String()
-	if a := n.HTTPAddr(); a != nil {
-		line += ", HTTP on " + a.String()
-	}
-	if a := n.RESTAddr(); a != nil {
-		line += ", REST on " + a.String()
-	}
-	if a := n.CosmosAddr(); a != nil {
-		line += ", CQL for account keys on " + a.String()
-	}
-	if n.opts.Data == "" {
-		return line + ", data in memory"
-	}
-	return line + ", data in " + n.opts.Data
-}
-
-// CQLAddr returns the address for CQL clients.
-func (n *Node) CQLAddr() net.Addr { return n.cqlListener.Addr() }
-
-// HTTPAddr returns the address of health checks and metrics, or nil.
-func (n *Node) HTTPAddr() net.Addr {
-	if n.webListener == nil {
-		return nil
-	}
-	return n.webListener.Addr()
-}
-
-// Failed returns a channel that is closed after a failure that stops the node (D3), or when the node has left its
-// cluster (ErrLeft). Err then returns the cause.
-func (n *Node) Failed() <-chan struct{} { return n.failed }
-
-// Err returns the cause of the failure, or nil while the node serves.
-func (n *Node) Err() error {
-	select {
-	case <-n.failed:
-		return n.failure
-	default:
-		return nil
-	}
-}
 
 // RaiseLevel raises the feature level to the newest level that all nodes support: see operations.Maintenance.
 func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
 	return n.maintenance.RaiseLevel(ctx)
 }
 
-// ErrLeft is the expected error of a node that was decommissioned and has no replicas left.
-var ErrLeft = errors.New("the node has left the cluster: its data may be removed")
+// Failed returns a channel that is closed after a failure that stops the node (D3), or when the node has left its
+// cluster (ErrLeft). Err then returns the cause.
+func (n *Node) Failed() <-chan struct{} { return n.life.Failed() }
 
-func (n *Node) fail(err error) {
-	n.failOnce.Do(func() {
-		err = membership.ExplainDiskFailure(n.opts.Data, err)
-		n.failure = err
-		if errors.Is(err, ErrLeft) {
-			n.log.LogAttrs(context.Background(), slog.LevelInfo, err.Error())
-		} else {
-			n.log.LogAttrs(context.Background(), slog.LevelError, "the node stops", slog.String("error", err.Error()))
-		}
-		close(n.failed)
-	})
-}
+// Err returns the cause of the failure, or nil while the node serves.
+func (n *Node) Err() error { return n.life.Err() }
+
+// ErrLeft is the expected error of a node that was decommissioned and has no replicas left.
+var ErrLeft = lifecycle.ErrLeft
 
 // Close stops the node (D2).
-func (n *Node) Close() error {
-	n.closeOnce.Do(func() {
-		closed := make(chan error, 1)
-		go func() {
-			var errs []error
-			for i := len(n.closers) - 1; i >= 0; i-- {
-				errs = append(errs, n.closers[i]())
-			}
-			n.wg.Wait()
-			closed <- errors.Join(errs...)
-		}()
-		select {
-		case n.closeErr = <-closed:
-			if n.serving.Load() && n.closeErr == nil && n.Err() == nil {
-				n.log.LogAttrs(context.Background(), slog.LevelInfo, "node stopped")
-			}
-			return
-		case <-n.failed: // before Close, or by it
-		}
-		select {
-		case n.closeErr = <-closed:
-		case <-time.After(failedTime):
-			n.closeErr = n.Err()
-		}
-	})
-	return n.closeErr
-}
+func (n *Node) Close() error { return n.life.Close() }

@@ -58,7 +58,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		MaxOpenFiles:  n.tables,
 		Reserve:       n.reserve,
 		Events: storage.Events{
-			Corrupt: func(err error) { n.fail(err) },
+			Corrupt: func(err error) { n.life.Fail(err) },
 			Background: func(err error) {
 				n.log.LogAttrs(context.Background(), slog.LevelError, "background work of the store failed",
 					slog.String("error", err.Error()))
@@ -72,13 +72,13 @@ func (n *Node) openStore(ctx context.Context) error {
 					slog.Int("free_percent", free))
 			},
 			DiskOut: n.diskOut,
-			Fatal:   n.fail,
+			Fatal:   n.life.Fail,
 		},
 	})
 	if err != nil {
 		return err
 	}
-	n.closers = append(n.closers, n.store.Close)
+	n.life.OnClose(n.store.Close)
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (n *Node) diskOut(free, need uint64) {
 	if n.opts.Cluster.Internal == "" {
 		return
 	}
-	n.fail(fmt.Errorf("the disk of %s is full: %.1f MiB are free, and the node needs %.1f MiB to be started again; "+
+	n.life.Fail(fmt.Errorf("the disk of %s is full: %.1f MiB are free, and the node needs %.1f MiB to be started again; "+
 		"nothing is lost, it can be started when there is more space", n.opts.Data, mebibytes(free), mebibytes(need)))
 }
 
@@ -116,7 +116,7 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 // openPartitions opens the replicas, after the parts of the cluster that they need.
 func (n *Node) openPartitions(ctx context.Context) error {
 	n.changes = changebuffer.New(int64(n.opts.Memory.ChangeBuffer))
-	n.closers = append(n.closers, n.changes.Close)
+	n.life.OnClose(n.changes.Close)
 	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Now: n.opts.Testing.Now,
 		ChangeBuffer: n.changes, Log: n.log,
 		Hot: func(r *partition.Replica, hot bool) { n.usage.PartitionHot(r, hot) }}
@@ -130,7 +130,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if n.nodeListener != nil {
+	if n.Nodes != nil {
 		if n.cluster, err = n.newCluster(); err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		}
 		return err
 	}
-	n.closers = append(n.closers, n.host.Close)
+	n.life.OnClose(n.host.Close)
 	if c := n.cluster; c != nil {
 		c.host.Store(n.host)
 		c.member = &membership.Member{
@@ -216,7 +216,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.closers = append(n.closers, func() error { n.metadata.Close(); return nil })
+	n.life.OnClose(func() error { n.metadata.Close(); return nil })
 	if c := n.cluster; c != nil {
 		c.setMetadata(n.metadata)
 		n.queries = clusterquery.NewClient(c.self, n.metadata, c.peers)
@@ -226,7 +226,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	n.usage = stats.NewUsageReporter(n.statsSources(), n.log)
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
 	n.host.SetBatches(n.coordinator)
-	n.closers = append(n.closers, func() error { n.coordinator.Close(); return nil })
+	n.life.OnClose(func() error { n.coordinator.Close(); return nil })
 	n.replayer = n.newReplayer()
 	n.maintenance = &operations.Maintenance{Metadata: n.metadata, Host: n.host, Store: n.store, Data: n.opts.Data,
 		Newest: n.levels.Newest, Standalone: n.cluster == nil}
@@ -251,7 +251,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 		n.replayer.FinishOwn(ctx)
 		return nil
 	}
-	if err := n.cluster.listen(n.nodeListener); err != nil {
+	if err := n.cluster.listen(n.Nodes); err != nil {
 		return err
 	}
 	return n.cluster.join(ctx)

@@ -41,7 +41,7 @@ func (c *cluster) report() peers.Report {
 // MetadataChanged applies new metadata to the connections with other nodes.
 func (c *cluster) MetadataChanged(old, next *meta.State) {
 	if err := c.n.store.Raise(next.Topology.Level()); err != nil {
-		c.n.fail(err)
+		c.n.life.Fail(err)
 	}
 	if c.member.MetadataChanged(old, next) {
 		c.removed()

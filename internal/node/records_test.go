@@ -75,7 +75,7 @@ func TestStopBeforeRecords(t *testing.T) {
 	defer cancel()
 	o := Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off"}
 	o.Memory.Budget = 256 << 20
-	o.Cluster.Internal, o.Cluster.Join = "127.0.0.1:0", []string{a.internalAddr()}
+	o.Cluster.Internal, o.Cluster.Join = "127.0.0.1:0", []string{a.InternalAddr()}
 	o.Cluster.JoinSecretFile = a.opts.Cluster.JoinSecretFile
 	n, err := Start(ctx, o)
 	if err == nil {

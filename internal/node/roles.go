@@ -28,6 +28,6 @@ func (n *Node) ensureRoles() error {
 	case n.cluster == nil:
 		return n.changer.EnsureRoles(context.Background(), users)
 	}
-	n.inBackground(func(ctx context.Context) { n.changer.RetryEnsureRoles(ctx, users, n.log) })
+	n.life.Background(func(ctx context.Context) { n.changer.RetryEnsureRoles(ctx, users, n.log) })
 	return nil
 }

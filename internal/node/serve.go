@@ -9,23 +9,20 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/control/placement"
-	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/backup"
 	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/node/stats"
+	"github.com/ilion-db/ilion/internal/node/sweep"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/ddl"
@@ -35,8 +32,6 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function"
 	"github.com/ilion-db/ilion/internal/query/function/call"
 	"github.com/ilion-db/ilion/internal/query/function/script"
-	"github.com/ilion-db/ilion/internal/replica/partition"
-	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/server/audit"
 	"github.com/ilion-db/ilion/internal/server/cql"
 	"github.com/ilion-db/ilion/internal/server/rest"
@@ -45,11 +40,12 @@ import (
 // serve starts all listeners for clients.
 func (n *Node) serve() error {
 	n.setNodeInfo()
-	n.inBackground(n.usage.FindLargest)
-	n.splitController = n.newSplitController()
+	n.life.Background(n.usage.FindLargest)
+	controllers := n.newControllers()
+	n.splitController = controllers.Splits
 	n.splitController.Register(&n.queryHandlers)
 	large := n.newQuota()
-	n.inBackground(large.Run)
+	n.life.Background(large.Run)
 	maskingOff := n.opts.MaskingOff()
 	engine := script.New(script.Bounds{MemoryBytes: n.opts.Memory.ScriptBytes()})
 	began := time.Now()
@@ -114,7 +110,7 @@ func (n *Node) serve() error {
 	if err != nil {
 		return err
 	}
-	n.closers = append(n.closers, func() error { n.engine.Close(); return nil })
+	n.life.OnClose(func() error { n.engine.Close(); return nil })
 	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
 	n.host.SetAggregator(aggregationDispatcher{n.containers})
 	o := cql.Options{
@@ -152,27 +148,23 @@ func (n *Node) serve() error {
 	}
 	archives := backup.NewService(n.newBackupServer(), restorer)
 	n.clients.server.Store(n.cql)
-	n.closers = append(n.closers, func() error { n.cql.Close(); return nil }) // if the start fails early
-	n.inBackground(n.views.Run)
-	n.inBackground(n.builder.Run)
+	n.life.OnClose(func() error { n.cql.Close(); return nil }) // if the start fails early
+	n.life.Background(n.views.Run)
+	n.life.Background(n.builder.Run)
 	if err := n.ensureRoles(); err != nil {
 		return err
 	}
 	if n.cluster != nil {
 		n.cluster.start()
-		n.closers = append(n.closers, n.cluster.stop)
+		n.life.OnClose(n.cluster.stop)
 	}
 	// Clients are served until they have disconnected, by a node that leads no partition but still knows all others.
-	n.closers = append(n.closers, n.drainClients)
+	n.life.OnClose(n.drainClients)
 	if n.cluster != nil {
-		n.closers = append(n.closers, n.cluster.handover)
+		n.life.OnClose(n.cluster.handover)
 	}
-	n.inBackground(n.replayer.Run)
-	n.wg.Go(func() {
-		if err := n.cql.Serve(n.cqlListener); err != nil {
-			n.fail(err)
-		}
-	})
+	n.life.Background(n.replayer.Run)
+	n.life.Serve(func() error { return n.cql.Serve(n.CQL) })
 	if err := n.generateKeys(); err != nil {
 		return err
 	}
@@ -183,15 +175,15 @@ func (n *Node) serve() error {
 	if err := n.serveHTTP(archives); err != nil {
 		return err
 	}
-	n.inBackground(n.certificates.Watch)
-	n.inBackground(n.sweep)
-	n.inBackground(n.splitController.Run)
-	n.inBackground(n.newMergeController().Run)
-	n.inBackground(n.newThroughputSplitter().Run)
+	n.life.Background(n.certificates.Watch)
+	sweeper := &sweep.Sweeper{Store: n.store, Host: n.host, Coordinator: n.coordinator, Catalog: n.catalog,
+		Now: n.earliestNow, Overloaded: n.clients.overloaded, KeysPerSecond: n.opts.Storage.SweepKeys, Log: n.log}
+	n.life.Background(sweeper.Run)
+	n.life.Background(controllers.Run)
 	if n.opts.Limits.Lending {
-		n.inBackground(lender.Run)
+		n.life.Background(lender.Run)
 	}
-	n.inBackground(n.watch)
+	n.life.Background(n.watch)
 	n.logStart()
 	return nil
 }
@@ -221,18 +213,6 @@ func (n *Node) drainClients() error {
 	return nil
 }
 
-// inBackground runs f until the node stops.
-func (n *Node) inBackground(f func(ctx context.Context)) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { f(ctx) })
-	n.closers = append(n.closers, func() error {
-		cancel()
-		wg.Wait()
-		return nil
-	})
-}
-
 // clock returns the wall clock, limited by the clocks of a quorum. It determines the expiration of new writes and what
 // has expired for reads.
 func (n *Node) clock() func() time.Time {
@@ -254,32 +234,6 @@ func (n *Node) earliestNow() int64 {
 	return time.Now().Unix()
 }
 
-// sweep removes data that no read can see, until ctx ends.
-func (n *Node) sweep(ctx context.Context) {
-	n.store.RunSweeper(ctx, storage.SweeperOptions{
-		Now:   n.earliestNow,
-		Spans: n.sweepable,
-		// The due entries are known; scanning everything else finds little.
-		DuePerSecond: n.opts.Storage.SweepKeys, KeysPerSecond: n.opts.Storage.SweepKeys / 5,
-		Recorded: func(ctx context.Context) (storage.Recorded, error) {
-			all, err := n.coordinator.RecordedBatches(ctx)
-			return func(batch [16]byte) bool { return all[batch] }, err
-		},
-		Overloaded: n.clients.overloaded,
-		Propose: func(ctx context.Context, sw command.Sweep) error {
-			t := n.catalog.Snapshot().TableByID(sw.Table)
-			return n.host.Sweep(ctx, &sw, t != nil && t.Logged())
-		},
-		Error: func(err error) {
-			level := slog.LevelWarn
-			if _, ok := errors.AsType[*partition.WrongRange](err); ok {
-				level = slog.LevelDebug // it has been split or merged, and is swept later
-			}
-			n.log.LogAttrs(ctx, level, "sweep failed", slog.String("error", err.Error()))
-		},
-	})
-}
-
 // watchEvery is how often the node checks whether its disk has failed.
 const watchEvery = 100 * time.Millisecond
 
@@ -292,29 +246,17 @@ func (n *Node) watch(ctx context.Context) {
 			return
 		case <-t.C:
 			if err := n.host.Failed(); err != nil {
-				n.fail(err)
+				n.life.Fail(err)
 				return
 			}
 		}
 	}
 }
 
-// sweepable returns the spans that this node sweeps: the spans of leading replicas.
-func (n *Node) sweepable() []keys.Span {
-	var out []keys.Span
-	for _, r := range n.host.Replicas() {
-		if r.ID() != topology.MetaPartition && r.Leading() {
-			span, _ := r.Span()
-			out = append(out, span.Keys(r.Table()))
-		}
-	}
-	return out
-}
-
 // setNodeInfo sets the information about this node that does not change while it runs.
 func (n *Node) setNodeInfo() {
 	id := n.store.Identity()
-	addr := n.cqlListener.Addr().(*net.TCPAddr).AddrPort()
+	addr := n.CQL.Addr().(*net.TCPAddr).AddrPort()
 	n.info = catalog.NodeInfo{
 		Release: n.compat,
 		Endpoint: catalog.Endpoint{
@@ -339,7 +281,7 @@ func (n *Node) newBackupServer() *backup.Server {
 		s.Identity.Cluster, s.Identity.Process = id.Cluster, ""
 	}
 	s.Register(&n.queryHandlers)
-	n.closers = append(n.closers, s.Close)
+	n.life.OnClose(s.Close)
 	return s
 }
 
@@ -359,7 +301,7 @@ func (n *Node) startStatistics() {
 		Advisor:      stats.NewAdvisor(sources, n.engine, n.usage, sizes),
 	}
 	n.stats.Register(&n.queryHandlers)
-	n.inBackground(sizes.CountPartitions)
+	n.life.Background(sizes.CountPartitions)
 	n.info.Statistics = n.stats
 }
 

@@ -56,6 +56,6 @@ func (n *Node) startDiagnostics() {
 		Engine: n.engine, RingReporter: n.reports,
 	}
 	n.diagnostics.Register(&n.queryHandlers)
-	n.inBackground(func(ctx context.Context) { n.diagnostics.LogSlow(ctx, n.log) })
+	n.life.Background(func(ctx context.Context) { n.diagnostics.LogSlow(ctx, n.log) })
 	n.info.Diagnostics = n.diagnostics
 }

@@ -56,7 +56,7 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 		own.Keys = n.accountKeyPage()
 		n.serveWeb(n.webServer(admin.Handler(own, nil)), l)
 	}
-	if n.webListener == nil {
+	if n.HTTP == nil {
 		return nil
 	}
 	if n.logins != nil {
@@ -66,7 +66,7 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 		Slow: n.diagnostics, Explorer: webui.SessionExplorer{Engine: n.engine}})
 	s := n.webServer(admin.Handler(pages, gate))
 	httpguard.Attach(s)
-	n.serveWeb(s, httpguard.Listen(n.webListener, httpguard.Options{Max: webConnections,
+	n.serveWeb(s, httpguard.Listen(n.HTTP, httpguard.Options{Max: webConnections,
 		AddressMax: webAddressConnections, TLS: n.certificates.Clients()}))
 	return nil
 }
@@ -121,7 +121,7 @@ func (n *Node) webServer(h http.Handler) *http.Server {
 
 // serveWeb serves HTTP until the node stops.
 func (n *Node) serveWeb(s *http.Server, l net.Listener) {
-	n.closers = append(n.closers, func() error {
+	n.life.OnClose(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
@@ -129,10 +129,10 @@ func (n *Node) serveWeb(s *http.Server, l net.Listener) {
 		}
 		return nil
 	})
-	n.wg.Go(func() {
-		err := s.Serve(l)
-		if !errors.Is(err, http.ErrServerClosed) {
-			n.fail(fmt.Errorf("serve HTTP: %w", err))
+	n.life.Serve(func() error {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve HTTP: %w", err)
 		}
+		return nil
 	})
 }

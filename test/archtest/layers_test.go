@@ -39,6 +39,9 @@ var withinLayer = map[string]string{
 	"internal/node/joinsecret":     "internal/node/options",
 	"internal/node/diagnostics":    "",
 	"internal/node/process":        "",
+	"internal/node/lifecycle":      "",
+	"internal/node/listeners":      "internal/node/options",
+	"internal/node/sweep":          "",
 	"internal/node/backup":         "",
 	"internal/tool/bench":          "internal/tool/rawclient",
 	"internal/tool/backup":         "internal/tool/bucket",
@@ -88,8 +91,8 @@ var withinLayer = map[string]string{
 	"internal/control/advise":      "",
 	"internal/control/placement":   "internal/control/meta",
 	"internal/control/split":       "internal/control/meta",
-	"internal/control/autosplit": "internal/control/clusterquery internal/control/meta internal/control/merge internal/control/split " +
-		"internal/control/throughput",
+	"internal/control/autosplit": "internal/control/clusterquery internal/control/merge internal/control/meta " +
+		"internal/control/peers internal/control/split internal/control/throughput",
 	"internal/control/throughput": "internal/control/meta internal/control/split",
 	"internal/control/merge": "internal/control/meta internal/control/placement internal/control/split " +
 		"internal/control/throughput",

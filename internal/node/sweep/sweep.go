@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sweep removes data that no read can see, such as deleted and expired rows, from the partitions that a node
+// leads.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/route/coordinator"
+)
+
+// Sweeper sweeps the partitions that this node leads. Set its fields before use.
+type Sweeper struct {
+	Store       *storage.Store
+	Host        *partition.Host
+	Coordinator *coordinator.Coordinator
+	Catalog     *catalog.Catalog
+	// Now returns a time, in seconds, that has passed according to a quorum of clocks.
+	Now func() int64
+	// Overloaded reports whether sweeps must yield to requests.
+	Overloaded func() bool
+	// KeysPerSecond limits the sweeps of entries that are due.
+	KeysPerSecond int
+	Log           *slog.Logger
+}
+
+// Run sweeps until ctx ends.
+func (s *Sweeper) Run(ctx context.Context) {
+	s.Store.RunSweeper(ctx, storage.SweeperOptions{
+		Now:   s.Now,
+		Spans: s.spans,
+		// The due entries are known; scanning everything else finds little.
+		DuePerSecond: s.KeysPerSecond, KeysPerSecond: s.KeysPerSecond / 5,
+		Recorded: func(ctx context.Context) (storage.Recorded, error) {
+			all, err := s.Coordinator.RecordedBatches(ctx)
+			return func(batch [16]byte) bool { return all[batch] }, err
+		},
+		Overloaded: s.Overloaded,
+		Propose: func(ctx context.Context, sw command.Sweep) error {
+			t := s.Catalog.Snapshot().TableByID(sw.Table)
+			return s.Host.Sweep(ctx, &sw, t != nil && t.Logged())
+		},
+		Error: func(err error) {
+			level := slog.LevelWarn
+			if _, ok := errors.AsType[*partition.WrongRange](err); ok {
+				level = slog.LevelDebug // it has been split or merged, and is swept later
+			}
+			s.Log.LogAttrs(ctx, level, "sweep failed", slog.String("error", err.Error()))
+		},
+	})
+}
+
+// spans returns the spans of leading replicas.
+func (s *Sweeper) spans() []keys.Span {
+	var out []keys.Span
+	for _, r := range s.Host.Replicas() {
+		if r.ID() != topology.MetaPartition && r.Leading() {
+			span, _ := r.Span()
+			out = append(out, span.Keys(r.Table()))
+		}
+	}
+	return out
+}
