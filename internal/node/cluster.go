@@ -28,6 +28,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/remote"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/internal/server/nodeevents"
 )
 
 const (
@@ -66,10 +67,11 @@ type cluster struct {
 	host    atomic.Pointer[partition.Host]
 	version atomic.Uint64
 
-	rejections    *membership.Rejections
-	member        *membership.Member
-	operations    *membership.NodeOperations
-	stoppingNodes stoppingNodes
+	rejections *membership.Rejections
+	member     *membership.Member
+	operations *membership.NodeOperations
+	// events notifies clients. It is nil before start.
+	events *nodeevents.Notifier
 }
 
 // newCluster opens the parts that communicate with other nodes. It accepts no requests before listen.
@@ -338,12 +340,15 @@ func (c *cluster) start() {
 		Node: c.self, Keeper: n.metadata, Host: n.host, View: c.member.View, LeadsMeta: c.member.LeadsMeta, Log: n.log,
 		Local: n.local, Size: n.diskSize,
 	}
+	c.events = &nodeevents.Notifier{Self: c.self, Address: n.info.RPC, Metadata: n.metadata, Peers: c.peers,
+		Queries: n.queries, Clients: n.cql, Engine: n.engine}
+	c.events.Register(&n.queryHandlers)
 	close(c.started)
 	n.queryHandlers.Start()
 	c.run(func() { c.peers.Run(c.ctx) })
 	c.reconcilers.Start(c.ctx, c.run)
 	c.run(func() { c.member.FollowDisks(c.ctx) })
-	c.run(func() { c.watchStoppingNodes(c.ctx) })
+	c.run(func() { c.events.WatchStopping(c.ctx) })
 	c.run(func() { c.member.CollectStats(c.ctx) })
 	presence := &membership.NodeRecordUpdater{Metadata: n.metadata, Self: n.nodeRecord}
 	c.run(func() {

@@ -154,8 +154,6 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			BytesSlack:      float64(n.opts.Cluster.BalanceThreshold),
 			Queries:         &n.queryHandlers,
 		}
-		h := &n.queryHandlers
-		h.Handle(leavingSubject, c.handleLeaving)
 	} else if _, err := membership.RaiseStandaloneLevel(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/control/lending"
-	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/meter"
@@ -205,7 +204,7 @@ func (n *Node) clientClosed(remote netip.AddrPort, reason error) {
 // drainClients closes each client connection when it is idle: see cql.Server.Shutdown.
 func (n *Node) drainClients() error {
 	if n.cluster != nil {
-		n.cluster.announceLeaving()
+		n.cluster.events.AnnounceStop()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
@@ -307,15 +306,10 @@ func (n *Node) startStatistics() {
 
 // nodeInfo returns the information about this node and the others for clients.
 func (n *Node) nodeInfo() catalog.NodeInfo {
+	if n.cluster != nil {
+		return n.info.WithNodes(n.metadata.State(), n.cluster.self, n.cluster.peers)
+	}
 	info := n.info
 	info.Metadata = n.metadata.State()
-	if n.cluster == nil {
-		return info
-	}
-	self, others := n.cluster.endpoints()
-	if self.Tokens != nil {
-		info.Tokens = self.Tokens
-	}
-	info.Peers, info.EffectiveReplication = others, placement.EffectiveReplicas(info.Metadata)
 	return info
 }

@@ -150,6 +150,7 @@ var withinLayer = map[string]string{
 	"internal/model/vector":      "internal/model/codec",
 	"internal/server/cqlwire":    "",
 	"internal/server/admission":  "",
+	"internal/server/nodeevents": "",
 	"internal/server/login":      "",
 	"internal/server/httpwire":   "",
 	"internal/server/httpguard":  "internal/server/httpwire",

@@ -11,6 +11,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/advise"
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -244,4 +246,31 @@ func RingTokens(node [16]byte) []token.Token {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// NodeEndpoint returns a node of the cluster as drivers see it.
+func NodeEndpoint(node *meta.Node) *Endpoint {
+	e := &Endpoint{HostID: schema.UUID(node.ID), Datacenter: node.Region, Rack: node.Zone, Tokens: node.Tokens}
+	e.Listen, _ = netip.ParseAddrPort(node.Internal) // an invalid address is not shown
+	e.RPC, _ = netip.ParseAddrPort(node.CQL)
+	return e
+}
+
+// WithNodes returns the information with the nodes of the cluster. self is this node.
+func (n NodeInfo) WithNodes(s *meta.State, self topology.NodeID, p *peers.Peers) NodeInfo {
+	n.Metadata, n.Peers, n.EffectiveReplication = s, nil, placement.EffectiveReplicas(s)
+	for _, node := range s.Nodes {
+		switch {
+		case node.State == meta.Left:
+		case node.ID != self:
+			e := NodeEndpoint(node)
+			if k, ok := p.Report(node.ID); ok && k.Alive {
+				e.SchemaVersion = k.Schema
+			}
+			n.Peers = append(n.Peers, *e)
+		case node.Tokens != nil:
+			n.Tokens = node.Tokens
+		}
+	}
+	return n
 }

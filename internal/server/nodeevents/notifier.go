@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodeevents sends CQL clients events about the nodes of the cluster: added, removed, up, and down. Start
+// reading at Notifier.
+package nodeevents
+
+import (
+	"net/netip"
+
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+)
+
+// Notifier sends the clients of this node events about other nodes. Set its fields before use. Its methods are safe for
+// concurrent use.
+type Notifier struct {
+	Self topology.NodeID
+	// Address is the address of this node's CQL listener.
+	Address  netip.AddrPort
+	Metadata *meta.Keeper
+	Peers    *peers.Peers
+	Queries  *clusterquery.Client
+	Clients  Clients
+	Engine   Engine
+
+	stopping stoppingNodes
+}
+
+// Clients are the connected clients. It is a *cql.Server.
+type Clients interface {
+	// StatusChanged sends the event that a node is up or down.
+	StatusChanged(node netip.AddrPort, up bool)
+	// TopologyChanged sends the event that a node was added or removed.
+	TopologyChanged(node netip.AddrPort, added bool)
+}
+
+// Engine is the CQL engine. It is a *session.Engine.
+type Engine interface {
+	// AnnounceReplication announces a changed replication of keyspaces.
+	AnnounceReplication()
+}
+
+// MetadataChanged sends events about added and removed nodes, and about a changed number of replicas.
+func (n *Notifier) MetadataChanged(old, next *meta.State) {
+	for _, node := range next.Nodes {
+		was := old.Node(node.ID)
+		here, before := node.State != meta.Left, was != nil && was.State != meta.Left
+		if here == before || node.ID == n.Self {
+			continue
+		}
+		if a, ok := catalog.NodeEndpoint(node).Address(n.Address); ok {
+			n.Clients.TopologyChanged(a, here)
+			if here {
+				n.Clients.StatusChanged(a, true)
+			}
+		}
+	}
+	if placement.EffectiveReplicas(old) != placement.EffectiveReplicas(next) {
+		n.Engine.AnnounceReplication()
+	}
+}
+
+// StatusChanged sends the event that a node is up or down.
+func (n *Notifier) StatusChanged(node topology.NodeID, up bool) {
+	if record := n.Metadata.State().Node(node); record != nil {
+		if a, ok := catalog.NodeEndpoint(record).Address(n.Address); ok {
+			n.Clients.StatusChanged(a, up)
+		}
+	}
+}
