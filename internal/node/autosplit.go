@@ -24,7 +24,7 @@ func (n *Node) newQuota() *quota.Quota {
 		Host: n.host, Measure: n.store.MeasurePartition,
 		IsUserTable: func(table uint32) bool { return n.catalog.UserTable(table) != nil },
 		Name:        stats.NewKeyNames(n.catalog, n.store).Describe,
-		Now:         func() int64 { return n.clock()().Unix() }, Log: n.log,
+		Now:         n.clock.Seconds, Log: n.log,
 	})
 }
 

@@ -4,8 +4,11 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -20,6 +23,22 @@ type clients struct {
 	// authority is nil without authentication.
 	authority *session.Authority
 	log       *slog.Logger
+	// loggedSlow is the second of the last log message about a slow client.
+	loggedSlow atomic.Int64
+}
+
+// logClosed logs why the server closed a client connection. Unknown and slow clients may be many, so it logs at most
+// one line per second at the default level. ilion_cql_connections_slow_total counts them.
+func (c *clients) logClosed(remote netip.AddrPort, reason error) {
+	if reason == nil {
+		return
+	}
+	level, now, last := slog.LevelDebug, time.Now().Unix(), c.loggedSlow.Load()
+	if errors.Is(reason, cql.ErrSlowClient) && last != now && c.loggedSlow.CompareAndSwap(last, now) {
+		level = slog.LevelWarn
+	}
+	c.log.LogAttrs(context.Background(), level, "client connection closed", slog.String("client", remote.String()),
+		slog.String("reason", reason.Error()))
 }
 
 // overloaded reports whether this machine is overloaded, so that background work yields.

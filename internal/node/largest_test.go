@@ -73,7 +73,7 @@ func TestLargestKeys(t *testing.T) {
 	for _, most := range []uint64{0, 1} { // a complete read, and a search by bytes on disk
 		began = time.Now()
 		l := &partitioncount.LargestFinder{Store: n.store.Statistics, Replicas: n.host.Replicas, ReadMax: most,
-			Now: func() int64 { return n.clock()().Unix() }}
+			Now: n.clock.Seconds}
 		var looks sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		looks.Go(func() { l.Run(ctx) })

@@ -19,15 +19,15 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
+	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/operations"
+	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/compat"
@@ -80,6 +80,10 @@ type Node struct {
 
 	store *storage.Store
 	host  *partition.Host
+	clock *peers.NodeClock
+	// featureLevel is the level with which nodes write, and levels are the levels that this version supports.
+	featureLevel membership.Levels
+	levels       feature.Range
 	// changes buffers changes for archives of backups.
 	changes *changebuffer.Buffer
 
@@ -123,8 +127,7 @@ type Node struct {
 	began        time.Time
 	certificates *certificates.Store
 	joinSecret   *joinsecret.Secret
-	levels       feature.Range // levels that this version supports
-	tables       int           // maximum number of tables that the store keeps open
+	tables       int // maximum number of tables that the store keeps open
 	// logins is nil without authentication.
 	logins    *login.Checker
 	roleLogin login.RoleLogin
@@ -133,8 +136,6 @@ type Node struct {
 	slow  *slowlog.Log // slow requests
 	audit *audit.Log   // nil if off
 
-	copying  sync.Mutex   // held while a checkpoint is made
-	lastSlow atomic.Int64 // second of the last log message about a slow client
 }
 
 // Start starts a node and returns when it serves requests. ctx bounds only the start.

@@ -135,6 +135,9 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			return err
 		}
 		o.Cluster, o.Now = n.cluster.options(), n.cluster.peers.Now
+		n.clock = peers.NewNodeClock(n.cluster.peers, n.opts.Testing.Now)
+	} else {
+		n.clock = peers.NewNodeClock(nil, n.opts.Testing.Now)
 	}
 	if n.host, err = partition.Open(partition.Stored{Store: n.store}, o); err != nil {
 		if n.cluster != nil {
@@ -258,7 +261,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 // statsSources returns the parts of this node that statistics are read from.
 func (n *Node) statsSources() stats.Sources {
 	return stats.Sources{Store: n.store, Host: n.host, Catalog: n.catalog, Metadata: n.metadata, Queries: n.queries,
-		Now: n.clock(), EarliestNow: n.earliestNow}
+		Now: n.clock.Now, EarliestNow: n.clock.EarliestSeconds}
 }
 
 func (n *Node) coordinatorOptions() coordinator.Options {

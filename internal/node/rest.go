@@ -23,7 +23,7 @@ func (n *Node) makeREST() {
 		return
 	}
 	o := rest.Options{
-		Keys: n.keys.Keys, Now: n.clock(), TLS: n.certificates.Clients(),
+		Keys: n.keys.Keys, Now: n.clock.Now, TLS: n.certificates.Clients(),
 		ConnectionsMax:        max(1, n.opts.Limits.Connections/4),
 		AddressConnectionsMax: n.opts.Limits.AddressConnections,
 		RequestBytesMax:       int64(n.opts.Limits.RequestBytes / 4),

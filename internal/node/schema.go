@@ -11,9 +11,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/membership"
-	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
-	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/metadata"
@@ -25,17 +24,24 @@ import (
 // newSchema creates the parts that change the schema, apply it to this node, and build indexes. It returns the follower
 // that applies the metadata.
 func (n *Node) newSchema() *metadata.Follower {
+	n.featureLevel.Metadata = n.metadata
+	if n.cluster == nil {
+		n.featureLevel.Store = n.store
+	}
 	n.builder = backfill.New(backfill.Options{
 		Metadata: n.metadata, Table: write.BackfillTable{Coordinator: n.coordinator},
 		Entries: backfill.Entries(view.BuildEntries(n.catalog.Snapshot, n.definitions.IndexOps)),
-		Schema:  n.catalog.Snapshot, ExpiredBefore: n.earliestNow, Log: n.log,
+		Schema:  n.catalog.Snapshot, ExpiredBefore: n.clock.EarliestSeconds, Log: n.log,
 		Overloaded:  n.clients.overloaded,
 		ShouldBuild: func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
-		Listed:      func() bool { return n.levelOf(n.metadata.State()) >= schemachange.ListsLevel },
-		Change:      n.setLists, ListsRows: n.opts.VectorListsRows, ListsPause: n.opts.VectorListsPause,
+		Listed:      func() bool { return n.featureLevel.Current() >= schemachange.ListsLevel },
+		Change: func(ctx context.Context, c *schema.SetLists) error {
+			return setLists(ctx, n.changer, n.compat, c)
+		},
+		ListsRows: n.opts.VectorListsRows, ListsPause: n.opts.VectorListsPause,
 	})
 	n.views = view.New(view.Options{Coordinator: n.coordinator, Schema: n.catalog.Snapshot, Replicas: n.host.Replicas,
-		Now: n.clock(), Log: n.log})
+		Now: n.clock.Now, Log: n.log})
 	n.host.SetViews(n.views)
 	placer := membership.TablePlacer{Node: n.store.Identity().Node, Region: n.opts.Region,
 		Partitions: n.opts.InitialPartitions}
@@ -46,7 +52,7 @@ func (n *Node) newSchema() *metadata.Follower {
 		Metadata: n.metadata, Schema: n.catalog.Snapshot, WithSystemKeyspaces: catalog.System(n.compat),
 		PlaceTable:   placer.Place,
 		AwaitIndexes: n.builder.Await,
-		Level:        n.levelOf,
+		Level:        n.featureLevel.Of,
 		Datacenters:  n.datacenters, IsConfiguredUser: n.configured,
 		Newest: func(ctx context.Context, table uint32) (int64, error) {
 			return n.coordinator.Newest(ctx, table, schemachange.Timeout)
@@ -87,20 +93,12 @@ func (n *Node) newSchema() *metadata.Follower {
 // pageVerifier returns the verifier of views and indexes.
 func (n *Node) pageVerifier() *view.PageVerifier {
 	return &view.PageVerifier{Rows: n.coordinator, Schema: n.catalog.Snapshot, Entries: n.definitions.IndexOps,
-		Builds: n.builder, Now: n.clock()}
+		Builds: n.builder, Now: n.clock.Now}
 }
 
 // setLists assigns lists to a vector index.
-func (n *Node) setLists(ctx context.Context, c *schema.SetLists) error {
-	c.Stamp = schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: n.compat}
-	_, _, err := n.changer.Apply(ctx, c, "")
+func setLists(ctx context.Context, changer *schemachange.Changer, r *compat.Release, c *schema.SetLists) error {
+	c.Stamp = schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: r}
+	_, _, err := changer.Apply(ctx, c, "")
 	return err
-}
-
-// levelOf returns the feature level with which nodes write in a state.
-func (n *Node) levelOf(s *meta.State) feature.Level {
-	if n.cluster == nil {
-		return n.store.Level()
-	}
-	return s.Topology.Level()
 }

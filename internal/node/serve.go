@@ -4,10 +4,7 @@ package node
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"net"
-	"net/netip"
 	"runtime"
 	"time"
 
@@ -15,7 +12,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/lending"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
-	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/node/backup"
@@ -52,23 +48,14 @@ func (n *Node) serve() error {
 	slots := fairshare.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
 	memory := meter.NewPool(n.opts.EvaluationBytes())
 	functions := function.New(engine, n.compat, n.opts.UserFunctions)
-	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock(), Release: n.compat, MaskingOff: maskingOff,
+	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock.Now, Release: n.compat, MaskingOff: maskingOff,
 		KeepsCompact: !n.opts.DropsCompact(n.compat), Functions: functions})
 	options := session.Options{
-		Release:    n.compat,
-		MaskingOff: maskingOff,
-		Now:        n.clock(),
-		Limits: session.Limits{
-			PreparedMax:      n.opts.Limits.PreparedStatements,
-			PreparedBytesMax: int(n.opts.Memory.StatementBytes()),
-			ResultBytesMax:   int(n.opts.Limits.ResultBytes),
-			TextBytesMax:     n.opts.Memory.StatementBytes(),
-			BatchBytesMax:    int(n.opts.Limits.BatchBytes),
-			MutationBytesMax: int(n.opts.Limits.MutationBytes),
-			RowBytesMax:      int(n.opts.Limits.RowBytes),
-			ReadTimeout:      n.opts.Limits.ReadTimeout,
-			ScanTimeout:      n.opts.Limits.ScanTimeout,
-		},
+		Release:                n.compat,
+		MaskingOff:             maskingOff,
+		Now:                    n.clock.Now,
+		PreparedMax:            n.opts.Limits.PreparedStatements,
+		ResultBytesMax:         int(n.opts.Limits.ResultBytes),
 		Memory:                 memory,
 		Slots:                  slots,
 		MemoryPressure:         func() bool { return n.cql.Pressed() },
@@ -97,11 +84,12 @@ func (n *Node) serve() error {
 	}
 	restorer := n.newRestorer()
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
-		Definitions: &n.definitions, Now: n.clock(), ReadTimeout: n.opts.Limits.ReadTimeout,
-		Builds: n.builder, Sizes: n.usage.ContainerSizes, Restoring: restorer.Restoring,
-		SortFreely: n.opts.REST.AllowUnindexedOrderBy,
-		Level:      func() feature.Level { return n.levelOf(n.metadata.State()) },
-		Newest:     options.ReadBarrier, Memory: memory, Slots: slots})
+		Definitions: &n.definitions, Now: n.clock.Now, ReadTimeout: n.opts.Limits.ReadTimeout,
+		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
+		Sizes: n.usage.ContainerSizes, Restoring: restorer.Restoring,
+		Indexes: func() bool { return n.featureLevel.Current() >= container.IndexLevel },
+		Level:   n.featureLevel.Current,
+		Newest:  options.ReadBarrier, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
 	var err error
@@ -124,7 +112,7 @@ func (n *Node) serve() error {
 		InFlightBytesMax:      int64(n.opts.Limits.RequestBytes),
 		BacklogMax:            int64(n.opts.Limits.RequestBytes),
 		CQLVersion:            n.compat.CQLVersion,
-		Closed:                n.clientClosed,
+		Closed:                n.clients.logClosed,
 		LowPriority:           n.engine.LowPriority,
 	}
 	if n.logins != nil {
@@ -176,29 +164,15 @@ func (n *Node) serve() error {
 	}
 	n.life.Background(n.certificates.Watch)
 	sweeper := &sweep.Sweeper{Store: n.store, Host: n.host, Coordinator: n.coordinator, Catalog: n.catalog,
-		Now: n.earliestNow, Overloaded: n.clients.overloaded, KeysPerSecond: n.opts.Storage.SweepKeys, Log: n.log}
+		Now: n.clock.EarliestSeconds, Overloaded: n.clients.overloaded, KeysPerSecond: n.opts.Storage.SweepKeys, Log: n.log}
 	n.life.Background(sweeper.Run)
 	n.life.Background(controllers.Run)
 	if n.opts.Limits.Lending {
 		n.life.Background(lender.Run)
 	}
-	n.life.Background(n.watch)
+	n.life.Watch(n.host.Failed)
 	n.logStart()
 	return nil
-}
-
-// clientClosed logs why the server closed a client connection. Unknown and slow clients may be many, so it logs at most
-// one line per second at the default level. ilion_cql_connections_slow_total counts them.
-func (n *Node) clientClosed(remote netip.AddrPort, reason error) {
-	if reason == nil {
-		return
-	}
-	level, now, last := slog.LevelDebug, time.Now().Unix(), n.lastSlow.Load()
-	if errors.Is(reason, cql.ErrSlowClient) && last != now && n.lastSlow.CompareAndSwap(last, now) {
-		level = slog.LevelWarn
-	}
-	n.log.LogAttrs(context.Background(), level, "client connection closed", slog.String("client", remote.String()),
-		slog.String("reason", reason.Error()))
 }
 
 // drainClients closes each client connection when it is idle: see cql.Server.Shutdown.
@@ -210,46 +184,6 @@ func (n *Node) drainClients() error {
 	defer cancel()
 	n.cql.Shutdown(ctx)
 	return nil
-}
-
-// clock returns the wall clock, limited by the clocks of a quorum. It determines the expiration of new writes and what
-// has expired for reads.
-func (n *Node) clock() func() time.Time {
-	if n.opts.Testing.Now != nil {
-		return n.opts.Testing.Now
-	}
-	if n.cluster != nil {
-		return n.cluster.peers.Now
-	}
-	return time.Now
-}
-
-// earliestNow returns a time in seconds that has passed according to a quorum of clocks, or the node's own clock on a
-// standalone node.
-func (n *Node) earliestNow() int64 {
-	if n.cluster != nil {
-		return n.cluster.peers.EarliestNow().Unix()
-	}
-	return time.Now().Unix()
-}
-
-// watchEvery is how often the node checks whether its disk has failed.
-const watchEvery = 100 * time.Millisecond
-
-func (n *Node) watch(ctx context.Context) {
-	t := time.NewTicker(watchEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			if err := n.host.Failed(); err != nil {
-				n.life.Fail(err)
-				return
-			}
-		}
-	}
 }
 
 // setNodeInfo sets the information about this node that does not change while it runs.
@@ -274,7 +208,7 @@ func (n *Node) newBackupServer() *backup.Server {
 	s := &backup.Server{
 		Identity: backup.Identity{Cluster: id.Node, Node: id.Node, Process: uuid.NewString(),
 			Software: process.Version()},
-		Metadata: n.metadata, Host: n.host, Changes: n.changes, Catalog: n.catalog, Queries: n.queries, Now: n.clock(),
+		Metadata: n.metadata, Host: n.host, Changes: n.changes, Catalog: n.catalog, Queries: n.queries, Now: n.clock.Now,
 	}
 	if n.cluster != nil {
 		s.Identity.Cluster, s.Identity.Process = id.Cluster, ""
@@ -287,7 +221,7 @@ func (n *Node) newBackupServer() *backup.Server {
 // newRestorer returns the restorer of backups.
 func (n *Node) newRestorer() *backup.Restorer {
 	return &backup.Restorer{Metadata: n.metadata, Catalog: n.catalog, Coordinator: n.coordinator, Changer: n.changer,
-		Builder: n.builder, Release: n.compat, Level: func() feature.Level { return n.levelOf(n.metadata.State()) }}
+		Builder: n.builder, Release: n.compat, Level: n.featureLevel.Current}
 }
 
 // startStatistics starts collecting statistics for clients and operators.

@@ -20,7 +20,7 @@ func (n *Node) newReporter() *admin.Reporter {
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql,
 		Records: n.metadata, Census: n.stats.PartitionCounts(), Growth: n.splitController,
 		Statistics: n.stats, ChangeBuffer: n.changes, Views: n.views,
-		Slow: n.slow, Now: n.clock(),
+		Slow: n.slow, Now: n.clock.Now,
 	}
 	if n.rest != nil {
 		out.REST = n.rest.Stats()
@@ -51,7 +51,7 @@ func (n *Node) startDiagnostics() {
 	n.diagnostics = diagnostics.Diagnostics{
 		Sessions:     diagnostics.NewSessions(self, n.cql, n.rest, n.queries, n.log),
 		SlowRequests: diagnostics.NewSlowRequests(self, n.slow, n.queries),
-		Locator: &diagnostics.Locator{Catalog: n.catalog, Release: n.compat, Now: n.clock(), Metadata: n.metadata,
+		Locator: &diagnostics.Locator{Catalog: n.catalog, Release: n.compat, Now: n.clock.Now, Metadata: n.metadata,
 			Host: n.host, Node: n.nodeRecord(), Queries: n.queries},
 		Engine: n.engine, RingReporter: n.reports,
 	}

@@ -42,3 +42,21 @@ func RaiseStandaloneLevel(ctx context.Context, store *storage.Directory, host *p
 	}
 	return level, nil
 }
+
+// Levels determines the feature level with which nodes write.
+type Levels struct {
+	Metadata *meta.Keeper
+	// Store is the store of a standalone node. It is nil in a cluster, whose level is in the metadata.
+	Store *storage.Store
+}
+
+// Of returns the feature level in a state.
+func (l Levels) Of(s *meta.State) feature.Level {
+	if l.Store != nil {
+		return l.Store.Level()
+	}
+	return s.Topology.Level()
+}
+
+// Current returns the current feature level.
+func (l Levels) Current() feature.Level { return l.Of(l.Metadata.State()) }

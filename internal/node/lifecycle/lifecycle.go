@@ -17,6 +17,9 @@ import (
 // failedTimeout is how long a start or Close waits after a failure, because calls of a broken store may never return.
 const failedTimeout = 3 * time.Second
 
+// watchInterval is how often Watch calls its function.
+const watchInterval = 100 * time.Millisecond
+
 // ErrLeft is the expected error of a node that was decommissioned and has no replicas left.
 var ErrLeft = errors.New("the node has left the cluster: its data may be removed")
 
@@ -93,6 +96,25 @@ func (l *Lifecycle) Serve(serve func() error) {
 	l.servers.Go(func() {
 		if err := serve(); err != nil {
 			l.Fail(err)
+		}
+	})
+}
+
+// Watch makes the node fail when check returns an error. It calls check several times per second.
+func (l *Lifecycle) Watch(check func() error) {
+	l.Background(func(ctx context.Context) {
+		t := time.NewTicker(watchInterval)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				if err := check(); err != nil {
+					l.Fail(err)
+					return
+				}
+			}
 		}
 	})
 }
