@@ -36,7 +36,7 @@ func TestAccountKeysLogIn(t *testing.T) {
 			TLS:  options.TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key")},
 			REST: options.REST{PrimaryKey: rest.NewKey(), ReadOnlyKey: rest.NewKey()}}
 		n := startNode(t, o)
-		keys := n.keys.Keys()
+		keys := n.account.Keys()
 		if len(keys.Secondary) == 0 {
 			t.Fatal("the missing key was not generated")
 		}
@@ -89,7 +89,7 @@ func TestAccountKeysLogIn(t *testing.T) {
 				t.Errorf("with %d users: %s: %v, want %q", len(users), step.statement, err, step.want)
 			}
 		}
-		if _, failed, _ := n.accounts.Counts(); failed != 0 {
+		if _, failed, _ := n.account.Logins.Counts(); failed != 0 {
 			t.Errorf("%d logins failed", failed)
 		}
 		for _, wrong := range []string{"", "b", "p", o.REST.PrimaryKey[1:], rest.NewKey()} {

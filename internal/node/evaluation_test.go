@@ -123,7 +123,7 @@ func TestCancelledEvaluations(t *testing.T) {
 		want     string
 		shutdown func()
 	}{
-		"REST": {overREST, "query items dbs/d/colls/c", func() { _ = n.rest.Shutdown(ended) }},
+		"REST": {overREST, "query items dbs/d/colls/c", func() { _ = n.account.REST.Shutdown(ended) }},
 		"CQL":  {overCQL, "SELECT", func() { n.cql.Shutdown(ended) }},
 	} {
 		for _, end := range []string{"cancel", "leave", "shutdown"} {
@@ -156,7 +156,7 @@ func TestCancelledEvaluations(t *testing.T) {
 				t.Errorf("%s, %s: %v", name, end, err)
 			}
 			eventually.True(t, "the evaluation over "+name+" has ended", func() bool {
-				return !find() && n.rest.Stats().InFlight.Load() == 0 && n.cql.Stats().Working.Load() == 0
+				return !find() && n.account.REST.Stats().InFlight.Load() == 0 && n.cql.Stats().Working.Load() == 0
 			})
 			cancel()
 		}

@@ -32,6 +32,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/node/account"
 	"github.com/ilion-db/ilion/internal/node/certificates"
 	"github.com/ilion-db/ilion/internal/node/diagnostics"
 	"github.com/ilion-db/ilion/internal/node/joinsecret"
@@ -55,7 +56,6 @@ import (
 	"github.com/ilion-db/ilion/internal/server/audit"
 	"github.com/ilion-db/ilion/internal/server/cql"
 	"github.com/ilion-db/ilion/internal/server/login"
-	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
 const (
@@ -121,8 +121,7 @@ type Node struct {
 	cql          *cql.Server
 	clients      clients         // of cql
 	reserve      *diskfs.Reserve // of file descriptors
-	rest         *rest.Server
-	keys         *rest.Keyring // of the account
+	account      *account.Server // of clients with account keys
 	info         catalog.NodeInfo
 	began        time.Time
 	certificates *certificates.Store
@@ -131,7 +130,6 @@ type Node struct {
 	// logins is nil without authentication.
 	logins    *login.Checker
 	roleLogin login.RoleLogin
-	accounts  *login.Account // nil without a listener for account keys
 
 	slow  *slowlog.Log // slow requests
 	audit *audit.Log   // nil if off

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/node/account"
 	"github.com/ilion-db/ilion/internal/node/backup"
 	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/node/stats"
@@ -29,7 +30,6 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/script"
 	"github.com/ilion-db/ilion/internal/server/audit"
 	"github.com/ilion-db/ilion/internal/server/cql"
-	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
 // serve starts all listeners for clients.
@@ -125,8 +125,9 @@ func (n *Node) serve() error {
 		o.Tablets, o.Workers = true, clusterWorkers
 	}
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.engine.NewSession(c) }, o)
-	n.keys = rest.NewKeyring(n.metadata, &n.opts.REST)
-	n.makeREST() // before clients can ask for sessions
+	n.account = account.New(account.Options{Node: &n.opts, Listeners: n.Set, Metadata: n.metadata, CQL: n.cql,
+		Containers: n.containers, Scripts: n.scripts, TLS: n.certificates.Clients(), Audit: n.audit,
+		OnLogin: n.auditLogin, Now: n.clock.Now, Log: n.log})
 	n.startStatistics()
 	n.startDiagnostics()
 	lender := lending.New(n.metadata, n.host, n.queries)
@@ -152,11 +153,7 @@ func (n *Node) serve() error {
 	}
 	n.life.Background(n.replayer.Run)
 	n.life.Serve(func() error { return n.cql.Serve(n.CQL) })
-	if err := n.generateKeys(); err != nil {
-		return err
-	}
-	n.serveCosmos()
-	if err := n.serveREST(); err != nil {
+	if err := n.account.Start(n.life, n.cluster == nil); err != nil {
 		return err
 	}
 	if err := n.serveHTTP(archives); err != nil {
@@ -208,7 +205,8 @@ func (n *Node) newBackupServer() *backup.Server {
 	s := &backup.Server{
 		Identity: backup.Identity{Cluster: id.Node, Node: id.Node, Process: uuid.NewString(),
 			Software: process.Version()},
-		Metadata: n.metadata, Host: n.host, Changes: n.changes, Catalog: n.catalog, Queries: n.queries, Now: n.clock.Now,
+		Metadata: n.metadata, Host: n.host, Changes: n.changes, Catalog: n.catalog, Queries: n.queries,
+		Now: n.clock.Now,
 	}
 	if n.cluster != nil {
 		s.Identity.Cluster, s.Identity.Process = id.Cluster, ""

@@ -22,8 +22,8 @@ func (n *Node) newReporter() *admin.Reporter {
 		Statistics: n.stats, ChangeBuffer: n.changes, Views: n.views,
 		Slow: n.slow, Now: n.clock.Now,
 	}
-	if n.rest != nil {
-		out.REST = n.rest.Stats()
+	if n.account.REST != nil {
+		out.REST = n.account.REST.Stats()
 	}
 	if n.audit != nil {
 		out.Audit = n.audit
@@ -31,8 +31,8 @@ func (n *Node) newReporter() *admin.Reporter {
 	if n.logins != nil {
 		out.Logins = append(out.Logins, n.logins)
 	}
-	if n.accounts != nil {
-		out.Logins = append(out.Logins, n.accounts)
+	if n.account.Logins != nil {
+		out.Logins = append(out.Logins, n.account.Logins)
 	}
 	if c := n.cluster; c != nil {
 		out.Cluster = &admin.Cluster{
@@ -49,7 +49,7 @@ func (n *Node) startDiagnostics() {
 	self := n.store.Identity().Node
 	n.reports = n.newReporter()
 	n.diagnostics = diagnostics.Diagnostics{
-		Sessions:     diagnostics.NewSessions(self, n.cql, n.rest, n.queries, n.log),
+		Sessions:     diagnostics.NewSessions(self, n.cql, n.account.REST, n.queries, n.log),
 		SlowRequests: diagnostics.NewSlowRequests(self, n.slow, n.queries),
 		Locator: &diagnostics.Locator{Catalog: n.catalog, Release: n.compat, Now: n.clock.Now, Metadata: n.metadata,
 			Host: n.host, Node: n.nodeRecord(), Queries: n.queries},

@@ -53,7 +53,7 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 	if l := n.listenAdmin(); l != nil {
 		gate.Socket = l.Addr().String()
 		own := pages
-		own.Keys = n.accountKeyPage()
+		own.Keys = n.account.KeyPage()
 		n.serveWeb(n.webServer(admin.Handler(own, nil)), l)
 	}
 	if n.HTTP == nil {

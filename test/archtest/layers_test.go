@@ -41,6 +41,7 @@ var withinLayer = map[string]string{
 	"internal/node/process":        "",
 	"internal/node/lifecycle":      "",
 	"internal/node/listeners":      "internal/node/options",
+	"internal/node/account":        "internal/node/lifecycle internal/node/listeners internal/node/options",
 	"internal/node/sweep":          "",
 	"internal/node/backup":         "",
 	"internal/tool/bench":          "internal/tool/rawclient",

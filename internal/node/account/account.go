@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package account serves clients that authenticate with the keys of the account: REST clients, and CQL clients of Azure
+// Cosmos DB.
+package account
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/schemachange"
+	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/fairshare"
+	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/node/lifecycle"
+	"github.com/ilion-db/ilion/internal/node/listeners"
+	"github.com/ilion-db/ilion/internal/node/options"
+	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/internal/query/function/script"
+	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/server/audit"
+	"github.com/ilion-db/ilion/internal/server/cql"
+	"github.com/ilion-db/ilion/internal/server/login"
+	"github.com/ilion-db/ilion/internal/server/rest"
+)
+
+// drainTimeout is how long Close waits for requests in flight.
+const drainTimeout = 10 * time.Second
+
+// Options holds the parts of a node that serve its account.
+type Options struct {
+	Node       *options.Options
+	Listeners  *listeners.Set
+	Metadata   *meta.Keeper
+	CQL        *cql.Server
+	Containers *container.Engine
+	Scripts    *script.Service
+	TLS        *tls.Config
+	// Audit is nil without an audit log. OnLogin receives the login attempts of CQL clients.
+	Audit   *audit.Log
+	OnLogin func(from netip.Addr, name string, outcome error)
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Server serves the clients of the account.
+type Server struct {
+	opts Options
+	keys *rest.Keyring
+	// REST is nil if the REST API is off, and Logins is nil if CQL clients cannot authenticate with a key.
+	REST   *rest.Server
+	Logins *login.Account
+}
+
+// New returns a Server, which accepts no clients before Start.
+func New(o Options) *Server {
+	s := &Server{opts: o, keys: rest.NewKeyring(o.Metadata, &o.Node.REST)}
+	if o.Listeners.Account != nil {
+		s.Logins = login.NewAccount(login.AccountOptions{Keys: s.loginKeys, Log: o.Log, OnAttempt: o.OnLogin})
+	}
+	if o.Listeners.REST == nil {
+		return s
+	}
+	limits := &o.Node.Limits
+	r := rest.Options{
+		Keys: s.keys.Keys, Now: o.Now, TLS: o.TLS,
+		ConnectionsMax:        max(1, limits.Connections/4),
+		AddressConnectionsMax: limits.AddressConnections,
+		RequestBytesMax:       int64(limits.RequestBytes / 4),
+		Log:                   o.Log,
+		Admit:                 func(who fairshare.Principal) (func(), bool) { return o.CQL.Guest(who, 5*ru.Unit) },
+	}
+	if o.Audit != nil {
+		r.Audit = o.Audit.WriteREST
+	}
+	s.REST = rest.New(o.Containers, o.Scripts, r)
+	return s
+}
+
+// Keys returns the current keys.
+func (s *Server) Keys() *rest.Keys { return s.keys.Keys() }
+
+// loginKeys returns the current keys for logins of CQL clients.
+func (s *Server) loginKeys() []login.Key {
+	k := s.keys.Keys()
+	return []login.Key{{Name: access.PrimaryKey, Secret: k.Primary}, {Name: access.SecondaryKey, Secret: k.Secondary},
+		{Name: access.ReadOnlyKey, Secret: k.ReadOnly}}
+}
+
+// Start serves clients until the node stops. It generates missing keys: on a standalone node before the first client,
+// in a cluster in the background.
+func (s *Server) Start(life *lifecycle.Lifecycle, standalone bool) error {
+	if s.REST == nil && s.Logins == nil {
+		return nil
+	}
+	if standalone {
+		ctx, cancel := context.WithTimeout(context.Background(), schemachange.Timeout)
+		defer cancel()
+		if err := s.keys.Generate(ctx); err != nil {
+			return err
+		}
+	} else {
+		life.Background(func(ctx context.Context) { s.keys.RetryGenerate(ctx, s.opts.Log) })
+	}
+	if s.Logins != nil {
+		life.Serve(func() error { return s.opts.CQL.ServeAccount(s.opts.Listeners.Account, s.Logins) })
+	}
+	if s.REST == nil {
+		return nil
+	}
+	life.OnClose(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+		defer cancel()
+		return s.REST.Shutdown(ctx)
+	})
+	life.Serve(func() error {
+		if err := s.REST.Serve(s.opts.Listeners.REST); err != nil {
+			return fmt.Errorf("serve REST: %w", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// KeyPage returns the keys for the owner of the data directory.
+func (s *Server) KeyPage() *admin.AccountKeys {
+	page := &admin.AccountKeys{Source: s.keys}
+	if a := s.opts.Listeners.RESTAddr(); a != nil {
+		scheme := "http"
+		if s.opts.Node.TLS.Cert != "" {
+			scheme = "https"
+		}
+		page.Endpoint = scheme + "://" + a.String() + "/"
+	}
+	if a := s.opts.Listeners.CosmosAddr(); a != nil {
+		page.CQL = a.String()
+	}
+	return page
+}
+
+var (
+	_ rest.Engine  = (*container.Engine)(nil)
+	_ rest.Scripts = (*script.Service)(nil)
+)
