@@ -126,6 +126,7 @@ type Node struct {
 	began        time.Time
 	certificates *certificates.Store
 	joinSecret   *joinsecret.Secret
+	startup      *membership.Startup
 	tables       int // maximum number of tables that the store keeps open
 	// logins is nil without authentication.
 	logins    *login.Checker

@@ -29,7 +29,8 @@ import (
 )
 
 func (n *Node) openStore(ctx context.Context) error {
-	identity, err := n.identity(ctx)
+	n.startup = n.newStartup()
+	identity, err := n.startup.Identity(ctx, n.opts.Data, n.levels.Oldest)
 	if err != nil {
 		return err
 	}
@@ -123,10 +124,10 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
 	}
-	if err := n.checkMembership(ctx); err != nil {
+	if err := n.startup.Prepare(ctx, n.store, n.nodeRecord); err != nil {
 		return err
 	}
-	if err := n.joinSecret.Save(n.opts.Cluster.Bootstrap); err != nil {
+	if err := n.joinSecret.Save(n.startup.Bootstrap); err != nil {
 		return err
 	}
 	var err error
