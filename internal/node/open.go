@@ -34,7 +34,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := n.restrictDirectory(); err != nil {
+	if err := restrictDirectory(n.opts.Data); err != nil {
 		return err
 	}
 	var fs vfs.FS = vfs.Default
@@ -44,7 +44,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	}
 	usage := n.opts.Testing.DiskUsage
 	if n.opts.Data != "" && usage == nil {
-		usage = n.diskUsage
+		usage = diskUsage
 	}
 	n.store, err = storage.Open(fs, dir, storage.Options{
 		DiskUsage:     usage,
@@ -84,16 +84,16 @@ func (n *Node) openStore(ctx context.Context) error {
 }
 
 // restrictDirectory removes access of other users to the data directory.
-func (n *Node) restrictDirectory() error {
-	info, err := os.Stat(n.opts.Data)
-	if n.opts.Data == "" || err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 {
+func restrictDirectory(dir string) error {
+	info, err := os.Stat(dir)
+	if dir == "" || err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 {
 		return nil // the store reports the problem
 	}
-	return os.Chmod(n.opts.Data, 0o700)
+	return os.Chmod(dir, 0o700)
 }
 
 // diskUsage returns the usage of the fuller disk: the Raft log may be on another disk than the data.
-func (n *Node) diskUsage(dir string) (vfs.DiskUsage, error) {
+func diskUsage(dir string) (vfs.DiskUsage, error) {
 	u, err := vfs.Default.GetDiskUsage(dir)
 	log, logErr := vfs.Default.GetDiskUsage(filepath.Join(dir, membership.LogDir))
 	if err == nil && logErr == nil && log.AvailBytes < u.AvailBytes {
@@ -161,7 +161,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	} else if _, err := membership.RaiseStandaloneLevel(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err
 	}
-	n.checkClock(ctx)
+	checkClock(ctx, n.host, n.log)
 	n.local = reconcile.NewLocalReconciler(n.store.Identity().Node, n.host)
 	return nil
 }
@@ -174,10 +174,10 @@ func (n *Node) diskSize(p *topology.Partition) uint64 {
 }
 
 // checkClock warns if the clock is behind timestamps of earlier writes.
-func (n *Node) checkClock(ctx context.Context) {
-	newest := time.UnixMicro(n.host.NewestStamp())
+func checkClock(ctx context.Context, host *partition.Host, log *slog.Logger) {
+	newest := time.UnixMicro(host.NewestStamp())
 	if behind := peers.ClockRegression(time.Now(), newest); behind > 0 {
-		n.log.LogAttrs(ctx, slog.LevelWarn,
+		log.LogAttrs(ctx, slog.LevelWarn,
 			"the clock is behind the newest write: it was set back, or it was wrong at the time of that "+
 				"write; writes with client timestamps stay hidden below values with later timestamps",
 			slog.Time("newest", newest.UTC()), slog.Duration("behind", behind.Round(time.Millisecond)))
@@ -185,15 +185,15 @@ func (n *Node) checkClock(ctx context.Context) {
 }
 
 // newReplayer returns the replayer of batches that their coordinators did not finish.
-func (n *Node) newReplayer() *coordinator.Replayer {
+func newReplayer(c *coordinator.Coordinator, log *slog.Logger) *coordinator.Replayer {
 	return &coordinator.Replayer{
-		Coordinator: n.coordinator,
+		Coordinator: c,
 		Done: func(batches int) {
-			n.log.LogAttrs(context.Background(), slog.LevelInfo, "batchlog replayed",
+			log.LogAttrs(context.Background(), slog.LevelInfo, "batchlog replayed",
 				slog.Int("batches", batches))
 		},
 		Failed: func(err error) {
-			n.log.LogAttrs(context.Background(), slog.LevelWarn, "batchlog replay failed",
+			log.LogAttrs(context.Background(), slog.LevelWarn, "batchlog replay failed",
 				slog.String("error", err.Error()))
 		},
 	}
@@ -229,7 +229,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
 	n.host.SetBatches(n.coordinator)
 	n.life.OnClose(func() error { n.coordinator.Close(); return nil })
-	n.replayer = n.newReplayer()
+	n.replayer = newReplayer(n.coordinator, n.log)
 	n.maintenance = &operations.Maintenance{Metadata: n.metadata, Host: n.host, Store: n.store, Data: n.opts.Data,
 		Newest: n.levels.Newest, Standalone: n.cluster == nil}
 	n.partitions = &operations.Partitions{Metadata: n.metadata, Tables: n.catalog, Host: n.host, Store: n.store,

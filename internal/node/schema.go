@@ -5,6 +5,8 @@ package node
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,7 +55,11 @@ func (n *Node) newSchema() *metadata.Follower {
 		PlaceTable:   placer.Place,
 		AwaitIndexes: n.builder.Await,
 		Level:        n.featureLevel.Of,
-		Datacenters:  n.datacenters, IsConfiguredUser: n.configured,
+		Datacenters: func() []string {
+			info := n.nodeInfo()
+			return info.Datacenters()
+		},
+		IsConfiguredUser: func(name string) bool { return n.logins != nil && n.logins.Configured(name) },
 		Newest: func(ctx context.Context, table uint32) (int64, error) {
 			return n.coordinator.Newest(ctx, table, schemachange.Timeout)
 		},
@@ -101,4 +107,19 @@ func setLists(ctx context.Context, changer *schemachange.Changer, r *compat.Rele
 	c.Stamp = schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: r}
 	_, _, err := changer.Apply(ctx, c, "")
 	return err
+}
+
+// ensureRoles creates role records for the configured users, so that they are listed and can be granted permissions. A
+// standalone node does this before the first client; a cluster does it as soon as the meta partition has a leader. The
+// users can log in before.
+func (n *Node) ensureRoles() error {
+	users := slices.Sorted(maps.Keys(n.opts.Auth.Users))
+	switch {
+	case len(users) == 0:
+		return nil
+	case n.cluster == nil:
+		return n.changer.EnsureRoles(context.Background(), users)
+	}
+	n.life.Background(func(ctx context.Context) { n.changer.RetryEnsureRoles(ctx, users, n.log) })
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/ilion-db/ilion/internal/node/backup"
+	"github.com/ilion-db/ilion/internal/node/lifecycle"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/server/admin"
@@ -50,11 +51,11 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 		pages.Nodes = n.cluster.operations
 	}
 	gate := &admin.Gate{Open: n.opts.Auth.AnonymousEndpoints, Log: n.log}
-	if l := n.listenAdmin(); l != nil {
+	if l := listenAdmin(n.opts.Data, n.log); l != nil {
 		gate.Socket = l.Addr().String()
 		own := pages
 		own.Keys = n.account.KeyPage()
-		n.serveWeb(n.webServer(admin.Handler(own, nil)), l)
+		serveWeb(n.life, webServer(n.log, admin.Handler(own, nil)), l)
 	}
 	if n.HTTP == nil {
 		return nil
@@ -64,9 +65,9 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 	}
 	pages.Profile, pages.Page = options.IsLoopback(n.opts.HTTP), webui.Handler(webui.Options{Reports: n.reports,
 		Slow: n.diagnostics, Explorer: webui.SessionExplorer{Engine: n.engine}})
-	s := n.webServer(admin.Handler(pages, gate))
+	s := webServer(n.log, admin.Handler(pages, gate))
 	httpguard.Attach(s)
-	n.serveWeb(s, httpguard.Listen(n.HTTP, httpguard.Options{Max: webConnections,
+	serveWeb(n.life, s, httpguard.Listen(n.HTTP, httpguard.Options{Max: webConnections,
 		AddressMax: webAddressConnections, TLS: n.certificates.Clients()}))
 	return nil
 }
@@ -81,11 +82,11 @@ func (n *Node) collectors() []prometheus.Collector {
 
 // listenAdmin opens the admin socket. If that fails, for example because the path is too long, it logs a warning and
 // returns nil.
-func (n *Node) listenAdmin() net.Listener {
-	if n.opts.Data == "" {
+func listenAdmin(dir string, log *slog.Logger) net.Listener {
+	if dir == "" {
 		return nil
 	}
-	path, err := filepath.Abs(filepath.Join(n.opts.Data, AdminSocket))
+	path, err := filepath.Abs(filepath.Join(dir, AdminSocket))
 	if err == nil {
 		err = os.Remove(path) // left by a killed process: this process owns the directory
 		if errors.Is(err, fs.ErrNotExist) {
@@ -102,26 +103,26 @@ func (n *Node) listenAdmin() net.Listener {
 		}
 	}
 	if err != nil {
-		n.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot open the admin socket in the data directory",
+		log.LogAttrs(context.Background(), slog.LevelWarn, "cannot open the admin socket in the data directory",
 			slog.String("error", err.Error()))
 		return nil
 	}
 	return l
 }
 
-func (n *Node) webServer(h http.Handler) *http.Server {
+func webServer(log *slog.Logger, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // failed handshakes of unknown clients
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // failed handshakes of unknown clients
 	}
 }
 
 // serveWeb serves HTTP until the node stops.
-func (n *Node) serveWeb(s *http.Server, l net.Listener) {
-	n.life.OnClose(func() error {
+func serveWeb(life *lifecycle.Lifecycle, s *http.Server, l net.Listener) {
+	life.OnClose(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
@@ -129,7 +130,7 @@ func (n *Node) serveWeb(s *http.Server, l net.Listener) {
 		}
 		return nil
 	})
-	n.life.Serve(func() error {
+	life.Serve(func() error {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve HTTP: %w", err)
 		}
