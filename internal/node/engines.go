@@ -53,7 +53,7 @@ func (n *Node) openEngines(large *quota.Quota, restorer *backup.Restorer) error 
 		Guards:                 guardrail.New(n.opts.Guardrails),
 		Building:               n.builder.Building,
 		StaleAfterReturn:       n.cluster != nil,
-		Authority:              n.clients.authority,
+		Authority:              n.authority,
 		Roles:                  n.changer,
 		Functions:              functions,
 	}
@@ -65,7 +65,7 @@ func (n *Node) openEngines(large *quota.Quota, restorer *backup.Restorer) error 
 	if n.audit != nil {
 		options.Audit = n.audit.WriteCQL
 	}
-	if n.clients.authority != nil {
+	if n.authority != nil {
 		options.AuditSecurity = audit.NewSecurityLogger(n.log).LogEvent
 	}
 	if n.cluster != nil { // a standalone node holds all data

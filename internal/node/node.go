@@ -33,9 +33,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/node/account"
-	"github.com/ilion-db/ilion/internal/node/certificates"
 	"github.com/ilion-db/ilion/internal/node/diagnostics"
-	"github.com/ilion-db/ilion/internal/node/joinsecret"
 	"github.com/ilion-db/ilion/internal/node/lifecycle"
 	"github.com/ilion-db/ilion/internal/node/listeners"
 	"github.com/ilion-db/ilion/internal/node/options"
@@ -55,7 +53,6 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/audit"
 	"github.com/ilion-db/ilion/internal/server/cql"
-	"github.com/ilion-db/ilion/internal/server/login"
 )
 
 const (
@@ -71,6 +68,7 @@ type Options = options.Options
 // Node is a running node.
 type Node struct {
 	*listeners.Set
+	credentials
 	life *lifecycle.Lifecycle
 
 	opts Options
@@ -114,23 +112,18 @@ type Node struct {
 	splitController *autosplit.SplitController
 	engine          *session.Engine
 	// containers serves containers and their items; definitions caches parsed definitions.
-	containers   *container.Engine
-	scripts      *script.Service // of containers
-	definitions  container.Definitions
-	views        *view.Keeper
-	cql          *cql.Server
-	clients      clients         // of cql
-	reserve      *diskfs.Reserve // of file descriptors
-	account      *account.Server // of clients with account keys
-	info         catalog.NodeInfo
-	began        time.Time
-	certificates *certificates.Store
-	joinSecret   *joinsecret.Secret
-	startup      *membership.Startup
-	tables       int // maximum number of tables that the store keeps open
-	// logins is nil without authentication.
-	logins    *login.Checker
-	roleLogin login.RoleLogin
+	containers  *container.Engine
+	scripts     *script.Service // of containers
+	definitions container.Definitions
+	views       *view.Keeper
+	cql         *cql.Server
+	clients     clients         // of cql
+	reserve     *diskfs.Reserve // of file descriptors
+	account     *account.Server // of clients with account keys
+	info        catalog.NodeInfo
+	began       time.Time
+	startup     *membership.Startup
+	tables      int // maximum number of tables that the store keeps open
 
 	slow  *slowlog.Log // slow requests
 	audit *audit.Log   // nil if off
@@ -181,10 +174,11 @@ func (n *Node) boundConnections() {
 
 func (n *Node) start(ctx context.Context) error {
 	// Configuration errors and used ports are detected before the store is opened.
-	if err := n.loadSecrets(); err != nil {
+	var err error
+	if n.credentials, err = loadCredentials(&n.opts, n.auditLogin, n.log); err != nil {
 		return err
 	}
-	var err error
+	n.clients.authority = n.authority
 	n.Set, err = listeners.Open(ctx, &n.opts, n.reserve, n.log)
 	n.life.OnClose(n.Set.Close)
 	if err != nil {
@@ -208,27 +202,6 @@ func (n *Node) start(ctx context.Context) error {
 		return err // opening the store may have taken long
 	}
 	return n.serve()
-}
-
-// loadSecrets loads the credentials for clients and the node's own identity.
-func (n *Node) loadSecrets() (err error) {
-	if n.certificates, err = certificates.Load(&n.opts, n.log); err != nil {
-		return err
-	}
-	nodeTLS, _ := n.certificates.Nodes()
-	if n.joinSecret, err = joinsecret.Read(&n.opts, nodeTLS != nil, n.log); err != nil {
-		return err
-	}
-	if !n.opts.Auth.Required() {
-		return nil
-	}
-	configured := func(name string) bool { return n.logins.Configured(name) }
-	n.clients.authority = session.NewAuthority(n.opts.Region, configured, n.opts.Auth.EndChangedLogins)
-	n.logins, err = login.New(login.Options{Users: n.opts.Auth.Users, State: n.clients.authority.State, Log: n.log,
-		OnAttempt: n.auditLogin})
-	n.roleLogin = login.RoleLogin{Checker: n.logins, Authority: n.clients.authority, Region: n.opts.Region,
-		CertificateRequired: n.opts.Auth.Certificates == "required"}
-	return err
 }
 
 // auditLogin writes a login attempt to the audit log, which is opened later than the first use of this method.

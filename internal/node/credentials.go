@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"log/slog"
+	"net/netip"
+
+	"github.com/ilion-db/ilion/internal/node/certificates"
+	"github.com/ilion-db/ilion/internal/node/joinsecret"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
+	"github.com/ilion-db/ilion/internal/server/login"
+)
+
+// credentials are the node's own identity, and check the credentials of clients.
+type credentials struct {
+	certificates *certificates.Store
+	joinSecret   *joinsecret.Secret
+	// logins and authority are nil without authentication.
+	logins    *login.Checker
+	authority *session.Authority
+	roleLogin login.RoleLogin
+}
+
+// loadCredentials loads the credentials. onLogin receives the login attempts of clients.
+func loadCredentials(o *Options, onLogin func(from netip.Addr, name string, outcome error), log *slog.Logger) (
+	c credentials, err error) {
+	if c.certificates, err = certificates.Load(o, log); err != nil {
+		return c, err
+	}
+	nodeTLS, _ := c.certificates.Nodes()
+	if c.joinSecret, err = joinsecret.Read(o, nodeTLS != nil, log); err != nil || !o.Auth.Required() {
+		return c, err
+	}
+	var logins *login.Checker
+	configured := func(name string) bool { return logins.Configured(name) }
+	c.authority = session.NewAuthority(o.Region, configured, o.Auth.EndChangedLogins)
+	logins, err = login.New(login.Options{Users: o.Auth.Users, State: c.authority.State, Log: log, OnAttempt: onLogin})
+	c.logins = logins
+	c.roleLogin = login.RoleLogin{Checker: logins, Authority: c.authority, Region: o.Region,
+		CertificateRequired: o.Auth.Certificates == "required"}
+	return c, err
+}
