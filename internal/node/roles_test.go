@@ -71,7 +71,7 @@ func TestRolesSurvive(t *testing.T) {
 		refused(s, "ALTER ROLE nightly WITH OPTIONS = {'priority': 'urgent'}", "'low' or 'normal', not 'urgent'")
 		refused(s, "ALTER ROLE nightly WITH OPTIONS = {'priority': 'low', 'x': 'y'}", "doesn't support OPTIONS")
 		must(s, "GRANT SELECT ON ks.t TO app")
-		refused(s, "ALTER ROLE boss WITH PASSWORD = 'x'", "user of the configuration")
+		refused(s, "ALTER ROLE boss WITH PASSWORD = 'x'", "is defined in the configuration")
 		refused(s, "CREATE ROLE boss", "boss already exists")
 	})
 	run(options.Auth{Users: boss}, "app", "a", func(s *gocql.Session) {
