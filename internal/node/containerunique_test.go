@@ -16,7 +16,9 @@ import (
 // uniqueBuilds is a container.IndexBuilds. While it is true, the indexes of unique keys are incomplete.
 type uniqueBuilds struct{ atomic.Bool }
 
-func (b *uniqueBuilds) Building(ix *schema.Index) bool { return ix.Kind == schema.UniqueKind && b.Load() }
+func (b *uniqueBuilds) Building(ix *schema.Index) bool {
+	return ix.Kind == schema.UniqueKind && b.Load()
+}
 
 func (b *uniqueBuilds) Progress(*schema.Index) int { return 0 }
 

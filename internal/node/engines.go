@@ -34,22 +34,24 @@ func (n *Node) openEngines(large *quota.Quota, restorer *backup.Restorer) error 
 	d := ddl.New(n.catalog, n.changer, ddl.Options{Now: n.clock.Now, Release: n.compat, MaskingOff: maskingOff,
 		KeepsCompact: !n.opts.DropsCompact(n.compat), Functions: functions})
 	options := session.Options{
-		Release:                n.compat,
-		MaskingOff:             maskingOff,
-		Now:                    n.clock.Now,
-		PreparedMax:            n.opts.Limits.PreparedStatements,
-		ResultBytesMax:         int(n.opts.Limits.ResultBytes),
+		Release:    n.compat,
+		MaskingOff: maskingOff,
+		Now:        n.clock.Now,
+		Limits: session.Limits{
+			PreparedMax:      n.opts.Limits.PreparedStatements,
+			PreparedBytesMax: int(n.opts.Memory.StatementBytes()),
+			ResultBytesMax:   int(n.opts.Limits.ResultBytes),
+			TextBytesMax:     n.opts.Memory.StatementBytes(),
+			BatchBytesMax:    int(n.opts.Limits.BatchBytes),
+			MutationBytesMax: int(n.opts.Limits.MutationBytes),
+			RowBytesMax:      int(n.opts.Limits.RowBytes),
+			ReadTimeout:      n.opts.Limits.ReadTimeout,
+			ScanTimeout:      n.opts.Limits.ScanTimeout,
+		},
 		Memory:                 memory,
 		Slots:                  slots,
-		TextBytesMax:           n.opts.Memory.StatementBytes(),
-		PreparedBytesMax:       int(n.opts.Memory.StatementBytes()),
 		MemoryPressure:         func() bool { return n.cql.Pressed() },
-		BatchBytesMax:          int(n.opts.Limits.BatchBytes),
-		MutationBytesMax:       int(n.opts.Limits.MutationBytes),
-		RowBytesMax:            int(n.opts.Limits.RowBytes),
 		DescribeLargePartition: large.Large,
-		ReadTimeout:            n.opts.Limits.ReadTimeout,
-		ScanTimeout:            n.opts.Limits.ScanTimeout,
 		Guards:                 guardrail.New(n.opts.Guardrails),
 		Building:               n.builder.Building,
 		StaleAfterReturn:       n.cluster != nil,
@@ -62,23 +64,21 @@ func (n *Node) openEngines(large *quota.Quota, restorer *backup.Restorer) error 
 	if n.cluster != nil {
 		options.ReadBarrier = n.metadata.AwaitLatest
 	}
-	if n.audit != nil {
-		options.Audit = n.audit.WriteCQL
-	}
-	if n.authority != nil {
-		options.AuditSecurity = audit.NewSecurityLogger(n.log).LogEvent
+	if n.audit != nil || n.authority != nil {
+		auditor := audit.CQLAuditor{Log: n.audit}
+		if n.authority != nil {
+			auditor.Security = audit.NewSecurityLogger(n.log)
+		}
+		options.Auditor = auditor
 	}
 	if n.cluster != nil { // a standalone node holds all data
 		options.Routing = newRouting(n.cluster.self, n.coordinator, n.host)
-		options.ServesLocally = n.coordinator.ServesLocally
 	}
 	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: n.clock.Now, ReadTimeout: n.opts.Limits.ReadTimeout,
-		Building: n.builder.Building, Progress: n.builder.Progress, SortFreely: n.opts.REST.AllowUnindexedOrderBy,
-		Sizes: n.usage.ContainerSizes, Restoring: restorer.Restoring,
-		Indexes: func() bool { return n.featureLevel.Current() >= container.IndexLevel },
-		Level:   n.featureLevel.Current,
-		Newest:  options.ReadBarrier, Memory: memory, Slots: slots})
+		Builds: n.builder, Sizes: n.usage.ContainerSizes, Restoring: restorer.Restoring,
+		SortFreely: n.opts.REST.AllowUnindexedOrderBy, Level: n.featureLevel.Current,
+		Newest: options.ReadBarrier, Memory: memory, Slots: slots})
 	n.scripts = script.NewService(n.containers, engine)
 	options.Calls = call.NewExecutor(n.containers, n.scripts)
 	var err error
