@@ -40,7 +40,7 @@ var odd = [][2]string{
 		`[null,null,null,["id","__proto__","constructor"],{"prototype":{"x":1}}]`},
 	{`__.createDocument(__.getAltLink(), {id: 'ü😀'}, (e, d) => __.response.setBody(d.id))`, `"ü😀"`},
 	{`__.createDocument(__.getAltLink(), null)`, `!The document must be an object`},
-	{`__.createDocument(__.getAltLink(), '{"id":"z"} x')`, `!there is more after the end`},
+	{`__.createDocument(__.getAltLink(), '{"id":"z"} x')`, `!unexpected data after the value`},
 	{`__.createDocument()`, `!requires 2 arguments, but received 0`},
 	{`__.createDocument({toString() { throw 5 }}, {})`, `!Exception = 5`},
 	{`__.createDocument(__.getAltLink(), {id: 'q'}, 5)`, `!The options must be an object`},
