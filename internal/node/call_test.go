@@ -21,13 +21,13 @@ import (
 // newProcedure creates a stored procedure in a container of database d.
 func newProcedure(t *testing.T, n *Node, table, id, body string) {
 	t.Helper()
-	c, err := n.containers.ContainerByName("d", table)
+	c, err := n.Containers.ContainerByName("d", table)
 	if err != nil {
 		t.Fatal(err)
 	}
 	quoted := func(s string) string { return string(document.AppendString(nil, s)) }
 	text := `{"id":` + quoted(id) + `,"body":` + quoted(body) + `}`
-	if _, err := n.containers.CreateScript(t.Context(), c, container.StoredProcedure, []byte(text)); err != nil {
+	if _, err := n.Containers.CreateScript(t.Context(), c, container.StoredProcedure, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -169,7 +169,7 @@ func TestCallPrepared(t *testing.T) {
 	items := itemsOf(t, n)
 	old, err := items.c.Script(container.StoredProcedure, "p")
 	if err == nil {
-		_, err = n.containers.ReplaceScript(t.Context(), items.c, old,
+		_, err = n.Containers.ReplaceScript(t.Context(), items.c, old,
 			[]byte(`{"id":"p","body":"function (x) { getContext().getResponse().setBody(x + 2); }"}`), "")
 	}
 	if err != nil {

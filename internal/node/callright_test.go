@@ -95,7 +95,7 @@ func TestCallPermission(t *testing.T) {
 	c := itemsOf(t, n).c
 	old, err := c.Script(container.StoredProcedure, "Other")
 	if err == nil {
-		err = n.containers.DeleteScript(t.Context(), c, old, "")
+		err = n.Containers.DeleteScript(t.Context(), c, old, "")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestCallInCluster(t *testing.T) {
 		at := nodes[lane%len(nodes)]
 		c := newClient(t, at)
 		eventually.True(t, "the node knows the procedure", func() bool {
-			c, err := at.containers.ContainerByName("d", "c")
+			c, err := at.Containers.ContainerByName("d", "c")
 			return err == nil && len(c.Scripts(container.StoredProcedure)) == 1
 		})
 		clients.Go(func() {

@@ -42,7 +42,7 @@ type version struct {
 func (s *items) changes(r container.ChangesRequest) (docs []string, continuation string) {
 	s.t.Helper()
 	for {
-		page, err := s.n.containers.Changes(s.t.Context(), s.c, &r)
+		page, err := s.n.Containers.Changes(s.t.Context(), s.c, &r)
 		if err != nil {
 			if status := container.StatusOf(err); status == 503 || status == 408 || status == 410 {
 				continue // the leader is gone, so retry the page
@@ -101,7 +101,7 @@ func TestChangeFeed(t *testing.T) {
 			t.Errorf("after the end: %v", docs)
 		}
 		for _, other := range []container.Scope{{}, {Key: key("b")}, {MinEPK: "", MaxEPK: "80"}} {
-			_, err := n.containers.Changes(t.Context(), s.c, &container.ChangesRequest{Continuation: end, Scope: other})
+			_, err := n.Containers.Changes(t.Context(), s.c, &container.ChangesRequest{Continuation: end, Scope: other})
 			if container.StatusOf(err) != 400 || !strings.Contains(err.Error(), "another partition key") {
 				t.Errorf("the continuation of a key, used for %+v: %v", other, err)
 			}
@@ -111,7 +111,7 @@ func TestChangeFeed(t *testing.T) {
 			t.Errorf("pages of %d of the container: %v", size, docs)
 		}
 	}
-	page, err := n.containers.Changes(t.Context(), s.c, &container.ChangesRequest{Now: true})
+	page, err := n.Containers.Changes(t.Context(), s.c, &container.ChangesRequest{Now: true})
 	if err != nil || !page.Ended || len(page.Documents) > 0 || page.Charge <= 0 {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -126,7 +126,7 @@ func TestChangeFeed(t *testing.T) {
 	if docs, _ = s.changes(container.ChangesRequest{Since: time.Now().Add(-time.Hour)}); len(docs) != 6 {
 		t.Errorf("since an hour ago: %v", docs)
 	}
-	if _, err := n.containers.DeleteKey(t.Context(), s.c, key("a"), container.RequestOptions{}); err != nil {
+	if _, err := n.Containers.DeleteKey(t.Context(), s.c, key("a"), container.RequestOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if docs, _ = s.changes(container.ChangesRequest{}); len(docs) != 1 {
@@ -134,7 +134,7 @@ func TestChangeFeed(t *testing.T) {
 	}
 	for _, r := range []container.ChangesRequest{{Continuation: "x"}, {AllVersions: true, Now: true},
 		{Scope: container.Scope{Range: "99"}}} {
-		if _, err := n.containers.Changes(t.Context(), s.c, &r); container.StatusOf(err)/100 != 4 {
+		if _, err := n.Containers.Changes(t.Context(), s.c, &r); container.StatusOf(err)/100 != 4 {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
@@ -169,7 +169,7 @@ func TestAllVersions(t *testing.T) {
 	s.want(200, nil, container.Operation{Kind: container.Replace, Body: []byte(`{"id":"0","k":"a","n":2}`)})
 	s.want(204, key("a"), container.Operation{Kind: container.Delete, ID: "0"})
 	s.want(201, nil, create(`{"id":"0","k":"a","n":3}`))
-	if _, err := n.containers.DeleteKey(t.Context(), s.c, key("a"), container.RequestOptions{}); err != nil {
+	if _, err := n.Containers.DeleteKey(t.Context(), s.c, key("a"), container.RequestOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	from := container.ChangesRequest{AllVersions: true, Since: time.Now().Add(-5 * time.Minute), MaxItems: 2}
@@ -187,7 +187,7 @@ func TestAllVersions(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	_, err := n.containers.Changes(t.Context(), s.c, &container.ChangesRequest{Continuation: end})
+	_, err := n.Containers.Changes(t.Context(), s.c, &container.ChangesRequest{Continuation: end})
 	if err == nil {
 		t.Error("a feed of latest versions accepts a continuation of all versions")
 	}
@@ -198,16 +198,16 @@ func TestAllVersions(t *testing.T) {
 		t.Errorf("CQL reads %d changes: %q", all.RowCount, text)
 	}
 	from.Since = time.Now().Add(-11 * time.Minute)
-	_, err = n.containers.Changes(t.Context(), s.c, &from)
+	_, err = n.Containers.Changes(t.Context(), s.c, &from)
 	if err == nil || !strings.Contains(err.Error(), "have expired") {
 		t.Errorf("from before the retention: %v", err)
 	}
 	if from.Since = (time.Time{}); true {
-		if _, err := n.containers.Changes(t.Context(), s.c, &from); err == nil {
+		if _, err := n.Containers.Changes(t.Context(), s.c, &from); err == nil {
 			t.Error("a feed of all versions can start at the beginning")
 		}
 	}
-	if _, err := n.containers.ReplaceContainer(t.Context(), s.c, []byte(`{"id":"c","changeFeedPolicy":`+
+	if _, err := n.Containers.ReplaceContainer(t.Context(), s.c, []byte(`{"id":"c","changeFeedPolicy":`+
 		`{"retentionDuration":-1},"partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`), ""); err == nil {
 		t.Error("a negative retention is accepted")
 	}
@@ -226,7 +226,7 @@ func TestChangesInCluster(t *testing.T) {
 	s := newContainer(t, nodes[0], `{"id":"c","changeFeedPolicy":{"retentionDuration":600},`+
 		`"partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
 	const keys, lanes, each = 9, 6, 40
-	begin, err := nodes[0].containers.Changes(t.Context(), s.c, &container.ChangesRequest{AllVersions: true,
+	begin, err := nodes[0].Containers.Changes(t.Context(), s.c, &container.ChangesRequest{AllVersions: true,
 		Now: true})
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestChangesInCluster(t *testing.T) {
 		at := itemsOf(t, nodes[lane%len(nodes)])
 		clients.Go(func() {
 			for i := range each {
-				r, err := at.n.containers.Do(t.Context(), at.c, key(fmt.Sprint((lane+i)%keys)),
+				r, err := at.n.Containers.Do(t.Context(), at.c, key(fmt.Sprint((lane+i)%keys)),
 					[]container.Operation{incr}, container.RequestOptions{})
 				if status := container.StatusOf(err); err == nil && r.Failed >= 0 ||
 					err != nil && status != 503 && status != 408 {

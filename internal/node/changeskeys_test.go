@@ -34,7 +34,7 @@ func TestChangesOfLongKeys(t *testing.T) {
 			t.Helper()
 			r := &container.ChangesRequest{Scope: scope, MaxItems: 3}
 			for {
-				page, err := n.containers.Changes(t.Context(), s.c, r)
+				page, err := n.Containers.Changes(t.Context(), s.c, r)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -51,7 +51,7 @@ func TestChangesOfLongKeys(t *testing.T) {
 		if len(all) != len(keys) {
 			t.Errorf("version %d: %d changes of %d items", version, len(all), len(keys))
 		}
-		ranges, _ := n.containers.Ranges(s.c)
+		ranges, _ := n.Containers.Ranges(s.c)
 		var parts, hashed []string
 		for _, r := range ranges {
 			parts = append(parts, changes(container.Scope{Range: r.ID})...)
@@ -84,14 +84,14 @@ func TestChangesInOrder(t *testing.T) {
 	n := startNode(t, Options{InitialPartitions: 2})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
 		"changeFeedPolicy":{"retentionDuration":10}}`)
-	ranges, _ := n.containers.Ranges(s.c)
+	ranges, _ := n.Containers.Ranges(s.c)
 	scopes := []container.Scope{{}}
 	for _, r := range ranges {
 		scopes = append(scopes, container.Scope{Range: r.ID})
 	}
 	read := func(r *container.ChangesRequest) (ids []string) {
 		t.Helper()
-		page, err := n.containers.Changes(t.Context(), s.c, r)
+		page, err := n.Containers.Changes(t.Context(), s.c, r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,6 +47,12 @@ func (c *clients) overloaded() bool {
 	return s != nil && s.Gate().Closed
 }
 
+// Pressed reports whether requests use too much memory.
+func (c *clients) Pressed() bool {
+	s := c.server.Load()
+	return s != nil && s.Pressed()
+}
+
 // RolesChanged puts roles into force. It closes the connections of dropped roles and, if configured, of roles whose
 // credentials have changed.
 func (c *clients) RolesChanged(roles *access.State) {

@@ -341,7 +341,7 @@ func (c *cluster) start() {
 		Local: n.local, Size: n.diskSize,
 	}
 	c.events = &nodeevents.Notifier{Self: c.self, Address: n.info.RPC, Metadata: n.metadata, Peers: c.peers,
-		Queries: n.queries, Clients: n.cql, Engine: n.engine}
+		Queries: n.queries, Clients: n.cql, Engine: n.Engine}
 	c.events.Register(&n.queryHandlers)
 	close(c.started)
 	n.queryHandlers.Start()

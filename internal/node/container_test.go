@@ -25,13 +25,13 @@ type items struct {
 // newContainer creates a container in database d. It creates the database if it does not exist.
 func newContainer(t testing.TB, n *Node, definition string) *items {
 	t.Helper()
-	d, err := n.containers.Database("d")
+	d, err := n.Containers.Database("d")
 	if err != nil {
-		if d, err = n.containers.CreateDatabase(t.Context(), "d", container.Throughput{}); err != nil {
+		if d, err = n.Containers.CreateDatabase(t.Context(), "d", container.Throughput{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c, err := n.containers.CreateContainer(t.Context(), d, []byte(definition), container.Throughput{})
+	c, err := n.Containers.CreateContainer(t.Context(), d, []byte(definition), container.Throughput{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +41,11 @@ func newContainer(t testing.TB, n *Node, definition string) *items {
 // itemsOf returns the items of container c of database d, with the definition that the node currently knows.
 func itemsOf(t testing.TB, n *Node) *items {
 	t.Helper()
-	d, err := n.containers.Database("d")
+	d, err := n.Containers.Database("d")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := n.containers.Container(d, "c")
+	c, err := n.Containers.Container(d, "c")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func key(s string) epk.Key { return epk.Key{epk.Text(s)} }
 // do executes one operation and returns its result.
 func (s *items) do(key epk.Key, op container.Operation) *container.Result {
 	s.t.Helper()
-	r, err := s.n.containers.Do(s.t.Context(), s.c, key, []container.Operation{op}, container.RequestOptions{})
+	r, err := s.n.Containers.Do(s.t.Context(), s.c, key, []container.Operation{op}, container.RequestOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (s *items) want(status int, key epk.Key, op container.Operation) *container
 // body returns the body of an item, or "" if the item does not exist.
 func (s *items) body(key epk.Key, id string) string {
 	s.t.Helper()
-	r, _, err := s.n.containers.Read(s.t.Context(), s.c, key, id, "", container.RequestOptions{})
+	r, _, err := s.n.Containers.Read(s.t.Context(), s.c, key, id, "", container.RequestOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -119,12 +119,12 @@ func TestItems(t *testing.T) {
 		whole.Get("_self").Str() != s.c.Self()+"docs/"+made.Item.RID+"/" || whole.Get("_ts").Float() == 0 {
 		t.Errorf("the resource of the item is %v", whole)
 	}
-	id, err := n.containers.IDOf(t.Context(), s.c, beef, made.Item.RID)
+	id, err := n.Containers.IDOf(t.Context(), s.c, beef, made.Item.RID)
 	if err != nil || id != "1" {
 		t.Errorf("the resource ID belongs to %q, %v", id, err)
 	}
 	s.want(409, beef, create(body))
-	r, _, err := n.containers.Read(t.Context(), s.c, beef, "1", made.Item.Etag, container.RequestOptions{})
+	r, _, err := n.Containers.Read(t.Context(), s.c, beef, "1", made.Item.Etag, container.RequestOptions{})
 	if err != nil || r.Status != 304 {
 		t.Errorf("a read with the current etag: %+v, %v", r, err)
 	}
@@ -177,7 +177,7 @@ func TestItems(t *testing.T) {
 		t.Errorf("deleted: %s", got)
 	}
 	s.want(201, beef, create(body))
-	if _, err := n.containers.DeleteKey(t.Context(), s.c, beef, container.RequestOptions{}); err != nil {
+	if _, err := n.Containers.DeleteKey(t.Context(), s.c, beef, container.RequestOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := s.body(beef, "1"), s.body(beef, "2"); a+b != "" {
@@ -221,15 +221,15 @@ func TestItemsRefused(t *testing.T) {
 		}
 		s.want(204, k, container.Operation{Kind: container.Delete, ID: id})
 	}
-	_, err := n.containers.Do(t.Context(), s.c, epk.Key{}, []container.Operation{{Kind: container.Read, ID: "1"}},
+	_, err := n.Containers.Do(t.Context(), s.c, epk.Key{}, []container.Operation{{Kind: container.Read, ID: "1"}},
 		container.RequestOptions{})
 	if container.StatusOf(err) != 400 {
 		t.Errorf("without a key: %v", err)
 	}
-	if err := n.containers.DeleteContainer(t.Context(), s.c, ""); err != nil {
+	if err := n.Containers.DeleteContainer(t.Context(), s.c, ""); err != nil {
 		t.Fatal(err)
 	}
-	_, err = n.containers.Do(t.Context(), s.c, k, []container.Operation{create(`{"id":"1","k":"a"}`)},
+	_, err = n.Containers.Do(t.Context(), s.c, k, []container.Operation{create(`{"id":"1","k":"a"}`)},
 		container.RequestOptions{})
 	e, ok := errors.AsType[*container.Error](err)
 	if !ok || e.Status != 404 || e.SubStatus != container.SubOwnerMissing {
@@ -246,7 +246,7 @@ func TestBatches(t *testing.T) {
 	k := key("a")
 	batch := func(ops ...container.Operation) *container.Results {
 		t.Helper()
-		r, err := n.containers.Do(t.Context(), s.c, k, ops, container.RequestOptions{})
+		r, err := n.Containers.Do(t.Context(), s.c, k, ops, container.RequestOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func TestBatches(t *testing.T) {
 		}
 	}
 	for _, many := range []int{0, container.OperationsMax + 1} {
-		_, err := n.containers.Do(t.Context(), s.c, k, make([]container.Operation, many), container.RequestOptions{})
+		_, err := n.Containers.Do(t.Context(), s.c, k, make([]container.Operation, many), container.RequestOptions{})
 		if container.StatusOf(err) != 400 {
 			t.Errorf("%d operations: %v", many, err)
 		}
@@ -322,7 +322,7 @@ func TestUniqueKeys(t *testing.T) {
 		Body: []byte(`[{"op":"set","path":"/mail","value":"m"}]`)})
 	s.want(204, k, container.Operation{Kind: container.Delete, ID: "1"})
 	s.want(201, k, create(`{"id":"3","k":"a","name":"n","at":{"x":1},"mail":"q"}`))
-	r, err := n.containers.Do(t.Context(), s.c, k, []container.Operation{{Kind: container.Delete, ID: "3"},
+	r, err := n.Containers.Do(t.Context(), s.c, k, []container.Operation{{Kind: container.Delete, ID: "3"},
 		create(`{"id":"4","k":"a","name":"n","at":{"x":1},"mail":"q"}`),
 		create(`{"id":"5","k":"a","mail":"q"}`)}, container.RequestOptions{})
 	if err != nil || r.Failed != 2 || r.Of[2].Status != 409 {
@@ -335,7 +335,7 @@ func TestUniqueKeys(t *testing.T) {
 func (s *items) feed(scope container.Scope, most int) (out []string) {
 	s.t.Helper()
 	for token, pages := "", 0; ; pages++ {
-		p, err := s.n.containers.Feed(s.t.Context(), s.c, scope, token, most, container.RequestOptions{})
+		p, err := s.n.Containers.Feed(s.t.Context(), s.c, scope, token, most, container.RequestOptions{})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -381,8 +381,8 @@ func TestFeeds(t *testing.T) {
 	sorted := slices.Sorted(slices.Values(all))
 	tiles := func() {
 		t.Helper()
-		ranges, etag := n.containers.Ranges(s.c)
-		if _, again := n.containers.Ranges(s.c); again != etag || etag[0] != '"' {
+		ranges, etag := n.Containers.Ranges(s.c)
+		if _, again := n.Containers.Ranges(s.c); again != etag || etag[0] != '"' {
 			t.Errorf("the etag changes from %s to %s", etag, again)
 		}
 		var byID, byEPK []string
@@ -400,7 +400,7 @@ func TestFeeds(t *testing.T) {
 		if at != epk.End || !slices.Equal(byID, sorted) || !slices.Equal(byEPK, sorted) {
 			t.Errorf("%+v: by ids %v, by keys %v", ranges, byID, byEPK)
 		}
-		if _, err := n.containers.Feed(t.Context(), s.c, container.Scope{Range: "gone"}, "", 0,
+		if _, err := n.Containers.Feed(t.Context(), s.c, container.Scope{Range: "gone"}, "", 0,
 			container.RequestOptions{}); container.StatusOf(err) != 410 {
 			t.Errorf("a range that does not exist: %v", err)
 		}
@@ -416,7 +416,7 @@ func TestFeeds(t *testing.T) {
 	if got := s.feed(container.Scope{Key: append(prefix, epk.Float(0))}, 2); len(got) != 0 {
 		t.Errorf("of a key without items: %v", got)
 	}
-	first, err := n.containers.Feed(t.Context(), s.c, container.Scope{}, "", 40, container.RequestOptions{})
+	first, err := n.Containers.Feed(t.Context(), s.c, container.Scope{}, "", 40, container.RequestOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,7 +431,7 @@ func TestFeeds(t *testing.T) {
 	}
 	split()
 	tiles()
-	rest, err := n.containers.Feed(t.Context(), s.c, container.Scope{}, first.Continuation, 0,
+	rest, err := n.Containers.Feed(t.Context(), s.c, container.Scope{}, first.Continuation, 0,
 		container.RequestOptions{})
 	if err != nil || len(first.Documents)+len(rest.Documents) != len(all) {
 		t.Errorf("%d and %d items around the splits, %v", len(first.Documents), len(rest.Documents), err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/node/engines"
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
@@ -53,7 +54,7 @@ func TestQueriesWaitForBudget(t *testing.T) {
 	ask := func(refuse func(int) time.Duration) (*items, *spent) {
 		c := &spent{Coordinator: n.coordinator, refuse: refuse}
 		o := container.Options{Catalog: n.catalog, Coordinator: c, Store: n.changer, NoPushdown: true}
-		node := &Node{containers: container.New(o)}
+		node := &Node{Engines: &engines.Engines{Containers: container.New(o)}}
 		return &items{t, node, s.c}, c
 	}
 	twice := func(n int) time.Duration { return time.Duration(n%3) * time.Microsecond }
@@ -80,7 +81,7 @@ func TestQueriesWaitForBudget(t *testing.T) {
 		}
 	}
 	items, c := ask(twice)
-	page, err := items.n.containers.Feed(t.Context(), s.c, container.Scope{}, "", 0, container.RequestOptions{})
+	page, err := items.n.Containers.Feed(t.Context(), s.c, container.Scope{}, "", 0, container.RequestOptions{})
 	if err != nil || len(page.Documents) != count || page.Continuation != "" || c.refused < 2 {
 		t.Errorf("a feed: %d items, %v, after %d refusals", len(page.Documents), err, c.refused)
 	}
@@ -97,7 +98,7 @@ func TestQueriesWaitForBudget(t *testing.T) {
 		}
 	}
 	items, _ = ask(long)
-	page, err = items.n.containers.Feed(t.Context(), s.c, container.Scope{}, "", 0, container.RequestOptions{})
+	page, err = items.n.Containers.Feed(t.Context(), s.c, container.Scope{}, "", 0, container.RequestOptions{})
 	if err != nil || len(page.Documents) == 0 || page.Continuation == "" {
 		t.Errorf("a feed that ends early: %+v %v", page, err)
 	}

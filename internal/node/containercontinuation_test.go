@@ -20,10 +20,10 @@ func TestContinuationsOfDropped(t *testing.T) {
 	n := startNode(t, Options{})
 	var level atomic.Uint32
 	level.Store(uint32(feature.Newest))
-	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+	n.Containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Level: func() feature.Level { return feature.Level(level.Load()) }})
-	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
-	n.host.SetAggregator(aggregationDispatcher{n.containers})
+	n.host.SetPrograms(n.Programs())
+	n.host.SetAggregator(n.Aggregator())
 	const definition = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`
 	s := newContainer(t, n, definition)
 	fill := func() {
@@ -34,12 +34,12 @@ func TestContinuationsOfDropped(t *testing.T) {
 	fill()
 	reads := map[string]func(continuation string) (*container.Page, error){
 		"feed": func(continuation string) (*container.Page, error) {
-			return n.containers.Feed(t.Context(), s.c, container.Scope{}, continuation, 2, container.RequestOptions{})
+			return n.Containers.Feed(t.Context(), s.c, container.Scope{}, continuation, 2, container.RequestOptions{})
 		},
 	}
 	for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.id", "SELECT DISTINCT c.id FROM c"} {
 		reads[text] = func(continuation string) (*container.Page, error) {
-			return n.containers.Query(t.Context(), s.c, &container.QueryRequest{Text: text, CrossPartition: true,
+			return n.Containers.Query(t.Context(), s.c, &container.QueryRequest{Text: text, CrossPartition: true,
 				MaxItems: 2, Continuation: continuation})
 		}
 	}
@@ -62,7 +62,7 @@ func TestContinuationsOfDropped(t *testing.T) {
 	level.Store(uint32(feature.ContinuationIDs - 1))
 	older := begin()
 	level.Store(uint32(feature.Newest))
-	if err := n.containers.DeleteContainer(t.Context(), s.c, ""); err != nil {
+	if err := n.Containers.DeleteContainer(t.Context(), s.c, ""); err != nil {
 		t.Fatal(err)
 	}
 	s = newContainer(t, n, definition)

@@ -15,7 +15,7 @@ func TestConditionsOfChanges(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
 	const definition = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`
-	e, s := n.containers, newContainer(t, n, definition)
+	e, s := n.Containers, newContainer(t, n, definition)
 	status := func(want int, err error) {
 		t.Helper()
 		if err == nil && want != 200 || err != nil && container.StatusOf(err) != want {
@@ -77,7 +77,7 @@ func TestConditionsOfChanges(t *testing.T) {
 func TestAutoscaleIncrement(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
-	e := n.containers
+	e := n.Containers
 	d, err := e.CreateDatabase(t.Context(), "shared", container.Throughput{Autoscale: 4000, Increment: 1})
 	if err != nil {
 		t.Fatal(err)

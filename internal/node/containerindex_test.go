@@ -164,7 +164,7 @@ func (x *indexChanges) make() {
 	case 1:
 		if x.r.IntN(4) == 0 {
 			for _, s := range []*items{x.plain, x.indexed} {
-				if _, err := s.n.containers.DeleteKey(s.t.Context(), s.c, key(fmt.Sprint("k", k)),
+				if _, err := s.n.Containers.DeleteKey(s.t.Context(), s.c, key(fmt.Sprint("k", k)),
 					container.RequestOptions{}); err != nil {
 					s.t.Fatal(err)
 				}
@@ -174,7 +174,7 @@ func (x *indexChanges) make() {
 	}
 	var failed [2]int
 	for i, s := range []*items{x.plain, x.indexed} {
-		r, err := s.n.containers.Do(s.t.Context(), s.c, key(fmt.Sprint("k", k)), ops, container.RequestOptions{})
+		r, err := s.n.Containers.Do(s.t.Context(), s.c, key(fmt.Sprint("k", k)), ops, container.RequestOptions{})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestIndexChangesNoResult(t *testing.T) {
 		q := container.QueryRequest{Text: text, CrossPartition: true, MaxItems: most}
 		var out []string
 		for {
-			p, err := n.containers.Query(t.Context(), s.c, &q)
+			p, err := n.Containers.Query(t.Context(), s.c, &q)
 			if err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
@@ -226,7 +226,7 @@ func TestIndexChangesNoResult(t *testing.T) {
 		return out
 	}
 	replace := func(policy int) {
-		c, err := n.containers.ReplaceContainer(t.Context(), indexed.c, []byte(definition(policy)), "")
+		c, err := n.Containers.ReplaceContainer(t.Context(), indexed.c, []byte(definition(policy)), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +318,7 @@ func TestIndexServes(t *testing.T) {
 		{`c.k = "k1" AND c.n < 60 AND c.n > 40`, 3, 3, "[[/k ASC /n ASC]]", "[]"},
 		{`c.n = 4 AND c.id > "003"`, 1, 1, "[]", "[[/n ASC /id ASC]]"},
 	} {
-		p, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{CrossPartition: true,
+		p, err := n.Containers.Query(t.Context(), s.c, &container.QueryRequest{CrossPartition: true,
 			Text: "SELECT VALUE c.id FROM c WHERE " + c.where, MaxItems: mostOf(c.where)})
 		if err != nil {
 			t.Fatal(err)
@@ -348,7 +348,7 @@ func TestIndexWithinKey(t *testing.T) {
 			for j := i; j < i+100; j++ {
 				ops = append(ops, create(fmt.Sprintf(`{"id":"%05d","k":"%s","n":%d}`, j, k, j)))
 			}
-			if r, err := n.containers.Do(t.Context(), s.c, key(k), ops, container.RequestOptions{}); err != nil ||
+			if r, err := n.Containers.Do(t.Context(), s.c, key(k), ops, container.RequestOptions{}); err != nil ||
 				r.Failed >= 0 {
 				t.Fatal(r, err)
 			}
@@ -368,7 +368,7 @@ func TestIndexWithinKey(t *testing.T) {
 		{"a", `ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 300},
 		{"a", `AND c.n >= 290`, 10, 300},
 	} {
-		p, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{
+		p, err := n.Containers.Query(t.Context(), s.c, &container.QueryRequest{
 			Text: `SELECT VALUE c.n FROM c WHERE c.k = "` + c.key + `" ` + c.rest, MaxItems: mostOf(c.rest)})
 		if err != nil {
 			t.Fatal(err)
@@ -391,7 +391,7 @@ func TestOrderNeedsComposite(t *testing.T) {
 		`c.a`: 0, `c.a, c.b DESC, c.c`: 0, `c.a DESC, c.b, c.c DESC`: 0, `c.a, c.b DESC`: 400, `c.a, c.b, c.c`: 400,
 		`c.b DESC, c.a, c.c`: 400,
 	} {
-		_, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{CrossPartition: true,
+		_, err := n.Containers.Query(t.Context(), s.c, &container.QueryRequest{CrossPartition: true,
 			Text: "SELECT * FROM c ORDER BY " + order})
 		e, _ := errors.AsType[*container.Error](err)
 		switch {
@@ -446,7 +446,7 @@ func TestIndexIsBuilt(t *testing.T) {
 		s.want(201, nil, create(fmt.Sprintf(`{"id":"%03d","k":"k%d","n":%d}`, i, i%7, i)))
 	}
 	examined := func() int64 {
-		p, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{CrossPartition: true,
+		p, err := n.Containers.Query(t.Context(), s.c, &container.QueryRequest{CrossPartition: true,
 			Text: "SELECT * FROM c WHERE c.n = 55"})
 		if err != nil || len(p.Documents) != 1 {
 			t.Fatalf("%v, %v", p, err)
@@ -458,10 +458,10 @@ func TestIndexIsBuilt(t *testing.T) {
 		policy string
 		want   int64
 	}{{`{"indexingMode":"consistent"}`, 1}, {`{"indexingMode":"none"}`, 100}, {`{"indexingMode":"consistent"}`, 1}} {
-		if s.c, err = n.containers.ReplaceContainer(t.Context(), s.c, []byte(definition(c.policy)), ""); err != nil {
+		if s.c, err = n.Containers.ReplaceContainer(t.Context(), s.c, []byte(definition(c.policy)), ""); err != nil {
 			t.Fatal(err)
 		}
-		eventually.True(t, "the index is built", func() bool { return n.containers.IndexProgress(s.c) == 100 })
+		eventually.True(t, "the index is built", func() bool { return n.Containers.IndexProgress(s.c) == 100 })
 		if got := examined(); got != c.want {
 			t.Errorf("with %s, %d items were examined, want %d", c.policy, got, c.want)
 		}

@@ -69,7 +69,7 @@ func TestIndexedQueriesOverMany(t *testing.T) {
 					for ; i < *indexedItems && len(ops) < 100; i += 5000 {
 						ops = append(ops, create(benchItem(i)))
 					}
-					r, err := n.containers.Do(t.Context(), s.c, key(fmt.Sprint("k", k)), ops,
+					r, err := n.Containers.Do(t.Context(), s.c, key(fmt.Sprint("k", k)), ops,
 						container.RequestOptions{NoBodies: true})
 					if err != nil || r.Failed >= 0 {
 						t.Errorf("%+v, %v", r, err)
@@ -108,7 +108,7 @@ func TestIndexedQueriesOverMany(t *testing.T) {
 				q = fmt.Sprintf(q, 49_000+r.IntN(1000))
 			}
 			began := time.Now()
-			p, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{Text: q, CrossPartition: true,
+			p, err := n.Containers.Query(t.Context(), s.c, &container.QueryRequest{Text: q, CrossPartition: true,
 				MaxItems: 100})
 			if err != nil {
 				t.Fatalf("%s: %v", q, err)

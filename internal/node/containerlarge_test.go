@@ -29,7 +29,7 @@ func TestLargeResults(t *testing.T) {
 	}
 	do := func(ops ...container.Operation) *container.Results {
 		t.Helper()
-		r, err := n.containers.Do(t.Context(), s.c, k, ops, container.RequestOptions{})
+		r, err := n.Containers.Do(t.Context(), s.c, k, ops, container.RequestOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

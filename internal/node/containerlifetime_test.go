@@ -33,18 +33,18 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 	a.now.Store(time.Now().UnixMilli())
 	a.level.Store(uint32(feature.Newest))
 	for _, n := range nodes {
-		n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+		n.Containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 			Definitions: &n.definitions, Now: func() time.Time { return time.UnixMilli(a.now.Load()) },
 			Level: func() feature.Level { return feature.Level(a.level.Load()) }, Newest: n.metadata.AwaitLatest})
-		n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
-		n.host.SetAggregator(aggregationDispatcher{n.containers})
+		n.host.SetPrograms(n.Programs())
+		n.host.SetAggregator(n.Aggregator())
 	}
 	a.nodes = []*items{newContainer(t, nodes[0], fmt.Sprintf(a.definition, ""))}
 	for _, n := range nodes[1:] {
 		eventually.True(t, "the container is known", func() bool {
-			d, err := n.containers.Database("d")
+			d, err := n.Containers.Database("d")
 			if err == nil {
-				_, err = n.containers.Container(d, "c")
+				_, err = n.Containers.Container(d, "c")
 			}
 			return err == nil
 		})
@@ -64,7 +64,7 @@ func (a *aging) set(ttl string) {
 		ttl = `,"defaultTtl":` + ttl
 	}
 	first := a.nodes[0]
-	c, err := first.n.containers.ReplaceContainer(a.t.Context(), first.c, fmt.Appendf(nil, a.definition, ttl), "")
+	c, err := first.n.Containers.ReplaceContainer(a.t.Context(), first.c, fmt.Appendf(nil, a.definition, ttl), "")
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func (a *aging) left(want string) {
 		if got := s.feed(container.Scope{}, 100); len(got) != len(ids) {
 			a.t.Errorf("node %d: the feed of items has %v, want %v", i, got, ids)
 		}
-		page, err := s.n.containers.Changes(a.t.Context(), s.c, &container.ChangesRequest{})
+		page, err := s.n.Containers.Changes(a.t.Context(), s.c, &container.ChangesRequest{})
 		if err != nil || len(page.Documents) != len(ids) {
 			a.t.Errorf("node %d: the change feed has %v, %v; want %v", i, page, err, ids)
 		}

@@ -117,7 +117,7 @@ func TestItemsAgreeWithModel(t *testing.T) {
 					break
 				}
 			}
-			got, err := n.containers.Do(t.Context(), s.c, key(k), ops, container.RequestOptions{})
+			got, err := n.Containers.Do(t.Context(), s.c, key(k), ops, container.RequestOptions{})
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -129,7 +129,7 @@ func TestItemsAgreeWithModel(t *testing.T) {
 				now = next
 			}
 			for id, m := range now {
-				read, _, err := n.containers.Read(t.Context(), s.c, key(k), id, "", container.RequestOptions{})
+				read, _, err := n.Containers.Read(t.Context(), s.c, key(k), id, "", container.RequestOptions{})
 				if err != nil || read.Item == nil {
 					r.Fatalf("%s: %+v, %v", id, read, err)
 				}
@@ -183,7 +183,7 @@ func TestItemsInCluster(t *testing.T) {
 			for i := range each {
 				k := key(fmt.Sprint((lane + i) % keys))
 				for {
-					r, err := at.n.containers.Do(t.Context(), at.c, k, []container.Operation{incr,
+					r, err := at.n.Containers.Do(t.Context(), at.c, k, []container.Operation{incr,
 						{Kind: container.Create, Body: fmt.Appendf(nil, `{"id":"%d-%d","k":%v}`, lane, i, k[0])}},
 						container.RequestOptions{})
 					if err == nil && r.Failed < 0 {
@@ -193,7 +193,7 @@ func TestItemsInCluster(t *testing.T) {
 						t.Errorf("%+v, %v", r, err)
 						break
 					}
-					done, _, err := at.n.containers.Read(t.Context(), at.c, k, fmt.Sprintf("%d-%d", lane, i), "",
+					done, _, err := at.n.Containers.Read(t.Context(), at.c, k, fmt.Sprintf("%d-%d", lane, i), "",
 						container.RequestOptions{})
 					if err == nil && done.Item != nil {
 						break // the request failed, but the batch was applied
@@ -223,7 +223,7 @@ func TestItemsInCluster(t *testing.T) {
 	if got := len(itemsOf(t, nodes[3]).feed(container.Scope{}, 17)); sum != lanes*each || got != keys+lanes*each {
 		t.Errorf("%d increments and %d items, want %d and %d", sum, got, lanes*each, keys+lanes*each)
 	}
-	read, _, err := nodes[0].containers.Read(t.Context(), s.c, key("0"), "n", "", container.RequestOptions{})
+	read, _, err := nodes[0].Containers.Read(t.Context(), s.c, key("0"), "n", "", container.RequestOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestItemsInCluster(t *testing.T) {
 	for lane := range lanes {
 		at := itemsOf(t, nodes[lane%len(nodes)])
 		clients.Go(func() {
-			r, err := at.n.containers.Do(t.Context(), at.c, key("0"), []container.Operation{{Kind: container.Replace,
+			r, err := at.n.Containers.Do(t.Context(), at.c, key("0"), []container.Operation{{Kind: container.Replace,
 				IfMatch: read.Item.Etag, Body: fmt.Appendf(nil, `{"id":"n","k":"0","n":%d}`, lane)}},
 				container.RequestOptions{})
 			if err == nil && r.Failed < 0 {
@@ -245,13 +245,13 @@ func TestItemsInCluster(t *testing.T) {
 	if won != 1 {
 		t.Errorf("%d replaces with the same etag succeeded, want 1", won)
 	}
-	want, _ := nodes[0].containers.Ranges(s.c)
+	want, _ := nodes[0].Containers.Ranges(s.c)
 	if len(want) < 3 {
 		t.Errorf("the container has %+v", want)
 	}
 	for _, n := range nodes {
 		eventually.True(t, "the nodes have one map", func() bool {
-			got, _ := n.containers.Ranges(itemsOf(t, n).c)
+			got, _ := n.Containers.Ranges(itemsOf(t, n).c)
 			return slices.EqualFunc(got, want, func(a, b container.Range) bool {
 				return a.ID == b.ID && a.Min == b.Min
 			})

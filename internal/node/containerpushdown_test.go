@@ -194,7 +194,7 @@ func differ(t *testing.T, w pushdownWorld, s *items, queries int, costs bool) (p
 	for range queries {
 		q := w.query(37)
 		want, err := ask(t.Context(), plain, s.c, q)
-		got, err2 := ask(t.Context(), s.n.containers, s.c, q)
+		got, err2 := ask(t.Context(), s.n.Containers, s.c, q)
 		if err != nil || err2 != nil {
 			t.Fatalf("%s: %v with pushdown, %v without", q.Text, err2, err)
 		}
@@ -228,11 +228,11 @@ func TestPushdownChangesNothing(t *testing.T) {
 	if raceEnabled {
 		each = 60
 	}
-	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+	n.Containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, SortFreely: true})
-	faulty := &unreliable{Aggregator: n.containers, random: rand.New(rand.NewPCG(5, 8))}
+	faulty := &unreliable{Aggregator: n.Containers, random: rand.New(rand.NewPCG(5, 8))}
 	for round := range rounds {
-		var known partition.Aggregator = aggregationDispatcher{n.containers}
+		var known partition.Aggregator = n.Aggregator()
 		if round%2 == 1 {
 			known = faulty
 		}
@@ -293,7 +293,7 @@ func TestPushdownInCluster(t *testing.T) {
 	for _, n := range nodes {
 		before := len(n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Table("d", "c").ID))
 		splitOne(t, first)
-		n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+		n.Containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 			Definitions: &n.definitions, SortFreely: true})
 		if pushed := differ(t, w, itemsOf(t, n), each, false); pushed == 0 {
 			t.Error("no items are aggregated")

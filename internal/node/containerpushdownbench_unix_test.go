@@ -46,7 +46,7 @@ func TestPushdownCosts(t *testing.T) {
 			var took [2][]time.Duration
 			var charge [2]string
 			for range 7 {
-				for i, e := range []*container.Engine{withoutPushdown(n), n.containers} {
+				for i, e := range []*container.Engine{withoutPushdown(n), n.Containers} {
 					c := itemsOf(t, n).c
 					began := processorTime()
 					answer, err := ask(t.Context(), e, c, container.QueryRequest{Text: text, CrossPartition: true})

@@ -21,7 +21,7 @@ import (
 func (s *items) query(q container.QueryRequest) (out []string, err error) {
 	s.t.Helper()
 	for pages := 0; ; pages++ {
-		p, err := s.n.containers.Query(s.t.Context(), s.c, &q)
+		p, err := s.n.Containers.Query(s.t.Context(), s.c, &q)
 		if err != nil {
 			return out, err
 		}
@@ -85,7 +85,7 @@ func TestQueries(t *testing.T) {
 	}
 	of := func(q container.QueryRequest) *container.Page {
 		t.Helper()
-		p, err := n.containers.Query(t.Context(), s.c, &q)
+		p, err := n.Containers.Query(t.Context(), s.c, &q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestQueries(t *testing.T) {
 		t.Errorf("%d and %d items around a split, %d different, %v", len(first.Documents), len(rest), len(ids), err)
 	}
 	sum := 0
-	ranges, _ := n.containers.Ranges(s.c)
+	ranges, _ := n.Containers.Ranges(s.c)
 	for _, r := range ranges {
 		got, err := s.query(container.QueryRequest{Text: "SELECT VALUE c.id FROM c WHERE c.n >= 0",
 			Scope: container.Scope{Range: r.ID}})
@@ -190,14 +190,14 @@ func TestRunner(t *testing.T) {
 	s.want(201, k, create(`{"id":"1","k":"a","n":5}`))
 	s.want(201, key("b"), create(`{"id":"9","k":"b","n":5}`))
 	run := func() ([]byte, error) {
-		out, where, err := n.containers.Run(t.Context(), s.c, k, []byte("p"), container.RequestOptions{})
+		out, where, err := n.Containers.Run(t.Context(), s.c, k, []byte("p"), container.RequestOptions{})
 		if where.Charge <= 0 && err == nil {
 			t.Error("the program has no charge")
 		}
 		return out, err
 	}
 	fails := false
-	n.containers.SetRunner(runner(func(ctx context.Context, tx *container.Transaction, program []byte) ([]byte, error) {
+	n.Containers.SetRunner(runner(func(ctx context.Context, tx *container.Transaction, program []byte) ([]byte, error) {
 		op := create(`{"id":"2","k":"a","n":7}`)
 		made, bad := tx.Do(ctx, &op)
 		if bad != nil {
@@ -265,13 +265,13 @@ func TestRunnerPages(t *testing.T) {
 			batch = append(batch, item(fmt.Sprintf("%04d", j), j))
 			want = append(want, fmt.Sprintf("%04d", j))
 		}
-		r, err := n.containers.Do(t.Context(), s.c, k, batch, container.RequestOptions{})
+		r, err := n.Containers.Do(t.Context(), s.c, k, batch, container.RequestOptions{})
 		if err != nil || r.Failed >= 0 {
 			t.Fatal(r, err)
 		}
 	}
 	var got []string
-	n.containers.SetRunner(runner(func(ctx context.Context, tx *container.Transaction, _ []byte) ([]byte, error) {
+	n.Containers.SetRunner(runner(func(ctx context.Context, tx *container.Transaction, _ []byte) ([]byte, error) {
 		got = nil
 		do := func(op container.Operation) {
 			if _, bad := tx.Do(ctx, &op); bad != nil {
@@ -299,7 +299,7 @@ func TestRunnerPages(t *testing.T) {
 			}
 		}
 	}))
-	if _, _, err := n.containers.Run(t.Context(), s.c, k, []byte("p"), container.RequestOptions{}); err != nil {
+	if _, _, err := n.Containers.Run(t.Context(), s.c, k, []byte("p"), container.RequestOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	want = slices.DeleteFunc(append(want, "0100a"), func(id string) bool { return id == "0200" })
@@ -315,9 +315,9 @@ func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
 	now := time.Now().Truncate(time.Second).Add(999 * time.Millisecond)
-	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+	n.Containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Now: func() time.Time { return now }})
-	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
+	n.host.SetPrograms(n.Programs())
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"defaultTtl":100,
 		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}`)
 	for i, ttl := range []string{``, `,"ttl":-1`, `,"ttl":10`, ``} {

@@ -61,7 +61,7 @@ func TestRestoredContainer(t *testing.T) {
 	}
 	restored := func() *items {
 		t.Helper()
-		c, err := n.containers.ContainerByName(s.c.Database.Keyspace(), "copy")
+		c, err := n.Containers.ContainerByName(s.c.Database.Keyspace(), "copy")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,28 +72,28 @@ func TestRestoredContainer(t *testing.T) {
 		for name, do := range map[string]func() error{
 			"create": func() error {
 				ops := []container.Operation{create(`{"id":"x","k":"1","slot":1}`)}
-				_, err := n.containers.Do(t.Context(), c, nil, ops, container.RequestOptions{})
+				_, err := n.Containers.Do(t.Context(), c, nil, ops, container.RequestOptions{})
 				return err
 			},
 			"read": func() error {
-				_, _, err := n.containers.Read(t.Context(), c, key("1"), "1", "", container.RequestOptions{})
+				_, _, err := n.Containers.Read(t.Context(), c, key("1"), "1", "", container.RequestOptions{})
 				return err
 			},
 			"query": func() error {
-				_, err := n.containers.Query(t.Context(), c, &container.QueryRequest{Text: "SELECT * FROM c",
+				_, err := n.Containers.Query(t.Context(), c, &container.QueryRequest{Text: "SELECT * FROM c",
 					Scope: container.Scope{Key: key("1")}})
 				return err
 			},
 			"feed": func() error {
-				_, err := n.containers.Feed(t.Context(), c, container.Scope{}, "", 1, container.RequestOptions{})
+				_, err := n.Containers.Feed(t.Context(), c, container.Scope{}, "", 1, container.RequestOptions{})
 				return err
 			},
 			"changes": func() error {
-				_, err := n.containers.Changes(t.Context(), c, &container.ChangesRequest{})
+				_, err := n.Containers.Changes(t.Context(), c, &container.ChangesRequest{})
 				return err
 			},
 			"delete all": func() error {
-				_, err := n.containers.DeleteKey(t.Context(), c, key("1"), container.RequestOptions{})
+				_, err := n.Containers.DeleteKey(t.Context(), c, key("1"), container.RequestOptions{})
 				return err
 			},
 		} {
@@ -133,12 +133,12 @@ func TestRestoredContainer(t *testing.T) {
 	if _, err := n.newRestorer().CreateTables(t.Context(), from, &again); err != nil {
 		t.Fatal(err)
 	}
-	half, err := n.containers.ContainerByName(s.c.Database.Keyspace(), "mine")
+	half, err := n.Containers.ContainerByName(s.c.Database.Keyspace(), "mine")
 	if err != nil {
 		t.Fatal(err)
 	}
 	unusable(half)
-	if err := n.containers.DeleteContainer(t.Context(), half, ""); err != nil {
+	if err := n.Containers.DeleteContainer(t.Context(), half, ""); err != nil {
 		t.Fatal(err)
 	}
 	// Add a setting that an earlier build could leave behind.

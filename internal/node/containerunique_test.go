@@ -28,9 +28,9 @@ func TestUniqueIndexIncomplete(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
 	var building uniqueBuilds
-	n.containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
+	n.Containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 		Definitions: &n.definitions, Builds: &building})
-	n.host.SetPrograms(programDispatcher{n.engine.Programs(), n.containers})
+	n.host.SetPrograms(n.Programs())
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
 		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/slot"]}]}}`)
 	k := key("a")
@@ -96,7 +96,7 @@ func TestUniqueValuesStayCheap(t *testing.T) {
 			"i":%d,"j":%d,"pad":"%s"}`, i, i, i, i, i, i, i, i, i, i, i, pad)))
 		ops = append(ops, container.Operation{Kind: container.Delete, ID: fmt.Sprintf("i%d", i)})
 	}
-	r, err := n.containers.Do(t.Context(), many.c, key("b"), ops, container.RequestOptions{})
+	r, err := n.Containers.Do(t.Context(), many.c, key("b"), ops, container.RequestOptions{})
 	if err != nil || r.Failed >= 0 {
 		t.Errorf("a batch of deletes: %+v, %v", r, err)
 	}

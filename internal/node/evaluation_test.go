@@ -48,7 +48,7 @@ func TestEvaluationIsPaidFor(t *testing.T) {
 		"SELECT VALUE COUNT(1) FROM c WHERE EXISTS(SELECT VALUE 1 FROM x IN c.a JOIN y IN c.a WHERE x + y = 3)",
 	} {
 		before := spent(items)
-		page, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{Text: q, CrossPartition: true})
+		page, err := n.Containers.Query(t.Context(), s.c, &container.QueryRequest{Text: q, CrossPartition: true})
 		if err != nil {
 			t.Fatalf("%s: %v", q, err)
 		}

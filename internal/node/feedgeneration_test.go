@@ -108,7 +108,7 @@ func TestAllVersionsTurnedOff(t *testing.T) {
 	s := newContainer(t, n, kept)
 	replace := func(body string) {
 		t.Helper()
-		c, err := n.containers.ReplaceContainer(t.Context(), s.c, []byte(body), "")
+		c, err := n.Containers.ReplaceContainer(t.Context(), s.c, []byte(body), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestAllVersionsTurnedOff(t *testing.T) {
 		}
 		for i, old := range ends {
 			for _, scope := range scopes {
-				_, err := n.containers.Changes(t.Context(), s.c, &container.ChangesRequest{AllVersions: true,
+				_, err := n.Containers.Changes(t.Context(), s.c, &container.ChangesRequest{AllVersions: true,
 					Continuation: old, Scope: scope})
 				if container.StatusOf(err) != 400 || !strings.Contains(err.Error(), "changes are missing") {
 					t.Errorf("round %d, %+v from round %d: %v", round, scope, i, err)

@@ -26,7 +26,7 @@ func newClient(t testing.TB, n *Node) *client { return newClientAs(t, n, "") }
 
 // newClientAs is newClient for an authenticated role.
 func newClientAs(t testing.TB, n *Node, role string) *client {
-	c := &client{t: t, s: n.engine.NewSession(session.Client{Version: 4, User: role}), done: make(chan struct{}, 1)}
+	c := &client{t: t, s: n.Engine.NewSession(session.Client{Version: 4, User: role}), done: make(chan struct{}, 1)}
 	c.call.CompleteTo(c)
 	c.call.MayBlock = true
 	c.call.Request.Consistency = dberr.LocalOne

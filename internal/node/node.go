@@ -34,6 +34,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/node/account"
 	"github.com/ilion-db/ilion/internal/node/diagnostics"
+	"github.com/ilion-db/ilion/internal/node/engines"
 	"github.com/ilion-db/ilion/internal/node/lifecycle"
 	"github.com/ilion-db/ilion/internal/node/listeners"
 	"github.com/ilion-db/ilion/internal/node/options"
@@ -41,10 +42,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
-	"github.com/ilion-db/ilion/internal/query/cql/session"
-	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/query/cql/view"
-	"github.com/ilion-db/ilion/internal/query/function/script"
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/diskfs"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -69,6 +67,7 @@ type Options = options.Options
 type Node struct {
 	*listeners.Set
 	credentials
+	*engines.Engines
 	life *lifecycle.Lifecycle
 
 	opts Options
@@ -110,24 +109,17 @@ type Node struct {
 	usage           *stats.UsageReporter
 	stats           stats.Statistics
 	splitController *autosplit.SplitController
-	engine          *session.Engine
-	// containers serves containers and their items; definitions caches parsed definitions.
-	containers  *container.Engine
-	scripts     *script.Service // of containers
-	definitions container.Definitions
-	views       *view.Keeper
-	cql         *cql.Server
-	clients     clients         // of cql
-	reserve     *diskfs.Reserve // of file descriptors
-	account     *account.Server // of clients with account keys
-	info        catalog.NodeInfo
-	began       time.Time
-	startup     *membership.Startup
-	tables      int // maximum number of tables that the store keeps open
-
-	slow  *slowlog.Log // slow requests
-	audit *audit.Log   // nil if off
-
+	definitions     container.Definitions // parsed definitions of containers
+	views           *view.Keeper
+	cql             *cql.Server
+	clients         clients         // of cql
+	reserve         *diskfs.Reserve // of file descriptors
+	account         *account.Server // of clients with account keys
+	info            catalog.NodeInfo
+	began           time.Time
+	startup         *membership.Startup
+	tables          int        // maximum number of tables that the store keeps open
+	audit           *audit.Log // nil if off
 }
 
 // Start starts a node and returns when it serves requests. ctx bounds only the start.

@@ -36,7 +36,7 @@ func TestProcedures(t *testing.T) {
 	keep := func(kind container.ScriptKind, id, more string) {
 		t.Helper()
 		body := `{"id":"` + id + `","body":` + string(document.AppendString(nil, all[id])) + more + `}`
-		if _, err := n.containers.CreateScript(t.Context(), s.c, kind, []byte(body)); err != nil {
+		if _, err := n.Containers.CreateScript(t.Context(), s.c, kind, []byte(body)); err != nil {
 			t.Fatal(err)
 		}
 		s = itemsOf(t, n)
@@ -51,7 +51,7 @@ func TestProcedures(t *testing.T) {
 	s.want(201, p, create(`{"id":"a","k":"p","amount":100}`))
 	s.want(201, p, create(`{"id":"b","k":"p","amount":1}`))
 	execute := func(id, args string) (string, error) {
-		x, where, err := n.scripts.Execute(t.Context(), s.c, p, id, []byte(args), true, container.RequestOptions{})
+		x, where, err := n.Scripts.Execute(t.Context(), s.c, p, id, []byte(args), true, container.RequestOptions{})
 		if where.Charge <= 0 {
 			t.Errorf("%s costs nothing", id)
 		}
@@ -100,7 +100,7 @@ func TestProcedures(t *testing.T) {
 
 	op := create(`{"id":"t","k":"p","owner":"me"}`)
 	for range 2 {
-		x, _, err := n.scripts.Do(t.Context(), s.c, p, &op, []string{"stamp"}, []string{"count"}, false,
+		x, _, err := n.Scripts.Do(t.Context(), s.c, p, &op, []string{"stamp"}, []string{"count"}, false,
 			container.RequestOptions{})
 		if op.ID = ""; err != nil {
 			wantError(err, 409, 0, "exists")
@@ -112,25 +112,25 @@ func TestProcedures(t *testing.T) {
 		t.Errorf("meta: %s", got)
 	}
 	large := create(`{"id":"large","k":"p","owner":"me","pad":"` + strings.Repeat("x", 1_900_000) + `"}`)
-	x, _, err := n.scripts.Do(t.Context(), s.c, p, &large, []string{"stamp"}, []string{"count"}, false,
+	x, _, err := n.Scripts.Do(t.Context(), s.c, p, &large, []string{"stamp"}, []string{"count"}, false,
 		container.RequestOptions{})
 	if err != nil || x.Status != 201 || len(x.Body) < 1_900_000 {
 		t.Errorf("a large item with triggers: %v", err)
 	}
 	bare := create(`{"id":"u","k":"p"}`)
-	_, _, err = n.scripts.Do(t.Context(), s.c, p, &bare, []string{"stamp"}, nil, false, container.RequestOptions{})
+	_, _, err = n.Scripts.Do(t.Context(), s.c, p, &bare, []string{"stamp"}, nil, false, container.RequestOptions{})
 	wantError(err, 400, 0, "needs an owner")
-	_, _, err = n.scripts.Do(t.Context(), s.c, p, &bare, []string{"count"}, nil, false, container.RequestOptions{})
+	_, _, err = n.Scripts.Do(t.Context(), s.c, p, &bare, []string{"count"}, nil, false, container.RequestOptions{})
 	wantError(err, 400, 0, "but the request specifies it as a pre-trigger")
 	remove := container.Operation{Kind: container.Delete, ID: "t"}
-	_, _, err = n.scripts.Do(t.Context(), s.c, p, &remove, []string{"stamp"}, nil, false, container.RequestOptions{})
+	_, _, err = n.Scripts.Do(t.Context(), s.c, p, &remove, []string{"stamp"}, nil, false, container.RequestOptions{})
 	wantError(err, 400, 0, "not for Delete")
 	if s.body(p, "u") != "" || s.body(p, "t") == "" {
 		t.Error("a rejected operation was executed")
 	}
 
-	page, err := n.containers.Query(t.Context(), s.c, &container.QueryRequest{Scope: container.Scope{Key: p},
-		Text: "SELECT VALUE udf.tax(c.amount) FROM c", Functions: n.scripts.Functions(s.c)})
+	page, err := n.Containers.Query(t.Context(), s.c, &container.QueryRequest{Scope: container.Scope{Key: p},
+		Text: "SELECT VALUE udf.tax(c.amount) FROM c", Functions: n.Scripts.Functions(s.c)})
 	if err != nil || len(page.Documents) != 2 {
 		t.Errorf("function: %s %v", page.Documents, err)
 	}

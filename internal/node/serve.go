@@ -12,10 +12,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/node/account"
 	"github.com/ilion-db/ilion/internal/node/backup"
+	"github.com/ilion-db/ilion/internal/node/engines"
 	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/node/sweep"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
+	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
 // serve starts all listeners for clients.
@@ -25,16 +28,11 @@ func (n *Node) serve() error {
 	controllers := n.newControllers()
 	n.splitController = controllers.Splits
 	n.splitController.Register(&n.queryHandlers)
-	large := n.newQuota()
-	n.life.Background(large.Run)
 	restorer := n.newRestorer()
-	if err := n.openEngines(large, restorer); err != nil {
+	if err := n.openEngines(restorer); err != nil {
 		return err
 	}
-	n.newCQLServer()
-	n.account = account.New(account.Options{Node: &n.opts, Listeners: n.Set, Metadata: n.metadata, CQL: n.cql,
-		Containers: n.containers, Scripts: n.scripts, TLS: n.certificates.Clients(), Audit: n.audit,
-		OnLogin: n.auditLogin, Now: n.clock.Now, Log: n.log})
+	n.openServers()
 	n.startStatistics()
 	n.startDiagnostics()
 	lender := lending.New(n.metadata, n.host, n.queries)
@@ -78,6 +76,56 @@ func (n *Node) serve() error {
 	n.life.Watch(n.host.Failed)
 	n.logStart()
 	return nil
+}
+
+// openEngines opens the query engines.
+func (n *Node) openEngines(restorer *backup.Restorer) (err error) {
+	large := n.newQuota()
+	n.life.Background(large.Run)
+	o := engines.Options{Node: &n.opts, Release: n.compat, Catalog: n.catalog, Coordinator: n.coordinator,
+		Changer: n.changer, Metadata: n.metadata, Builder: n.builder, Host: n.host, Definitions: &n.definitions,
+		Level: n.featureLevel, Authority: n.authority, Audit: n.audit, Sizes: n.usage, Restores: restorer,
+		Large: large, Pressure: &n.clients, Now: n.clock.Now, Log: n.log}
+	if n.cluster != nil {
+		o.Self = &n.cluster.self
+	}
+	if n.Engines, err = engines.New(o); err == nil {
+		n.life.OnClose(func() error { n.Engine.Close(); return nil })
+	}
+	return err
+}
+
+// openServers opens the servers of CQL and REST clients, which accept no clients yet.
+func (n *Node) openServers() {
+	limits := &n.opts.Limits
+	o := cql.Options{
+		TLS:                   n.certificates.Clients(),
+		ConnectionsMax:        limits.Connections,
+		AddressConnectionsMax: limits.AddressConnections,
+		IdleTimeout:           limits.IdleTimeout,
+		WaitMax:               limits.QueueDelayTarget,
+		FrameBytesMax:         int(limits.FrameBytes),
+		ConnectionInFlightMax: limits.RequestsPerConnection,
+		InFlightMax:           limits.Requests,
+		InFlightBytesMax:      int64(limits.RequestBytes),
+		BacklogMax:            int64(limits.RequestBytes),
+		CQLVersion:            n.compat.CQLVersion,
+		Closed:                n.clients.logClosed,
+		LowPriority:           n.Engine.LowPriority,
+	}
+	if n.logins != nil {
+		o.Authenticator = n.logins
+		if n.opts.Auth.Certificates != "" {
+			o.CertificateRole = n.roleLogin.CertificateRole
+		}
+	}
+	if n.cluster != nil {
+		o.Tablets, o.Workers = true, clusterWorkers
+	}
+	n.cql = cql.New(func(c session.Client) cql.Session { return n.Engine.NewSession(c) }, o)
+	n.account = account.New(account.Options{Node: &n.opts, Listeners: n.Set, Metadata: n.metadata, CQL: n.cql,
+		Containers: n.Containers, Scripts: n.Scripts, TLS: n.certificates.Clients(), Audit: n.audit,
+		OnLogin: n.auditLogin, Now: n.clock.Now, Log: n.log})
 }
 
 // drainClients closes each client connection when it is idle: see cql.Server.Shutdown.
@@ -136,8 +184,8 @@ func (n *Node) startStatistics() {
 	sizes := stats.NewSizeEstimator(sources, n.store.Identity().Node, n.info.Tokens)
 	n.stats = stats.Statistics{
 		UsageReporter: n.usage, UserReporter: stats.NewUserReporter(n.cql, n.queries), SizeEstimator: sizes,
-		TableSampler: stats.NewTableSampler(sources, n.engine, n.views),
-		Advisor:      stats.NewAdvisor(sources, n.engine, n.usage, sizes),
+		TableSampler: stats.NewTableSampler(sources, n.Engine, n.views),
+		Advisor:      stats.NewAdvisor(sources, n.Engine, n.usage, sizes),
 	}
 	n.stats.Register(&n.queryHandlers)
 	n.life.Background(sizes.CountPartitions)

@@ -17,10 +17,10 @@ func (n *Node) newReporter() *admin.Reporter {
 		Software: process.Version(), Certificates: n.certificates,
 		Budget: int64(n.opts.Memory.Budget),
 		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
-		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.engine, CQL: n.cql,
+		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.Engine, CQL: n.cql,
 		Records: n.metadata, Census: n.stats.PartitionCounts(), Growth: n.splitController,
 		Statistics: n.stats, ChangeBuffer: n.changes, Views: n.views,
-		Slow: n.slow, Now: n.clock.Now,
+		Slow: n.Slow, Now: n.clock.Now,
 	}
 	if n.account.REST != nil {
 		out.REST = n.account.REST.Stats()
@@ -50,10 +50,10 @@ func (n *Node) startDiagnostics() {
 	n.reports = n.newReporter()
 	n.diagnostics = diagnostics.Diagnostics{
 		Sessions:     diagnostics.NewSessions(self, n.cql, n.account.REST, n.queries, n.log),
-		SlowRequests: diagnostics.NewSlowRequests(self, n.slow, n.queries),
+		SlowRequests: diagnostics.NewSlowRequests(self, n.Slow, n.queries),
 		Locator: &diagnostics.Locator{Catalog: n.catalog, Release: n.compat, Now: n.clock.Now, Metadata: n.metadata,
 			Host: n.host, Node: n.nodeRecord(), Queries: n.queries},
-		Engine: n.engine, RingReporter: n.reports,
+		Engine: n.Engine, RingReporter: n.reports,
 	}
 	n.diagnostics.Register(&n.queryHandlers)
 	n.life.Background(func(ctx context.Context) { n.diagnostics.LogSlow(ctx, n.log) })

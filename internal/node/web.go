@@ -64,7 +64,7 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 		gate.Login = n.roleLogin.Login
 	}
 	pages.Profile, pages.Page = options.IsLoopback(n.opts.HTTP), webui.Handler(webui.Options{Reports: n.reports,
-		Slow: n.diagnostics, Explorer: webui.SessionExplorer{Engine: n.engine}})
+		Slow: n.diagnostics, Explorer: webui.SessionExplorer{Engine: n.Engine}})
 	s := webServer(n.log, admin.Handler(pages, gate))
 	httpguard.Attach(s)
 	serveWeb(n.life, s, httpguard.Listen(n.HTTP, httpguard.Options{Max: webConnections,

@@ -35,6 +35,7 @@ var withinLayer = map[string]string{
 	"internal/server/cql":          "internal/server/cqlwire internal/server/admission",
 	"internal/node/metadata":       "",
 	"internal/node/options":        "internal/node/process",
+	"internal/node/engines":        "internal/node/options",
 	"internal/node/certificates":   "internal/node/options",
 	"internal/node/joinsecret":     "internal/node/options",
 	"internal/node/diagnostics":    "",

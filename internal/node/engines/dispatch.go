@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package engines
 
 import (
 	"context"
 
 	"github.com/ilion-db/ilion/internal/model/command"
-	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/replica/partition"
-	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
+
+// Programs returns the transaction programs of both engines.
+func (e *Engines) Programs() partition.Programs {
+	return programDispatcher{e.Engine.Programs(), e.Containers}
+}
+
+// Aggregator returns the aggregations of containers.
+func (e *Engines) Aggregator() partition.Aggregator { return aggregationDispatcher{e.Containers} }
 
 // programDispatcher selects the implementation of a transaction program by its first byte: cql for statements, items
 // for containers.
@@ -35,17 +40,4 @@ func (f aggregationDispatcher) Aggregate(ctx context.Context, c *command.Read) (
 		return f.items.Aggregate(ctx, c)
 	}
 	return nil, partition.ErrNoPushdown
-}
-
-// newRouting returns the token metadata for drivers and the local reads for sessions of a cluster node.
-func newRouting(self topology.NodeID, c *coordinator.Coordinator, host *partition.Host) *session.TopologyRouting {
-	return &session.TopologyRouting{
-		Coordinator: c, Node: self,
-		Leader: func(id topology.PartitionID) (topology.NodeID, bool) {
-			if r := host.Replica(id); r != nil {
-				return r.Leader()
-			}
-			return topology.NodeID{}, false
-		},
-	}
 }
