@@ -157,7 +157,7 @@ func TestAdviceOnTraffic(t *testing.T) {
 	n.host.TickUsage(now.Add(time.Second))
 	reports, err := n.stats.Advise(t.Context(), "ks.t")
 	if err != nil || len(reports) != 1 || len(reports[0].Findings) != 1 ||
-		!strings.HasPrefix(reports[0].Findings[0].Headline, "traffic is uneven: k = 7 takes 92") {
+		!strings.HasPrefix(reports[0].Findings[0].Headline, "load is uneven: k = 7 uses 92") {
 		t.Errorf("%+v, %v", reports, err)
 	}
 }

@@ -56,7 +56,7 @@ func TestHotKeyIsIsolated(t *testing.T) {
 					served[of].Add(1)
 				case errors.As(err, &busy):
 					refused[of].Add(1)
-					if strings.Contains(busy.Message, "most of them on ks.t k = 7'") {
+					if strings.Contains(busy.Message, "mostly for ks.t k = 7'") {
 						named.Store(true)
 					}
 				default:
