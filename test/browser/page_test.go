@@ -47,8 +47,8 @@ func startPage(t *testing.T) string {
 }
 
 // open lets the browser show a page for some seconds of virtual time. It returns the resulting DOM and the browser's
-// complaints.
-func open(t *testing.T, page string, flags ...string) (dom, complaints string) {
+// console messages.
+func open(t *testing.T, page string, flags ...string) (dom, console string) {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -66,15 +66,15 @@ func open(t *testing.T, page string, flags ...string) (dom, complaints string) {
 	}
 	for line := range strings.Lines(log.String()) {
 		if strings.Contains(line, "CONSOLE") {
-			complaints += line
+			console += line
 		}
 	}
-	return out.String(), complaints
+	return out.String(), console
 }
 
-// TestPageIsLive checks that a browser shows every view without complaints, for example about a style or a script that
-// the policy forbids. Live data must be requested repeatedly and replace the old data in place, and names must be
-// treated as text.
+// TestPageIsLive checks that a browser shows every view without console messages, for example about a style or a
+// script that the content security policy forbids. Live data must be requested repeatedly and replace the old data in
+// place, and names must be treated as text.
 func TestPageIsLive(t *testing.T) {
 	base := startPage(t)
 	for view, want := range map[string]string{
@@ -83,13 +83,13 @@ func TestPageIsLive(t *testing.T) {
 		"/ui/heat?table=ks.foods":       "Heat map",
 		"/ui/changes":                   "In progress",
 		"/ui/slow":                      "No request has taken 500 ms or more",
-		"/ui/explore?statement=SELECT+": "Ctrl + Enter runs",
+		"/ui/explore?statement=SELECT+": "Ctrl+Enter runs the statement",
 	} {
 		for _, flags := range [][]string{{"--window-size=1280,900"},
 			{"--window-size=420,800", "--blink-settings=preferredColorScheme=0"}} {
-			dom, complaints := open(t, base+view, flags...)
-			if !strings.Contains(dom, want) || complaints != "" || strings.Contains(dom, "<i>Beef") {
-				t.Errorf("%s: %q is missing, or the browser complains: %s\n%s", view, want, complaints, dom)
+			dom, console := open(t, base+view, flags...)
+			if !strings.Contains(dom, want) || console != "" || strings.Contains(dom, "<i>Beef") {
+				t.Errorf("%s: %q is missing, or there are console messages: %s\n%s", view, want, console, dom)
 			}
 			if live := !strings.HasPrefix(view, "/ui/explore"); strings.Contains(dom, ">Live, ") != live {
 				t.Errorf("%s: requested again: %t\n%s", view, !live, dom)

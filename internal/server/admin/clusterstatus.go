@@ -55,7 +55,7 @@ func (n *Reporter) addCluster(s *Status) {
 	if own := state.Node(c.Self); own != nil {
 		if wanted := placement.Wanted(state, own.Region); wanted < placement.Replicas {
 			s.Notes = append(s.Notes,
-				fmt.Sprintf("partitions have only %d replicas and tolerate %d failures. With %d or more nodes, they "+
+				fmt.Sprintf("partitions have only %d replicas, of which up to %d may fail. With %d or more nodes, they "+
 					"would have %d replicas",
 					wanted, (wanted-1)/2, placement.Replicas, placement.Replicas))
 		}

@@ -70,7 +70,7 @@ func (s *site) heat(r *http.Request, status *admin.Status) any {
 // draw computes the heat map from the usage per minute. A partition with provisioned throughput is colored by its
 // utilization. Other partitions are colored by their usage relative to the busiest minute of the table.
 func (b *heatBody) draw(u *admin.TableUsage, now time.Time) {
-	b.Scale = "fraction of the throughput"
+	b.Scale = "load relative to the provisioned throughput of the partition"
 	most := 0.
 	for i := range u.Partitions {
 		for j := range u.Partitions[i].Minutes {
@@ -80,7 +80,7 @@ func (b *heatBody) draw(u *admin.TableUsage, now time.Time) {
 		}
 	}
 	if most > 0 {
-		b.Scale = fmt.Sprintf("fraction of %.0f RU per minute, the maximum of a partition", most)
+		b.Scale = fmt.Sprintf("load relative to %.0f RU per minute, the highest value in the last hour", most)
 	}
 	first := now.Truncate(time.Minute).Add(-(heatMinutes - 1) * time.Minute)
 	shown := busiest(u.Partitions)
@@ -138,13 +138,13 @@ func cellOf(p *admin.PartitionUsage, m *admin.MinuteUsage, first time.Time, most
 	if m.Given == 0 && most > 0 {
 		part = m.Units / most
 	}
-	tell := fmt.Sprintf("%s, partition %d: %.0f RU, %d requests, peak %.0f RU/s, %d throttled", m.At, p.ID,
+	tell := fmt.Sprintf("%s, partition %d: %.0f RU, %d requests, peak %.0f RU/s, %d rejected", m.At, p.ID,
 		m.Units, m.Requests, m.Peak, m.Throttled)
 	if m.Given > 0 {
 		tell += fmt.Sprintf(", %.0f %% of its throughput", 100*m.Utilisation)
 	}
 	if m.TopKey != "" {
-		tell += "; mostly by " + m.TopKey
+		tell += "; busiest key: " + m.TopKey
 	}
 	return heatCell{X: heatLeft + x*heatWidth, Step: min(int(max(part, 0)*heatSteps), heatSteps-1), Tell: tell,
 		Throttled: m.Throttled > 0}, true
