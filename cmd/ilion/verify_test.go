@@ -37,7 +37,7 @@ func TestVerify(t *testing.T) {
 func TestVerifyPages(t *testing.T) {
 	many := make([]view.Difference, verifyShown)
 	for i := range many {
-		many[i] = view.Difference{Row: fmt.Sprintf("k = %d", i), What: "the view has no such row",
+		many[i] = view.Difference{Row: fmt.Sprintf("k = %d", i), What: "the row is missing from the view",
 			Repaired: true}
 	}
 	last := view.Difference{Row: "k = 1000", What: "column v has a different value in the view"}
@@ -56,7 +56,7 @@ func TestVerifyPages(t *testing.T) {
 		repair string
 	}{
 		{pages, []string{"view", "ks.v", "--repair", "--rate", "100000"},
-			"k = 99: the view has no such row; repaired\n" +
+			"k = 99: the row is missing from the view; repaired\n" +
 				"more rows differ; only their number is reported\n" +
 				"view ks.v: checked 5 rows of its table and 4 of the view: 101 differ, 100 repaired, " +
 				"1 changed during the check\n",

@@ -277,13 +277,13 @@ func TestTLS(t *testing.T) {
 func TestTLSFiles(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	for want, o := range map[string]options.TLS{
-		"tls.cert and tls.key belong together": {Cert: ca.path("ca.pem")},
-		"tls.cert and tls.key: open ":          {Cert: ca.path("nope.pem"), Key: ca.path("ca.key")},
+		"tls.cert and tls.key must be set together": {Cert: ca.path("ca.pem")},
+		"tls.cert and tls.key: open ":               {Cert: ca.path("nope.pem"), Key: ca.path("ca.key")},
 		"tls.client_ca: open ": {Cert: ca.path("ca.pem"), Key: ca.path("ca.key"),
 			ClientCA: ca.path("nope.pem")},
 		"tls.client_ca: no certificate in ": {Cert: ca.path("ca.pem"), Key: ca.path("ca.key"),
 			ClientCA: ca.path("ca.key")},
-		"tls.client_ca needs tls.cert and tls.k": {ClientCA: ca.path("ca.pem")},
+		"tls.client_ca requires tls.cert and tls": {ClientCA: ca.path("ca.pem")},
 	} {
 		_, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", TLS: o})
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -124,7 +124,7 @@ func TestAskedOfACluster(t *testing.T) {
 		t.Error("the connection is still open")
 	}
 	if _, err := third.diagnostics.CancelSession(t.Context(), found.ID); err == nil ||
-		!strings.Contains(err.Error(), "no such session") {
+		!strings.Contains(err.Error(), "the session does not exist") {
 		t.Errorf("second cancellation: %v", err)
 	}
 

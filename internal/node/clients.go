@@ -65,7 +65,7 @@ func (c *clients) RolesChanged(roles *access.State) {
 		return // no client has connected yet
 	}
 	if count := server.EndLogins(c.authority.Ended); count > 0 {
-		c.log.LogAttrs(context.Background(), slog.LevelInfo, "closed connections of dropped or changed roles",
+		c.log.LogAttrs(context.Background(), slog.LevelInfo, "closed connections of dropped or altered roles",
 			slog.Int("connections", count))
 	}
 }

@@ -182,7 +182,7 @@ func (c *cluster) rejoinMeta(replica topology.ReplicaID) {
 		c.n.life.Fail(err)
 	case done:
 		c.n.log.LogAttrs(c.ctx, slog.LevelInfo,
-			"the node was away for long and is a member of the meta partition again",
+			"the node has rejoined the metadata partition after a long absence",
 			slog.Uint64("replica", uint64(replica)))
 	}
 }
@@ -276,7 +276,7 @@ func (c *cluster) removed() {
 			return
 		}
 	}
-	c.n.life.Fail(errors.New("the node was taken out of the cluster while it was away: its data may be removed"))
+	c.n.life.Fail(errors.New("the node was removed from the cluster while it was down: you can delete its data"))
 }
 
 // connectionRefused is called when a node's address refuses connections: its process may have ended.
@@ -306,12 +306,12 @@ func (c *cluster) skewed(skewed bool, ahead time.Duration) {
 		if skewed {
 			level = slog.LevelDebug
 		}
-		c.n.log.LogAttrs(c.ctx, level, "the clock of this node was compared with the clocks of the other nodes",
+		c.n.log.LogAttrs(c.ctx, level, "compared the clock of this node with the clocks of other nodes",
 			slog.Bool("may_lead", !skewed))
 		return
 	}
 	c.n.log.LogAttrs(c.ctx, slog.LevelError,
-		"the clock of this node differs from the clocks of most nodes: other nodes lead its partitions if they can",
+		"the clock of this node differs from the clocks of most nodes: transferring its leaderships to other nodes if possible",
 		slog.Duration("ahead", ahead.Round(time.Millisecond)))
 }
 

@@ -175,10 +175,10 @@ func TestJoinRefusals(t *testing.T) {
 		o          Options
 	}{
 		{"neither", "Use --bootstrap to create one", Options{Cluster: options.Cluster{Internal: "127.0.0.1:0"}}},
-		{"no secret", "give --join-secret-file",
+		{"no secret", "specify --join-secret-file",
 			Options{Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true, Join: []string{"127.0.0.1:1"}}}},
 		{"no address", "specify --internal", Options{Cluster: options.Cluster{Bootstrap: true}}},
-		{"periodic", "commit periodic is for a node that stands alone",
+		{"periodic", "commit periodic is supported only on a standalone",
 			Options{Commit: "periodic", Cluster: options.Cluster{Internal: "127.0.0.1:0", Bootstrap: true}}},
 		{"no certificates", "configure cluster.tls",
 			Options{Cluster: options.Cluster{Internal: "192.0.2.1:7000", Bootstrap: true}}},

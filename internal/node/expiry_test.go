@@ -74,7 +74,7 @@ func TestExpiringCertificates(t *testing.T) {
 		t.Errorf("problems %q, log %s", problems, log)
 	}
 	for _, until := range []time.Time{time.Now().Add(-time.Minute), time.Now().Add(-24 * time.Hour)} {
-		if _, err := put(until); err == nil || !strings.Contains(err.Error(), "the one in use stays") {
+		if _, err := put(until); err == nil || !strings.Contains(err.Error(), "keeping the previous certificate") {
 			t.Errorf("a certificate that expired on %v: %v", until, err)
 		}
 		if got := shownSerial(t, address).String(); got != first {

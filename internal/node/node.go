@@ -158,7 +158,7 @@ func (n *Node) boundConnections() {
 	n.opts.Limits.AddressConnections = min(n.opts.Limits.AddressConnections, got)
 	if got < wanted/2 {
 		n.log.LogAttrs(context.Background(), slog.LevelWarn,
-			"the process may open too few files for limits.connections: raise ulimit -n",
+			"the file descriptor limit is too low for limits.connections: raise ulimit -n",
 			slog.Int("descriptors", process.Descriptors()), slog.Int("limits.connections", wanted),
 			slog.Int("connections", got))
 	}

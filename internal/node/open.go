@@ -108,8 +108,8 @@ func (n *Node) diskOut(free, need uint64) {
 	if n.opts.Cluster.Internal == "" {
 		return
 	}
-	n.life.Fail(fmt.Errorf("the disk of %s is full: %.1f MiB are free, and the node needs %.1f MiB to be started again; "+
-		"nothing is lost, it can be started when there is more space", n.opts.Data, mebibytes(free), mebibytes(need)))
+	n.life.Fail(fmt.Errorf("the disk of %s is full: %.1f MiB are free, and the node requires %.1f MiB to start again. "+
+		"No data is lost: free disk space, then start the node", n.opts.Data, mebibytes(free), mebibytes(need)))
 }
 
 func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
@@ -178,8 +178,8 @@ func checkClock(ctx context.Context, host *partition.Host, log *slog.Logger) {
 	newest := time.UnixMicro(host.NewestStamp())
 	if behind := peers.ClockRegression(time.Now(), newest); behind > 0 {
 		log.LogAttrs(ctx, slog.LevelWarn,
-			"the clock is behind the newest write: it was set back, or it was wrong at the time of that "+
-				"write; writes with client timestamps stay hidden below values with later timestamps",
+			"the clock is behind the newest write: it was set back, or it was wrong when the newest write "+
+				"was made; values with later timestamps hide new writes with client timestamps",
 			slog.Time("newest", newest.UTC()), slog.Duration("behind", behind.Round(time.Millisecond)))
 	}
 }

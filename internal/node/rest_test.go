@@ -122,7 +122,7 @@ func TestRESTAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n.RESTAddr() != nil || !strings.Contains(log.String(), "give --rest HOST:PORT") ||
+	if n.RESTAddr() != nil || !strings.Contains(log.String(), "specify --rest HOST:PORT") ||
 		strings.Contains(n.ReadyLine(), "REST") {
 		t.Errorf("%v, %s, log %s", n.RESTAddr(), n.ReadyLine(), &log)
 	}
@@ -144,8 +144,8 @@ func TestRESTOptions(t *testing.T) {
 		{"rest:\n  address: 127.0.0.1:9\n  primary_key: " + key, ""},
 		{"rest:\n  address: \"off\"", ""},
 		{"rest:\n  address: 8081", "is not host:port"},
-		{"rest:\n  primary_key: c2hvcnQ=", "rest.primary_key is not the base64 of 64 bytes"},
-		{"rest:\n  read_only_key: no base64", "rest.read_only_key is not the base64 of 64 bytes"},
+		{"rest:\n  primary_key: c2hvcnQ=", "rest.primary_key must be 64 bytes in base64"},
+		{"rest:\n  read_only_key: no base64", "rest.read_only_key must be 64 bytes in base64"},
 		{"rest:\n  primary_key: " + key + "\n  read_only_key: " + key,
 			"rest.primary_key and rest.read_only_key are the same"},
 	} {

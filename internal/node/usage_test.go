@@ -76,7 +76,7 @@ func TestUsageIsShown(t *testing.T) {
 		t.Error(h)
 	}
 	if h := get(t, n, "/ui/heat?table=k.t"); !strings.Contains(h, "<svg") || !strings.Contains(h, ` refused"`) ||
-		!strings.Contains(h, "most by city = &#39;Troy&#39; AND day = 7") {
+		!strings.Contains(h, "busiest key: city = &#39;Troy&#39; AND day = 7") {
 		t.Error(h)
 	}
 	metrics := get(t, n, "/metrics")

@@ -22,13 +22,13 @@ func TestVerifyOrders(t *testing.T) {
 	c.query("CREATE INDEX i ON vo.t (v)")
 	c.query("CREATE MATERIALIZED VIEW vo.m AS SELECT * FROM vo.t WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k)")
 	for _, r := range []struct{ kind, name, want string }{
-		{"view", "m", "m names no view: give its keyspace, too, as in ks.name"},
-		{"view", "nowhere.m", "there is no keyspace nowhere whose views and indexes can be verified"},
-		{"index", "system.i", "there is no keyspace system whose views and indexes can be verified"},
-		{"view", "vo.t", "there is no view vo.t"},
-		{"view", "vo.i", "there is no view vo.i"},
-		{"index", "vo.m", "there is no index vo.m"},
-		{"index", "vo.view/m", "there is no index vo.view/m"},
+		{"view", "m", "invalid view name m: specify the keyspace, as in ks.name"},
+		{"view", "nowhere.m", "keyspace nowhere does not exist or is a system keyspace"},
+		{"index", "system.i", "keyspace system does not exist or is a system keyspace"},
+		{"view", "vo.t", "view vo.t does not exist"},
+		{"view", "vo.i", "view vo.i does not exist"},
+		{"index", "vo.m", "index vo.m does not exist"},
+		{"index", "vo.view/m", "index vo.view/m does not exist"},
 	} {
 		_, err := n.pageVerifier().Verify(t.Context(), view.VerifyRequest{Kind: r.kind, Name: r.name, Rows: 1})
 		if err == nil || err.Error() != r.want {

@@ -75,7 +75,7 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 // collectors returns the metrics of the node itself.
 func (n *Node) collectors() []prometheus.Collector {
 	return []prometheus.Collector{admin.Collector(n.reports), n.certificates,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ilion_build_info", Help: "The build that runs; always 1.",
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ilion_build_info", Help: "The running build; always 1.",
 			ConstLabels: prometheus.Labels{"version": process.Version(), "go_version": runtime.Version()}},
 			func() float64 { return 1 })}
 }

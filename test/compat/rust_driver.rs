@@ -69,7 +69,7 @@ async fn main() -> Outcome<()> {
     session.query_unpaged("BEGIN BATCH USING TIMEOUT 10s INSERT INTO t (k) VALUES (1002); APPLY BATCH", &[]).await?;
     let count: i64 = only(session.query_unpaged("SELECT count(*) FROM t USING TIMEOUT 30s", &[]).await?)?;
     assert_eq!(count, 202);
-    refused(&session, "SELECT * FROM t USING TIMEOUT 1d", "cannot have months, weeks or days").await?;
+    refused(&session, "SELECT * FROM t USING TIMEOUT 1d", "cannot contain months, weeks, or days").await?;
 
     // Every node gets requests.
     let mut asked = HashSet::new();

@@ -33,8 +33,9 @@ func TestOpenSecretsAreLogged(t *testing.T) {
 		if _, err := Load(o, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(log.String(), "can be read by other users") && strings.Contains(log.String(),
-			secret); got != warned {
+		text := log.String()
+		got := strings.Contains(text, "other users of this machine can read") && strings.Contains(text, secret)
+		if got != warned {
 			t.Errorf("mode %o: %q", mode, log.String())
 		}
 	}

@@ -82,7 +82,7 @@ func refuseInvalid(old, next []lifetime, now time.Time) error {
 		}
 		for j := range old {
 			if old[j].option == l.option && old[j].valid(now) {
-				return fmt.Errorf("%s: the certificate in %s is valid from %s to %s only: the one in use stays", l.option,
+				return fmt.Errorf("%s: the certificate in %s is valid only from %s to %s: keeping the previous certificate", l.option,
 					l.file, l.from.UTC().Format(time.RFC3339), l.until.UTC().Format(time.RFC3339))
 			}
 		}
@@ -94,7 +94,7 @@ func refuseInvalid(old, next []lifetime, now time.Time) error {
 func (s *Store) Problems() (problems []string) {
 	now := time.Now()
 	for _, l := range *s.lifetimes.Load() {
-		how := "make a new one with your authority, and put it there: it is read while the node runs"
+		how := "replace the file with a certificate that your authority has renewed; the node reloads it without a restart"
 		if l.option == "cluster.tls.cert" {
 			how = "renew it with ilion cert renew"
 		}
@@ -120,7 +120,7 @@ func (s *Store) logProblems(ctx context.Context) {
 
 // expiryMetric is the expiration time of a certificate.
 var expiryMetric = prometheus.NewDesc("ilion_certificate_expiry_timestamp_seconds",
-	"When a certificate of this node expires, in seconds since 1970.", []string{"option"}, nil)
+	"Expiration time of a certificate of this node, in seconds since 1970.", []string{"option"}, nil)
 
 // Describe implements prometheus.Collector.
 func (s *Store) Describe(out chan<- *prometheus.Desc) { out <- expiryMetric }

@@ -52,7 +52,7 @@ func warnReadable(log *slog.Logger, paths ...string) {
 		}
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 			log.LogAttrs(context.Background(), slog.LevelWarn,
-				"a secret can be read by other users of the machine", slog.String("file", path),
+				"other users of this machine can read a secret file", slog.String("file", path),
 				slog.String("mode", info.Mode().Perm().String()))
 		}
 	}

@@ -177,7 +177,7 @@ func (s *Sessions) cancelLocal(ctx context.Context, question []byte) (out cancel
 	number, overREST := strings.CutPrefix(number, restSession)
 	at, err := strconv.ParseUint(number, 36, 64)
 	if !ok || err != nil || len(question) > nameMax {
-		return out, errors.New("that is not the id of a session: see ilion sessions")
+		return out, errors.New("invalid session ID: see ilion sessions")
 	}
 	if node != s.self.Short() {
 		return out, nil
@@ -214,13 +214,13 @@ func (s *Sessions) CancelSession(ctx context.Context, id string) (string, error)
 	}
 	for _, a := range answers {
 		if a.Found {
-			return fmt.Sprintf("The connection from %s is closed. %d of its requests were in progress: reads end; writes "+
-				"that are already in a log still take effect.", a.Address, a.Left), nil
+			return fmt.Sprintf("The connection from %s is closed. %d of its requests were in progress. Reads are canceled; writes "+
+				"that are already in a Raft log still take effect.", a.Address, a.Left), nil
 		}
 	}
 	if len(silent) > 0 {
-		return "", fmt.Errorf("there is no such session, unless it is one of a node that does not answer: %s",
+		return "", fmt.Errorf("the session does not exist, or it is on a node that does not respond: %s",
 			strings.Join(silent, ", "))
 	}
-	return "", errors.New("there is no such session, or it has ended")
+	return "", errors.New("the session does not exist or has ended")
 }

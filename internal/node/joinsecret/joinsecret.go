@@ -64,11 +64,11 @@ func (s *Secret) Check() error {
 		return nil
 	}
 	if s.path == "" {
-		return errors.New("a cluster needs a join secret, and a node in memory has no directory for it: " +
-			"give --join-secret-file")
+		return errors.New("a cluster requires a join secret, and an in-memory node has no directory to store it: " +
+			"specify --join-secret-file")
 	}
-	return fmt.Errorf("the join secret is missing (%s): copy the file %s from the data directory of a node of the cluster "+
-		"and give it with --join-secret-file, or use certificates (cluster.tls)", s.path, FileName)
+	return fmt.Errorf("the join secret is missing (%s): copy the file %s from the data directory of another node "+
+		"and specify it with --join-secret-file, or use certificates (cluster.tls)", s.path, FileName)
 }
 
 // Save creates the secret of a new cluster unless one exists: bootstrap reports whether this node creates the cluster.
@@ -90,14 +90,14 @@ func (s *Secret) Save(bootstrap bool) error {
 			return fmt.Errorf("join secret: %w", err)
 		}
 		s.log.LogAttrs(context.Background(), slog.LevelInfo,
-			"join secret made: nodes that are to join need a copy of the file (--join-secret-file)",
+			"created a join secret: other nodes need a copy of the file to join (--join-secret-file)",
 			slog.String("file", s.path))
 	}
 	if s.value == nil || s.saved == "" || s.tls {
 		return s.Check()
 	}
 	if damage != nil || was != nil && !bytes.Equal(was, s.value) {
-		s.log.LogAttrs(context.Background(), slog.LevelWarn, "the join secret is not the one of the last start",
+		s.log.LogAttrs(context.Background(), slog.LevelWarn, "the join secret differs from the secret of the previous start",
 			slog.String("file", s.path), slog.String("kept", s.saved))
 	}
 	return keepFile(s.saved, s.value)
@@ -138,18 +138,18 @@ func parse(text string) ([]byte, error) {
 		written := strings.TrimSuffix(strings.TrimPrefix(secret, secretHead), secretTail)
 		at := max(0, strings.LastIndexByte(written, ':'))
 		if secret+"\n" != format([]byte(written[:at])) {
-			return nil, errors.New("is damaged, its checksum does not fit: copy it again from the data directory of " +
+			return nil, errors.New("is damaged (checksum mismatch): copy it again from the data directory of " +
 				"another node of the cluster")
 		}
 		secret = written[:at]
 	}
-	const advice = "make one with openssl rand -hex 32"
+	const advice = "create one with openssl rand -hex 32"
 	if len(secret) < transport.SecretMin {
-		return nil, fmt.Errorf("has %d characters, and fewer than %d can be guessed: %s", len(secret),
+		return nil, fmt.Errorf("has only %d characters; at least %d are required: %s", len(secret),
 			transport.SecretMin, advice)
 	}
 	if strings.ContainsFunc(secret, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return nil, errors.New("is not one line of printable ASCII characters: " + advice)
+		return nil, errors.New("must be one line of printable ASCII characters: " + advice)
 	}
 	return []byte(secret), nil
 }

@@ -48,7 +48,7 @@ func TestSecretsByHand(t *testing.T) {
 		{"correct horse battery staple, and more", "correct horse battery staple, and more", ""},
 		{long + ":1a2b3c4d", long + ":1a2b3c4d", ""},
 		{"", "", "openssl rand"},
-		{long[1:], "", "fewer than 32"},
+		{long[1:], "", "at least 32"},
 		{long + "\n" + long, "", "one line"},
 		{long + "\x00", "", "one line"},
 		{long + "\xfc", "", "one line"},

@@ -21,7 +21,7 @@ const failedTimeout = 3 * time.Second
 const watchInterval = 100 * time.Millisecond
 
 // ErrLeft is the expected error of a node that was decommissioned and has no replicas left.
-var ErrLeft = errors.New("the node has left the cluster: its data may be removed")
+var ErrLeft = errors.New("the node has left the cluster: you can delete its data")
 
 // Lifecycle holds the running parts of a node, and its failure. OnClose, Background, and Serve are called by one
 // goroutine, which starts the node. The other methods are safe for concurrent use.
@@ -140,7 +140,7 @@ func (l *Lifecycle) Fail(err error) {
 		if errors.Is(err, ErrLeft) {
 			l.log.LogAttrs(context.Background(), slog.LevelInfo, err.Error())
 		} else {
-			l.log.LogAttrs(context.Background(), slog.LevelError, "the node stops", slog.String("error", err.Error()))
+			l.log.LogAttrs(context.Background(), slog.LevelError, "stopping node", slog.String("error", err.Error()))
 		}
 		close(l.failed)
 	})

@@ -75,11 +75,11 @@ storage:
 // TestValidate checks which option values and combinations are rejected.
 func TestValidate(t *testing.T) {
 	for want, change := range map[string]func(*Options){
-		`commit "never" is unknown: use batch or periodic`:        func(o *Options) { o.Commit = "never" },
-		"initial_partitions 1025 is out of range: use 1 to 1024":  func(o *Options) { o.InitialPartitions = 1025 },
-		"initial_partitions -1 is out of range: use 1 to 1024":    func(o *Options) { o.InitialPartitions = -1 },
-		"memory.budget 1048576 is too small: give at least 64MiB": func(o *Options) { o.Memory.Budget = 1 << 20 },
-		"memory.block_cache and four times memory.memtable": func(o *Options) {
+		`commit "never" is unknown: use batch or periodic`:       func(o *Options) { o.Commit = "never" },
+		"initial_partitions 1025 is out of range: use 1 to 1024": func(o *Options) { o.InitialPartitions = 1025 },
+		"initial_partitions -1 is out of range: use 1 to 1024":   func(o *Options) { o.InitialPartitions = -1 },
+		"memory.budget 1048576 is too small: use at least 64MiB": func(o *Options) { o.Memory.Budget = 1 << 20 },
+		"memory.block_cache plus four times memory.memtable": func(o *Options) {
 			o.Memory.BlockCache = o.Memory.Budget
 		},
 		"limits.frame_bytes 1 is out of range: use 2097152 to 2684": func(o *Options) { o.Limits.FrameBytes = 1 },

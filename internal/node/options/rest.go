@@ -46,8 +46,8 @@ func (r *REST) validate() error {
 			continue
 		}
 		if key, err := base64.StdEncoding.DecodeString(text); err != nil || len(key) != rest.KeyBytes {
-			return fmt.Errorf("%s is not the base64 of %d bytes: make one with openssl rand -base64 %d | tr -d '\\n', or leave "+
-				"it out to have one drawn", restKeyOptions[i], rest.KeyBytes, rest.KeyBytes)
+			return fmt.Errorf("%s must be %d bytes in base64: create a key with openssl rand -base64 %d | tr -d '\\n', or omit "+
+				"the option to generate one", restKeyOptions[i], rest.KeyBytes, rest.KeyBytes)
 		}
 		if other, ok := given[text]; ok {
 			return fmt.Errorf("%s and %s are the same: use different keys", other, restKeyOptions[i])

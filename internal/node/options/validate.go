@@ -48,14 +48,14 @@ func (o Options) Validate() error {
 
 func (m *Memory) validate() error {
 	if m.Budget < budgetMin {
-		return fmt.Errorf("memory.budget %d is too small: give at least 64MiB", m.Budget)
+		return fmt.Errorf("memory.budget %d is too small: use at least 64MiB", m.Budget)
 	}
 	if m.ChangeBuffer < 1<<20 || m.ChangeBuffer > m.Budget/2 {
 		return fmt.Errorf("memory.change_buffer %d is out of range: use 1MiB to half of memory.budget", m.ChangeBuffer)
 	}
 	if m.BlockCache+4*m.Memtable > m.Budget*9/10 {
-		return errors.New("memory.block_cache and four times memory.memtable leave too little of memory.budget: " +
-			"together they may take 90 % of it")
+		return errors.New("memory.block_cache plus four times memory.memtable is too large: " +
+			"the sum must not exceed 90 % of memory.budget")
 	}
 	return nil
 }
@@ -66,17 +66,17 @@ func (o *Options) validateLogs() error {
 		return err
 	}
 	if d := *o.SlowQueryLogTimeout; d < 0 {
-		return fmt.Errorf("slow_query_log_timeout %v is out of range: use a time like 500ms, or 0 to keep no slow queries", d)
+		return fmt.Errorf("slow_query_log_timeout %v is out of range: use a duration such as 500ms, or 0 to disable it", d)
 	}
 	if o.Audit.Enabled && o.Data == "" && o.Audit.Logger != audit.Syslog && o.Audit.Dir == "" {
-		return errors.New("audit_logging_options.audit_logs_dir: a node in memory has no directory for the audit log: give one")
+		return errors.New("an in-memory node has no directory for the audit log: set audit_logging_options.audit_logs_dir")
 	}
 	return nil
 }
 
 func (s *Storage) validate() error {
 	if p := s.MinFreeDisk; p < -1 || p > 100 {
-		return fmt.Errorf("storage.min_free_disk_percent %d is out of range: use 1 to 100, or -1 to never refuse writes", p)
+		return fmt.Errorf("storage.min_free_disk_percent %d is out of range: use 1 to 100, or -1 to never reject writes", p)
 	}
 	if k := s.SweepKeys; k < 100 {
 		return fmt.Errorf("storage.sweep_keys_per_second %d is out of range: use 100 or more", k)
@@ -89,7 +89,7 @@ func (o *Options) validateAuth() error {
 	case "":
 	case "optional", "required":
 		if o.TLS.ClientCA == "" || !o.Auth.Required() {
-			return errors.New("auth.certificates needs tls.client_ca, and auth.users or auth.roles")
+			return errors.New("auth.certificates requires tls.client_ca, and auth.users or auth.roles")
 		}
 	default:
 		return fmt.Errorf("auth.certificates %q is unknown: use optional or required", o.Auth.Certificates)
@@ -104,10 +104,10 @@ func (o *Options) validateAuth() error {
 
 func (t *TLS) validate() error {
 	if (t.Cert == "") != (t.Key == "") {
-		return errors.New("tls.cert and tls.key belong together: give both or neither")
+		return errors.New("tls.cert and tls.key must be set together")
 	}
 	if t.ClientCA != "" && t.Cert == "" {
-		return errors.New("tls.client_ca needs tls.cert and tls.key")
+		return errors.New("tls.client_ca requires tls.cert and tls.key")
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (o *Options) validateCosmos() error {
 		return fmt.Errorf("cosmos_cql address %q is not host:port", o.CosmosCQL)
 	}
 	if o.TLS.Cert == "" && !IsLoopback(o.CosmosCQL) {
-		return fmt.Errorf("refusing to listen on %s (cosmos_cql) without TLS: clients say the key of the account there; "+
+		return fmt.Errorf("refusing to listen on %s (cosmos_cql) without TLS, because clients send the account key: "+
 			"configure tls.cert and tls.key", o.CosmosCQL)
 	}
 	return nil
@@ -135,7 +135,7 @@ func (o *Options) validateListeners() error {
 			return fmt.Errorf("%s address %q is not host:port", l.name, l.addr)
 		}
 		if !o.Insecure && !o.Auth.Required() && !IsLoopback(l.addr) {
-			return fmt.Errorf("refusing to listen on %s (%s) without authentication: configure auth.users, or say "+
+			return fmt.Errorf("refusing to listen on %s (%s) without authentication: configure auth.users, or use "+
 				"--insecure", l.addr, l.name)
 		}
 	}
@@ -146,17 +146,17 @@ func (o *Options) validateCluster() error {
 	c := &o.Cluster
 	if c.Internal == "" {
 		if c.Bootstrap || len(c.Join) > 0 {
-			return errors.New("a node of a cluster needs an address for the others: specify --internal HOST:PORT")
+			return errors.New("a cluster node requires an address for other nodes: specify --internal HOST:PORT")
 		}
 		return nil
 	}
 	if o.Commit == "periodic" {
-		return errors.New("commit periodic is for a node that stands alone: in a cluster every acknowledged write " +
-			"is on the disks of three nodes")
+		return errors.New("commit periodic is supported only on a standalone node: in a cluster, every acknowledged write " +
+			"must be on the disks of a majority of its replicas")
 	}
 	for _, a := range append([]string{c.Internal, c.Advertise}, c.Join...) {
 		if _, _, err := net.SplitHostPort(a); err != nil {
-			return fmt.Errorf("address %q of a node is not host:port", a)
+			return fmt.Errorf("node address %q is not host:port", a)
 		}
 	}
 	if host, port, _ := net.SplitHostPort(c.Advertise); port != "0" && IsUnspecified(host) {
@@ -164,11 +164,11 @@ func (o *Options) validateCluster() error {
 			c.Advertise)
 	}
 	if n := &c.TLS; (n.CA == "") != (n.Cert == "") || (n.CA == "") != (n.Key == "") {
-		return errors.New("cluster.tls.ca, cluster.tls.cert and cluster.tls.key belong together: give all or none")
+		return errors.New("cluster.tls.ca, cluster.tls.cert, and cluster.tls.key must be set together")
 	}
 	if c.TLS.CA == "" && !o.Insecure && !IsLoopback(c.Internal) {
 		return fmt.Errorf("refusing to listen on %s (internal) without mutual TLS: configure cluster.tls (see "+
-			"ilion cert), or say --insecure", c.Internal)
+			"ilion cert), or use --insecure", c.Internal)
 	}
 	if c.RebuildDelay < 0 || c.ClockSkew < 0 || c.Capacity < 0 || c.SnapshotRate < 0 ||
 		c.BalanceThreshold < 0 {

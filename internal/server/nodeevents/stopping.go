@@ -49,7 +49,7 @@ type stoppingNode struct{ process, at time.Time }
 func (n *Notifier) handleStop(_ context.Context, question []byte) ([]byte, error) {
 	var node topology.NodeID
 	if len(question) != len(node) {
-		return nil, errors.New("malformed request: expected the identity of a node")
+		return nil, errors.New("malformed request: expected a node ID")
 	}
 	copy(node[:], question)
 	if k, ok := n.Peers.Report(node); ok {

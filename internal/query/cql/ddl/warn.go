@@ -88,7 +88,7 @@ func ineffectiveWarnings(properties []schema.Property) []string {
 	if len(kept) == 0 {
 		return nil
 	}
-	return []string{"Stored but without effect: " + strings.Join(kept, ", ")}
+	return []string{"Stored but ignored: " + strings.Join(kept, ", ")}
 }
 
 // replicationWarnings warns about a replication that differs from the effective one. On a stand-alone node, factors

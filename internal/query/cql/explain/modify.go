@@ -167,10 +167,10 @@ func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*comm
 	p.price.Max += max(applied, refused)
 	if holds {
 		p.price.Expected += applied
-		p.notes = append(p.notes, "its conditions hold now")
+		p.notes = append(p.notes, "its conditions are currently met")
 	} else {
 		p.price.Expected += refused
-		p.notes = append(p.notes, "its conditions do not hold now")
+		p.notes = append(p.notes, "its conditions are currently not met")
 	}
 	return d, nil
 }

@@ -47,7 +47,7 @@ func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Pl
 }
 
 // errSampleFull ends an execution that has reached the limits. The reader may replace it by a different error.
-var errSampleFull = errors.New("enough was looked at")
+var errSampleFull = errors.New("sample limit reached")
 
 // peekReader is a Reader whose commands only peek. It counts the examined rows at the price of a real read.
 type peekReader struct {

@@ -156,8 +156,8 @@ func BindMask(m *parser.Mask, table, column string, t *cqltype.Type, env *Env) (
 	out.Keyspace, out.Function = schema.NativeMasks, f.name
 	if f.user != nil {
 		if !sameValues(f.args[0], t) {
-			return nil, dberr.Invalidf("Masking function %s takes %s, and column %s is of type %s: a function in a mask has to "+
-				"take the type of the column", text, f.args[0], column, t)
+			return nil, dberr.Invalidf("Masking function %s takes %s, and column %s is of type %s: a masking function must "+
+				"accept the type of the column", text, f.args[0], column, t)
 		}
 		out.Keyspace = f.user.Keyspace
 	}

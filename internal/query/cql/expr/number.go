@@ -134,7 +134,7 @@ func align(x, y cqltype.DecimalValue) (a, b *big.Int, scale int32, err error) {
 // checkLength rejects a number that exceeds the maximum size of a value.
 func checkLength(v *big.Int) error {
 	if v.BitLen()/8 >= cqltype.NumberBytesMax {
-		return dberr.Invalidf("the numbers are too long")
+		return dberr.Invalidf("the numbers have too many digits")
 	}
 	return nil
 }

@@ -38,15 +38,15 @@ func EvalTimeout(t Term, b *Bindings) (time.Duration, error) {
 	case state == Unset:
 		return 0, nil
 	case state == Null || len(v) == 0:
-		return 0, dberr.Invalidf("Invalid null value of timeout: give a duration such as 500ms")
+		return 0, dberr.Invalidf("Invalid null value of timeout: use a duration such as 500ms")
 	}
 	d, ok := cqltype.DecodeDuration(v)
 	switch {
 	case !ok:
-		return 0, dberr.Invalidf("Invalid timeout value: give a duration such as 500ms")
+		return 0, dberr.Invalidf("Invalid timeout value: use a duration such as 500ms")
 	case d.Months != 0 || d.Days != 0:
-		return 0, dberr.Invalidf("Invalid timeout %s: a timeout cannot have months, weeks or days. "+
-			"Give it in hours, minutes, seconds and milliseconds", d)
+		return 0, dberr.Invalidf("Invalid timeout %s: a timeout cannot contain months, weeks, or days. "+
+			"Use hours, minutes, seconds, and milliseconds", d)
 	case d.Nanos < 0:
 		return 0, dberr.Invalidf("Invalid timeout %s: a timeout cannot be negative", d)
 	case d.Nanos%int64(time.Millisecond) != 0:

@@ -155,7 +155,7 @@ func (e *Env) invoked(f *function) (*function, error) {
 func (b *binder) compileAggregate(f *function) (*userFold, error) {
 	step, final := f.within.StateFunction(f.user), f.within.FinalFunction(f.user)
 	if step == nil || final == nil && f.user.Aggregate.FinalFunc != "" {
-		return nil, dberr.Invalidf("Aggregate '%s' lacks its functions", f.user.Qualified())
+		return nil, dberr.Invalidf("The state or final function of aggregate '%s' does not exist", f.user.Qualified())
 	}
 	fold := &userFold{strict: !step.Nulls}
 	b.env.calls.term(step)

@@ -86,7 +86,7 @@ func TestRefusedExecutions(t *testing.T) {
 		{
 			"combinations", "SELECT * FROM p WHERE a IN (" + in + ") AND b IN (" + in + ")",
 			Options{Level: dberr.One},
-			"The IN restrictions give 90000 combinations of values, more than the maximum of 65536",
+			"The IN restrictions produce 90000 combinations of values; the maximum is 65536",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

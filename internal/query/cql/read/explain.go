@@ -134,7 +134,7 @@ func (p *Plan) accessText() string {
 	case p.oneRow && !w.keyRange:
 		return "one row of " + table + ": " + join(w.partitionsText(), rows)
 	case w.keyRange && w.token != nil:
-		return "a range of tokens of " + table + ": " + join(w.token.text, rows)
+		return "a token range of " + table + ": " + join(w.token.text, rows)
 	case w.keyRange && rows != "":
 		return "slices of all partitions of " + table + ": " + rows
 	case w.keyRange:

@@ -152,7 +152,7 @@ func CountCombinations(list []*Restriction, b *expr.Bindings) (int, error) {
 // CheckCombinations returns an error if the product of a and b exceeds the limit.
 func CheckCombinations(a, b int) error {
 	if a*b > combinationsMax {
-		return dberr.Invalidf("The IN restrictions give %d combinations of values, more than the maximum of %d", a*b,
+		return dberr.Invalidf("The IN restrictions produce %d combinations of values; the maximum is %d", a*b,
 			combinationsMax)
 	}
 	return nil

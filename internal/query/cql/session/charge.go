@@ -64,12 +64,12 @@ func (c *Call) readPayload() (err error) {
 			}
 		case maxChargePayload:
 			if len(p.Value) != 8 {
-				return dberr.Invalidf("The custom payload MaxRequestCharge has %d bytes instead of an 8-byte big-endian double",
+				return dberr.Invalidf("The custom payload MaxRequestCharge must be an 8-byte big-endian double, but has %d bytes",
 					len(p.Value))
 			}
 			most := math.Float64frombits(binary.BigEndian.Uint64(p.Value))
 			if !(most > 0) {
-				return dberr.Invalidf("MaxRequestCharge must be more than 0 request units, not %v", most)
+				return dberr.Invalidf("MaxRequestCharge must be greater than 0 request units, but is %v", most)
 			}
 			c.maxCharge = ru.Of(most)
 		}

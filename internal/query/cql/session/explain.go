@@ -33,7 +33,7 @@ var explainMetadata = func() *Metadata {
 }()
 
 // unknownPriceWarning is the warning for an EXPLAIN without bound values.
-const unknownPriceWarning = "The price depends on the bound values. Bind all markers to see the price"
+const unknownPriceWarning = "The cost depends on the bound values. Bind all markers to see the cost"
 
 // bindExplain binds EXPLAIN. It has the markers and requires the permissions of the explained statement.
 func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {

@@ -35,7 +35,7 @@ func TestTimeoutClause(t *testing.T) {
 	}
 	const inTransaction = "cannot have USING TIMEOUT"
 	for text, want := range map[string]string{
-		"SELECT * FROM ks.t USING TIMEOUT 1mo": "cannot have months",
+		"SELECT * FROM ks.t USING TIMEOUT 1mo": "cannot contain months",
 		"SELECT * FROM ks.t USING TIMEOUT 5":   "Unable to convert",
 		"BEGIN TRANSACTION LET a = (SELECT * FROM ks.t WHERE k = 1 USING TIMEOUT 5s); SELECT a.v; " +
 			"COMMIT TRANSACTION": inTransaction,

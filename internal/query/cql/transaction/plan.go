@@ -101,11 +101,11 @@ func (p *Plan) Reads() bool { return len(p.lets) > 0 || p.result != nil }
 func (p *Plan) Summary() string {
 	switch {
 	case !p.writes:
-		return "transaction of reads"
+		return "read-only transaction"
 	case p.Reads():
-		return "transaction of reads and changes"
+		return "read-write transaction"
 	}
-	return "transaction of changes"
+	return "write-only transaction"
 }
 
 // binder binds one transaction. It implements expr.References for its statements.
@@ -193,7 +193,7 @@ func (b *binder) setPKIndexes(pkIndexes []uint16) {
 
 func (b *binder) let(l *parser.Let) error {
 	if b.find(l.Name) >= 0 {
-		return dberr.Invalidf("Two LETs of the transaction have the name %s", l.Name)
+		return dberr.Invalidf("Duplicate LET name %s in the transaction", l.Name)
 	}
 	plan, err := b.selection(l.Select)
 	if err != nil {
@@ -248,7 +248,7 @@ func (b *binder) returns(selectors []parser.Selector) error {
 		return nil
 	}
 	if b.p.table == nil {
-		return dberr.Invalidf("A transaction must have a LET before it can return a reference")
+		return dberr.Invalidf("A transaction requires a LET before it can return a reference")
 	}
 	env := b.env.For(b.p.ks, b.p.table)
 	env.References = b

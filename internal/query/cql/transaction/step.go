@@ -136,7 +136,7 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 		return c, nil
 	}
 	if b.p.table == nil {
-		return c, dberr.Invalidf("A transaction must have a LET before it can compare a reference")
+		return c, dberr.Invalidf("A transaction requires a LET before it can compare a reference")
 	}
 	env := b.env.For(b.p.ks, b.p.table)
 	env.References = b
@@ -156,7 +156,7 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 		return c, err
 	}
 	if r.Type.ContainsDuration() && s.Op != parser.Equal && s.Op != parser.NotEqual {
-		return c, dberr.Invalidf("Durations have no order: %s cannot be compared with %s", r.Name, s.Op)
+		return c, dberr.Invalidf("Durations cannot be ordered: %s cannot be compared with %s", r.Name, s.Op)
 	}
 	if c.left, err = expr.Bind(left, r, env); err == nil {
 		c.right, err = expr.Bind(right, r, env)

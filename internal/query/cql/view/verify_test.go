@@ -117,10 +117,10 @@ func TestVerifyView(t *testing.T) {
 				b.Cell(table.ByName["w"].ID, nil, []byte{0, 0, 0, 9}, 0, row.NoExpiry)
 			})
 			damage(5, 2, func(b *row.Builder) { b.DeleteColumn(table.ByName["m"].ID, 0, w.now().Unix()) })
-			want := "k = 3 AND c = 1: the view has no such row, repaired false | " +
+			want := "k = 3 AND c = 1: the row is missing from the view, repaired false | " +
 				"k = 4 AND c = 0: column w has a different value in the view, repaired false | " +
 				"k = 5 AND c = 2: column m has a different value in the view, repaired false | " +
-				"k = 90 AND c = 2: the view has a row that it should not have, repaired false"
+				"k = 90 AND c = 2: the view contains an unexpected row, repaired false"
 			if found, _ := verify(); strings.Join(found, " | ") != want {
 				t.Fatalf("found %q", found)
 			}

@@ -39,7 +39,7 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 	limit int) (*Page, error) {
 	c := t.Column(ix.Column)
 	if ix.Kind == schema.ViewKind || ix.Kind == schema.DocumentKind || t.OfVectors(ix) && !ix.SupportsANN(c) {
-		return nil, dberr.Invalidf("Index %s.%s is of a container or of a collection of vectors, which cannot be verified",
+		return nil, dberr.Invalidf("Cannot verify index %s.%s: it indexes a container or a collection of vectors",
 			t.Keyspace, ix.Name)
 	}
 	static := c != nil && c.Kind == schema.Static
@@ -65,7 +65,7 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 			found = found && ok
 		}
 		if s.what = ""; !found {
-			s.what = "the index does not find the row"
+			s.what = "the row is missing from the index"
 		}
 		return found, nil
 	}

@@ -55,11 +55,11 @@ type PageVerifier struct {
 func (p *PageVerifier) Verify(ctx context.Context, o VerifyRequest) (*VerifyResponse, error) {
 	keyspace, name, ok := strings.Cut(o.Name, ".")
 	if !ok {
-		return nil, fmt.Errorf("%s names no %s: give its keyspace, too, as in ks.name", o.Name, o.Kind)
+		return nil, fmt.Errorf("invalid %s name %s: specify the keyspace, as in ks.name", o.Kind, o.Name)
 	}
 	ks := p.Schema().Keyspaces[keyspace]
 	if ks == nil || schema.IsSystem(keyspace) {
-		return nil, fmt.Errorf("there is no keyspace %s whose views and indexes can be verified", keyspace)
+		return nil, fmt.Errorf("keyspace %s does not exist or is a system keyspace", keyspace)
 	}
 	from, err := decodeAt(o.From)
 	if err != nil {
@@ -96,7 +96,7 @@ func verifiable(ks *schema.Keyspace, kind, name string, building func(*schema.In
 	}
 	switch {
 	case ix == nil:
-		return nil, nil, fmt.Errorf("there is no %s %s.%s", kind, ks.Name, name)
+		return nil, nil, fmt.Errorf("%s %s.%s does not exist", kind, ks.Name, name)
 	case building(ix):
 		return nil, nil, fmt.Errorf("%s %s.%s is being built: retry when it is complete", kind, ks.Name, name)
 	}

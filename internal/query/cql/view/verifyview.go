@@ -30,7 +30,7 @@ type viewPage struct {
 func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, from At, limit int) (*Page, error) {
 	t := ks.Tables[name]
 	if t == nil || t.View == nil || ks.Tables[t.View.Base] == nil {
-		return nil, dberr.Invalidf("There is no materialized view %s.%s", ks.Name, name)
+		return nil, dberr.Invalidf("Materialized view %s.%s does not exist", ks.Name, name)
 	}
 	base := ks.Tables[t.View.Base]
 	v, err := bind(ks, base, t, base.Hints(name).ID)
@@ -109,11 +109,11 @@ func (p *viewPage) agrees(ctx context.Context, s *candidate) (bool, error) {
 	}
 	s.what = ""
 	if image.Shown {
-		s.what = "the view has no such row"
+		s.what = "the row is missing from the view"
 	}
 	err = p.row(ctx, p.v.Table, at.Token, at.Key, at.Clustering, func(r *row.Row) {
 		if !image.Shown {
-			s.what = "the view has a row that it should not have"
+			s.what = "the view contains an unexpected row"
 			return
 		}
 		s.what = unlike(p.v.Table, &want, r)
@@ -133,7 +133,7 @@ func unlike(t *schema.Table, want, have *row.Row) string {
 			case !bytes.Equal(a[i].Path, b[i].Path) || !bytes.Equal(a[i].Value, b[i].Value):
 				return fmt.Sprintf("column %s has a different value in the view", c.Name)
 			case expiryOf(a[i].TTL, a[i].Expiry) != expiryOf(b[i].TTL, b[i].Expiry):
-				return fmt.Sprintf("column %s ends at another time in the view", c.Name)
+				return fmt.Sprintf("column %s has a different expiration time in the view", c.Name)
 			}
 		}
 	}
