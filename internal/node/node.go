@@ -54,7 +54,7 @@ import (
 )
 
 const (
-	// drainTime is how long Close waits for requests in flight.
+	// drainTime is the time that Close waits for requests in flight.
 	drainTime = 10 * time.Second
 	// memoryDir is the data directory of an in-memory node in its virtual file system.
 	memoryDir = "memory"

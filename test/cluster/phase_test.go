@@ -222,7 +222,7 @@ func (c *change) order() string {
 	return splitOrder(phaseTable, c.id)
 }
 
-// victim returns the node with a role. If the change has no such role, it returns the leader.
+// victim returns the node that has a role in the change. If the change has no such role, it returns the leader.
 func (l *load) victim(c *change, role string) *member {
 	l.t.Helper()
 	want := c.leader

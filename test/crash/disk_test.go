@@ -179,7 +179,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	if out, err := exec.Command("mount", "-o", "remount,ro", disk).CombinedOutput(); err != nil {
 		t.Skipf("%v %s", err, out)
 	}
-	refused(t, filepath.Join(disk, "data"), "permission to write denied")
+	refused(t, filepath.Join(disk, "data"), "write permission denied")
 }
 
 // refused checks that the process refuses to start on a directory, with code 1 and one line that contains a text.

@@ -169,7 +169,7 @@ func (c *nodes) disturb(d draw) {
 	})
 }
 
-// goroutines ends the node that gets the requests and returns its stacks.
+// goroutines stops the node that receives the requests and returns the stacks of its goroutines.
 func (c *nodes) goroutines() string {
 	s := c.processes[c.at]
 	_ = s.Cmd.Process.Signal(syscall.SIGQUIT) // if it has ended, its last output is all there is

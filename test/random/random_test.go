@@ -123,7 +123,7 @@ type pair struct {
 	staticIndex bool
 	history     []string // since the tables were last known to be equal
 	// differences holds the differences that same has found. apart is set once the tables may differ. failed is set if
-	// the last statement had a result that is not a difference but may have made the tables differ.
+	// the last statement may have made the tables differ, but its result is not a difference.
 	differences   []string
 	apart, failed bool
 	// texts enables the comparison of error texts. plain is set if the second server has no indexes.

@@ -9,7 +9,7 @@ import (
 )
 
 // place is the position of a command in a log. written identifies a write by its ID and key. Each write must have
-// exactly one place on all nodes and in all logs, regardless of repetitions, splits, and merges.
+// the same single place on all nodes and in all logs, regardless of repetitions, splits, and merges.
 type (
 	place struct {
 		group, index uint64

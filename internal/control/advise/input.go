@@ -27,7 +27,7 @@ type Input struct {
 // Sample is the sample of a physical partition, taken by its leader.
 type Sample struct {
 	Partition uint64 `json:"partition"`
-	// DiskBytes is the size on disk, and Logical the number of logical partitions.
+	// DiskBytes is the size on disk, and Logical is the number of logical partitions.
 	DiskBytes uint64  `json:"disk_bytes"`
 	Logical   float64 `json:"logical"`
 	storage.Sample

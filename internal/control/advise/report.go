@@ -11,7 +11,7 @@ type Report struct {
 
 // Figures are the sizes of a table. Sizes of logical partitions are estimates unless Complete is set.
 type Figures struct {
-	// PhysicalPartitions is the number of physical partitions, and Surveyed the number of sampled ones.
+	// PhysicalPartitions is the number of physical partitions, and Surveyed is the number of sampled ones.
 	PhysicalPartitions int    `json:"physical_partitions"`
 	Surveyed           int    `json:"surveyed"`
 	DiskBytes          uint64 `json:"disk_bytes"`

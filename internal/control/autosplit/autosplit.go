@@ -76,7 +76,7 @@ type Options struct {
 	SizeLimit func(table uint32) uint64
 	// LoadLimit is the load in request units per second above which a partition is split. 0 disables splits by load.
 	LoadLimit float64
-	// IdlePeriod is how long partitions must be idle before they are merged. 0 disables merges.
+	// IdlePeriod is the time that partitions must be idle before they are merged. 0 disables merges.
 	IdlePeriod time.Duration
 	// KeyName returns the readable name of a logical partition.
 	KeyName func(table uint32, key []byte) string

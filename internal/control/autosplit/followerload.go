@@ -22,7 +22,7 @@ import (
 const (
 	// reportShare is the divisor of the load limit above which a follower reports its load: 1/16 of the limit.
 	reportShare = 16
-	// reportTTL is how long a report counts. Followers report every second.
+	// reportTTL is the time that a report counts. Followers report every second.
 	reportTTL = 3 * roundInterval
 	// reportPartitionsMax bounds the partitions in one report, reportTokensMax the sampled tokens of each partition,
 	// and reportNodesMax the nodes that report about one partition.

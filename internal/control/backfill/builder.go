@@ -33,15 +33,16 @@ const (
 	mutationBytes   = 256 << 10
 	// chunkExamined is the number of empty keys that a command may examine.
 	chunkExamined = 100_000
-	// awaitMax is how long CREATE INDEX waits, so that the index of a small table is ready when the statement returns.
+	// awaitMax is the time that CREATE INDEX waits, so that the index of a small table is ready when the statement
+	// returns.
 	awaitMax = time.Second
 	// retryPause is the pause after a failed attempt. Run also checks at this interval whether this node should build,
 	// because that can change without a notification.
 	retryPause = time.Second
 	// publicationPause is the pause before a chunk is retried because the table was being altered.
 	publicationPause = 5 * time.Millisecond
-	// yieldMax is how long a build yields to clients while the machine or the throughput of the table is short. After
-	// that it continues with the priority of a client.
+	// yieldMax is the time that a build yields to clients while the machine or the throughput of the table is short.
+	// After that it continues with the priority of a client.
 	yieldMax = time.Second
 	// savePause is how often the progress of a build is saved. After a crash this much work is repeated.
 	savePause = 2 * time.Second

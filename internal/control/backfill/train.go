@@ -30,7 +30,7 @@ const (
 	listsGrowth = 4
 	// sampleBytes bounds the sample from which the centers are computed.
 	sampleBytes = 64 << 20
-	// guesses is the number of estimates of the number of vectors, and guessRows the number of vectors of each
+	// guesses is the number of estimates of the number of vectors, and guessRows is the number of vectors of each
 	// estimate.
 	guesses   = 5
 	guessRows = 400

@@ -57,7 +57,7 @@ func (a *Admission) Admit(ctx context.Context, who peers.JoinRequest) (peers.Joi
 		known := s.Node(who.Node)
 		switch {
 		case known != nil && known.State == meta.Left:
-			return nil, rejectf("node %s has left the cluster: start it on an empty directory", who.Node.Short())
+			return nil, rejectf("node %s has left the cluster: start it with an empty data directory", who.Node.Short())
 		case known != nil && known.CreationID != who.CreationID:
 			return nil, rejectf("node %s is already a member, with another data directory that contains its Raft "+
 				"votes. Give the "+

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// agreementTimeout is how long a schema change waits for the other nodes to receive it.
+	// agreementTimeout is the time that a schema change waits for the other nodes to receive it.
 	agreementTimeout = time.Second
 	// acquireTimeout bounds the wait in the queue of metadata writers. After that the change is attempted without the
 	// queue.
@@ -43,7 +43,7 @@ type Member struct {
 	LocalCandidates func() []byte
 	// Queries responds to the queries of other nodes (peers.Query).
 	Queries *clusterquery.Handlers
-	// RebuildDelay is how long a node may be down before its replicas are rebuilt on other nodes.
+	// RebuildDelay is the time that a node may be down before its replicas are rebuilt on other nodes.
 	RebuildDelay time.Duration
 	// BytesSlack is placement.View.BytesSlack.
 	BytesSlack float64

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// bootstrapWait is how long a bootstrapping node looks for an existing cluster. It exceeds the differences between
+// bootstrapWait is the time that a bootstrapping node looks for an existing cluster. It exceeds the differences between
 // start times of nodes started together, and the time until a DNS name is published.
 const bootstrapWait = 10 * time.Second
 

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// statsTTL is how long the stats of replicas are cached.
+	// statsTTL is the time that the stats of replicas are cached.
 	statsTTL = 5 * time.Second
 	// loadHalfLife is the time after which a measured load has half its weight.
 	loadHalfLife = time.Minute

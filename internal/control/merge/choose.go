@@ -29,8 +29,8 @@ type Rules struct {
 	SizeLimit func(table uint32) uint64
 	// LoadLimit is the load in request units per second above which a partition is split. 0 disables splits by load.
 	LoadLimit float64
-	// IdlePeriod is how long two neighbors must be idle before they are merged. After a split they are not merged for
-	// twelve times as long. 0 disables merges.
+	// IdlePeriod is the time that two neighbors must be idle before they are merged. After a split they are not merged
+	// for twelve times as long. 0 disables merges.
 	IdlePeriod time.Duration
 	// NodeHealthy reports whether a node is alive. If it is nil, all nodes are alive.
 	NodeHealthy func(node topology.NodeID) bool

@@ -32,7 +32,7 @@ const (
 	MaxConcurrent = 4
 	// MinFeatureLevel is the feature level that merges require.
 	MinFeatureLevel feature.Level = 2
-	// ColocateTimeout is how long replicas may take to move to the same nodes before a merge.
+	// ColocateTimeout is the time that replicas may take to move to the same nodes before a merge.
 	ColocateTimeout = time.Hour
 )
 

@@ -103,8 +103,8 @@ func (n *Node) Append(dst []byte) []byte {
 // nodeStart is the field that holds Start and Mark.
 const nodeStart = 1
 
-// fields reads the fields of a record and keeps unknown fields. It returns the number of an unknown field that must be
-// understood, or 0.
+// fields reads the fields of a record and keeps unknown fields. It returns the number of an unknown required
+// field, or 0.
 func (n *Node) fields(r *codec.Reader) (refused uint64) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// grantTimeout is how long the queue waits for a change after a grant. The caller may have crashed or be slow.
+// grantTimeout is the time that the queue waits for a change after a grant. The caller may have crashed or be slow.
 const grantTimeout = 200 * time.Millisecond
 
 // Acquire queues callers that want to change the metadata. It returns the version on which the next change must be

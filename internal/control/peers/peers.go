@@ -235,8 +235,8 @@ func (p *Peers) Stopping() map[topology.NodeID]bool {
 	return out
 }
 
-// restartReports is how long a restart counts as recent, in intervals of Options.Interval. By then all nodes know of
-// it.
+// restartReports is the time that a restart counts as recent, in intervals of Options.Interval. By then all nodes know
+// of it.
 const restartReports = 3
 
 // RecentlyRestarted returns the nodes that have restarted so recently that other nodes may not know of it, and the

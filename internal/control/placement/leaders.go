@@ -10,7 +10,8 @@ import (
 )
 
 // The limits of leadership balance. A node may lead LeadTolerance and LeadSlack more than its fair share before it
-// gives leaderships away. It takes leaderships up to half of that. One decision moves up to leadsMax leaderships.
+// transfers leaderships to other nodes. It accepts leaderships up to half of that. One decision moves up to leadsMax
+// leaderships.
 const (
 	LeadTolerance = 0.25
 	LeadSlack     = LoadSlack

@@ -75,7 +75,7 @@ type region struct {
 	nodes []*meta.Node
 	// target is the number of voters of a set.
 	target int
-	// has is the size of all replicas in the region, and weight the sum of the weights of its staying nodes.
+	// has is the size of all replicas in the region, and weight is the sum of the weights of its staying nodes.
 	has    Size
 	weight float64
 	// slack is the number of bytes that a node may have beyond the tolerance.

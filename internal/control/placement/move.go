@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// DefaultHold is how long balance does not move a partition after an operator has moved it.
+// DefaultHold is the time that balance does not move a partition after an operator has moved it.
 const DefaultHold = time.Hour
 
 // Move is a request to move a partition's replica from one node to another.
@@ -20,7 +20,7 @@ type Move struct {
 	Table     uint32
 	Partition topology.PartitionID
 	From, To  topology.NodeID
-	// Hold is how long the partition stays in place after the move. 0 means DefaultHold.
+	// Hold is the time that the partition stays in place after the move. 0 means DefaultHold.
 	Hold time.Duration
 }
 

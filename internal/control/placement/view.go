@@ -62,7 +62,7 @@ type View struct {
 	Capacity map[topology.NodeID]uint64
 	// BytesSlack is the number of bytes that a node may have beyond Tolerance. 0 means the default.
 	BytesSlack float64
-	// RebuildDelay is how long a node may be down before its replicas are replaced. 0 means the default.
+	// RebuildDelay is the time that a node may be down before its replicas are replaced. 0 means the default.
 	RebuildDelay time.Duration
 	// ChangesMax bounds the replica sets that change at the same time. 0 means the default, or the number of nodes if
 	// that is larger.

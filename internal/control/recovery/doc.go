@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recovery creates a cluster from the remains of one whose nodes have been lost permanently, and with them the
-// majority of some replica sets. It works on the data directories of stopped nodes, in three steps:
+// Package recovery creates a cluster from the surviving nodes of a cluster in which some replica sets have permanently
+// lost a majority of their replicas. It works on the data directories of stopped nodes, in three steps:
 //
 //	Inspect  reads a directory and returns a NodeState with the ends of all logs and the metadata
 //	Make     creates a Plan from the states of all survivors, for review by an operator; pure

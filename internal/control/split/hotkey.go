@@ -12,8 +12,8 @@ import (
 
 // The limits of hot key detection. A hot key is detected by its token: keys that share a token are never separated.
 const (
-	// hotAfter is how long a token must cause most of a saturated partition's load before it is hot. coolAfter is how
-	// long its share must be lower before it stops being hot.
+	// hotAfter is the time that a token must cause most of a saturated partition's load before it is hot. coolAfter is
+	// the time that its share must be lower before it stops being hot.
 	hotAfter  = time.Second
 	coolAfter = 10 * time.Second
 	// hotShare is the share of the load at which a token becomes hot, coolShare the share that keeps it hot.

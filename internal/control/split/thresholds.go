@@ -9,7 +9,8 @@ import (
 
 // The limits of automatic splits.
 const (
-	// HotDuration is how long the load of a partition must exceed its limit without interruption before it is split.
+	// HotDuration is the time that the load of a partition must exceed its limit without interruption before it is
+	// split.
 	HotDuration = 10 * time.Second
 	// minSideShare is the minimum share of the load on each side of a split. minSamples is the minimum number of
 	// samples for a decision.

@@ -28,7 +28,7 @@ type Manifest struct {
 	// time at which the backup was complete.
 	Time      time.Time `json:"moment"`
 	Completed time.Time `json:"ended"`
-	// Cluster is the ID of the cluster, or of the node if it runs stand-alone. Software is the build that wrote the
+	// Cluster is the ID of the cluster, or of the node if it runs standalone. Software is the build that wrote the
 	// backup.
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`

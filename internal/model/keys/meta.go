@@ -28,7 +28,7 @@ type Meta struct {
 	Partition uint64
 	// Applied and Term are the index and term of the last log entry that the rows include.
 	Applied, Term uint64
-	// MaxTimestamp is the highest timestamp of a leader that has been applied, in microseconds. On a stand-alone node
+	// MaxTimestamp is the highest timestamp of a leader that has been applied, in microseconds. On a standalone node
 	// it is the highest reserved timestamp. It does not indicate which writes have been applied, because timestamps
 	// ascend per key and not per partition.
 	MaxTimestamp int64

@@ -126,7 +126,7 @@ func (t *Table) mask(ks *Keyspace, c *Column, m *MaskSpec) error {
 	return nil
 }
 
-// remask is ALTER .. MASKED WITH, or ALTER .. DROP MASKED if the mask is nil.
+// remask executes ALTER .. MASKED WITH, or ALTER .. DROP MASKED if the mask is nil.
 func (c *AlterTable) remask(ks *Keyspace, t *Table) error {
 	old := t.ByName[c.Column]
 	if old == nil {

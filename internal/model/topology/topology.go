@@ -149,7 +149,7 @@ type Partition struct {
 	Span  Span
 	// Epoch counts the changes of Span, from 1. A command contains the epoch that its sender expects.
 	Epoch uint64
-	// Level is the partition's feature level when it was created, or 0 in the topology of a stand-alone node. Its log
+	// Level is the partition's feature level when it was created, or 0 in the topology of a standalone node. Its log
 	// may have raised the level.
 	Level feature.Level
 	// Moves counts the changes of the members since the partition was created.
@@ -240,7 +240,7 @@ func New() *Snapshot { return &Snapshot{version: 1, nextPartition: 1, nextReplic
 // Version returns the version, which increases with every change.
 func (s *Snapshot) Version() uint64 { return s.version }
 
-// Level returns the feature level of the cluster, which all its nodes understand, or 0 in the topology of a stand-alone
+// Level returns the feature level of the cluster, which all its nodes understand, or 0 in the topology of a standalone
 // node. New partitions start with it. Existing partitions raise their levels through their logs.
 func (s *Snapshot) Level() feature.Level { return s.level }
 

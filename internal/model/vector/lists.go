@@ -119,8 +119,8 @@ func (l *Lists) center(i int) []byte { return l.centers.codes[i*l.Dimension : (i
 // distancesAtOnce is the number of distances computed per call.
 const distancesAtOnce = 128
 
-// distances returns the distances to consecutive centers from from on, up to limit and the capacity of room. They are
-// squares, reduced by the square of the image's length.
+// distances returns the distances to consecutive centers, starting at from, up to limit and the capacity of room. They
+// are squares, reduced by the square of the image's length.
 func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float64, of *centers, from,
 	limit int) []float64 {
 	var dots [distancesAtOnce]int64

@@ -33,7 +33,7 @@ func clouds(rnd *rand.Rand, n, dimension, middles int, spread float32) [][]float
 }
 
 // found returns the result of a search by entries: it reads rows in the order of their bounds, until no entry can lead
-// to a nearer row. looked is the number of examined entries, and read the number of rows.
+// to a nearer row. looked is the number of examined entries, and read is the number of rows.
 func found(l *Lists, entries map[int][]int, codes [][]byte, all [][]float32, target []float32, limit int) (
 	best []float32, looked, read int) {
 	s := l.NewSearch(target)

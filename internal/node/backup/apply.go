@@ -135,8 +135,8 @@ func eachRow(table uint32, plain []byte, fn func(p *parsedRecord) error) error {
 // writable returns an error if a row's format requires a higher feature level.
 func writable(level feature.Level, operand []byte) error {
 	if row.HasLifetime(operand) && level < feature.Lifetimes {
-		return fmt.Errorf("restore items with lifetimes: they need feature level %d, and the cluster has %d: raise the "+
-			"level with \"ilion upgrade\" and repeat the restore", feature.Lifetimes, level)
+		return fmt.Errorf("cannot restore items with lifetimes: they require feature level %d, but the cluster has %d. "+
+			"Raise the level with \"ilion upgrade\" and repeat the restore", feature.Lifetimes, level)
 	}
 	return nil
 }

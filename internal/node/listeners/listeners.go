@@ -53,8 +53,8 @@ func Open(ctx context.Context, o *options.Options, reserve *diskfs.Reserve, log 
 			return s, fmt.Errorf("cannot listen for REST clients: %w", err)
 		}
 		if err != nil {
-			log.LogAttrs(ctx, slog.LevelWarn, "the default address of the REST API is in use; this node does not serve the API: "+
-				"give --rest HOST:PORT, or --rest off", slog.String("address", o.REST.Address))
+			log.LogAttrs(ctx, slog.LevelWarn, "the default address of the REST API is in use; "+
+				"this node does not serve the API: specify --rest HOST:PORT, or --rest off", slog.String("address", o.REST.Address))
 		}
 	}
 	if o.HTTP != "off" {

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 )
 
-// StatementBytes returns the memory for the texts, syntax trees, and plans of large statements in execution, and also
-// for prepared statements: each 1/16 of the budget.
+// StatementBytes returns the memory for the texts, syntax trees, and plans of large statements in execution. Prepared
+// statements receive the same amount. Each is 1/16 of the budget.
 func (m *Memory) StatementBytes() int64 {
 	return int64(min(max(m.Budget/16, 16<<20), 256<<20))
 }

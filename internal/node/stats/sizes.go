@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 )
 
-// countWait is how long a request for sizes waits for logical partitions to be counted.
+// countWait is the time that a request for sizes waits for logical partitions to be counted.
 const countWait = time.Second
 
 // ringToken is a token of the ring and its node.

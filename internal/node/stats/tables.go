@@ -19,7 +19,7 @@ import (
 
 const (
 	tablesSubject = "tables"
-	// tablesTime is how long a node samples tables for one query; tablesTimeout bounds the wait for it.
+	// tablesTime is the time that a node samples tables for one query; tablesTimeout bounds the wait for it.
 	tablesTime, tablesTimeout = 800 * time.Millisecond, 2 * time.Second
 	// deadKeysMax bounds the examined records of dead keys of a table.
 	deadKeysMax = 20_000

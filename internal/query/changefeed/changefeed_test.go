@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// world is a table whose physical partitions split and merge. Each has its own clock, as leaders do.
+// world is a table whose physical partitions split and merge. Each partition has its own clock, like a leader.
 type world struct {
 	// begins are the beginnings of the physical partitions. clocks are the stamps of their last commits.
 	begins []uint64

@@ -126,7 +126,7 @@ type Results struct {
 	Where
 }
 
-// Where holds the facts that every response contains in addition to its result.
+// Where holds the metadata that every response contains.
 type Where struct {
 	// Charge is the total charge of the request.
 	Charge ru.Units

@@ -33,7 +33,7 @@ const (
 	streamsMax = 64
 )
 
-// errAbandoned ends a read by value. The items must be found in another way.
+// errAbandoned ends a read by value. The caller must find the items without the index.
 var errAbandoned = errors.New("container: index read abandoned")
 
 // interval is a value range of the entries of a path or a composite index.
@@ -87,7 +87,8 @@ type scannedValue struct {
 	value []byte
 }
 
-// newOrdered starts a read of scopes by value. The first read of each physical partition returns up to first items.
+// newOrdered starts a read of scopes in value order. The first read of each physical partition returns up to first
+// items.
 func (e *Engine) newOrdered(c *Container, scopes []Scope, index uint32, of interval, first int, o *RequestOptions) (
 	*ordered, error) {
 	out := &ordered{e: e, c: c, of: of, partitions: e.opts.Coordinator.Topology().Partitions(c.table.ID)}

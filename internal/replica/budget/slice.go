@@ -125,7 +125,7 @@ func (s *Slice) Refuse(who fairshare.Principal, wait time.Duration, now Instant)
 }
 
 // Lend charges the debt of a follower and as many of the wanted units as leave half of the balance, so that requests to
-// the leader itself are still admitted. It returns the total number of units lent, or 0 if the budget is unlimited.
+// the leader itself are still admitted. It returns the total number of granted units, or 0 if the budget is unlimited.
 func (b *Budget) Lend(owed, wanted ru.Units) ru.Units {
 	rt := b.rate.Load()
 	if rt == nil {

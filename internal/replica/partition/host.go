@@ -32,7 +32,7 @@ type Options struct {
 	GroupMax int
 	// LatchQueueMax bounds the writes that wait for one partition key; 1024 if 0.
 	LatchQueueMax int
-	// LatchWait is how long a write waits for a partition key; 2 s if 0.
+	// LatchWait is the time that a write waits for a partition key; 2 s if 0.
 	LatchWait time.Duration
 	// Transactions holds the limits of one transaction.
 	Transactions TransactionBounds

@@ -39,7 +39,7 @@ func TestResponseWait(t *testing.T) {
 		t.Errorf("%v allocations, %+v", n, got)
 	}
 	ctx.at = time.Now().Add(-time.Second)
-	for range 2 { // the timer is in order again
+	for range 2 { // the timer can be reused
 		if _, err := a.wait(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}

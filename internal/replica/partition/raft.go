@@ -286,7 +286,7 @@ func (g *raft) openChild(child *replicaInit, leader topology.NodeID) {
 	})
 }
 
-// leavingMax is how long a new replica waits until the log of an earlier one is destroyed.
+// leavingMax is the time that a new replica waits until the log of an earlier one is destroyed.
 const leavingMax = 10 * time.Second
 
 // never is a channel that never delivers anything.

@@ -95,8 +95,8 @@ func NameLogs(fs vfs.FS, dir string, err error) (named error, damaged bool) {
 // firstManifest is the manifest of a new store. Pebble creates its marker, and only then the first log.
 const firstManifest = "MANIFEST-000001"
 
-// checkAbsent looks for tables, logs, and manifests in a directory without a marker. A first manifest alone is left by
-// a crash during creation, when nothing has been written to it.
+// checkAbsent looks for tables, logs, and manifests in a directory without a marker. A crash during creation can
+// leave an empty first manifest and no other file.
 func checkAbsent(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {

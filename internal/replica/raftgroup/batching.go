@@ -11,7 +11,7 @@ package raftgroup
 //
 // A slow entry stops counting: groups without a quorum must not delay groups that have one.
 
-// batchTicks is how long an entry counts.
+// batchTicks is the time that an entry counts.
 const batchTicks = 2
 
 // batcher holds proposals back while too many entries of the node's groups are unapplied.

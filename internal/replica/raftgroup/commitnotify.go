@@ -77,8 +77,8 @@ func (n *commitNotifier) appendedLately(replica uint64) bool {
 func (n *commitNotifier) forget() { n.held, n.appends = nil, n.appends[:0] }
 
 // limitCommit prevents a leader's message from telling a follower of a commit that is not applied here (RG10). Messages
-// with entries are sent immediately, with a lower commit index. A message without other content waits for the applier,
-// and longer while the node is busy. limitCommit reports whether the message must be sent now.
+// with entries are sent immediately, with a lower commit index. A message without other content waits for the applier.
+// The wait is longer while the node is busy. limitCommit reports whether the message must be sent now.
 //
 // The library believes that the follower was notified. The follower learns the withheld commit index from the next
 // entries, from the held message, or from the next heartbeat.

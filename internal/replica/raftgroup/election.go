@@ -91,8 +91,8 @@ func (h *Host) followsLeaderOn(g *Group, node NodeID) bool {
 	return !g.leading && leader != nil && leader.Node == node
 }
 
-// urgentTicks is how long a group without a leader campaigns in every tick, and how long it waits for votes once it may
-// expect them.
+// urgentTicks is the time that a group without a leader campaigns in every tick, and how long it waits for votes once
+// it may expect them.
 const urgentTicks = 8
 
 func (h *Host) tickUrgent(g *Group) {

@@ -61,9 +61,9 @@ type Options struct {
 	// SnapshotsHeld bounds the snapshots that are arriving, or have arrived and are not yet installed; 8 if 0.
 	SnapshotsHeld int
 
-	// OutcomeTicks is how long a replica that lost its leadership waits for the outcome of its proposals; two election
-	// timeouts if 0. OutcomeEntries bounds the entries that it waits for; 64 if 0. Beyond these limits, the outcome is
-	// ErrUnknown.
+	// OutcomeTicks is the time that a replica that lost its leadership waits for the outcome of its proposals; two
+	// election timeouts if 0. OutcomeEntries bounds the entries that it waits for; 64 if 0. Beyond these limits, the
+	// outcome is ErrUnknown.
 	OutcomeTicks   int
 	OutcomeEntries int
 

@@ -26,7 +26,7 @@ type transferOffer struct {
 	rest    uint64
 }
 
-// offerTicks is how long an offer stays open, and the delay before the next one. roundTimeouts is the delay, in
+// offerTicks is the time that an offer stays open, and the delay before the next one. roundTimeouts is the delay, in
 // election timeouts, after an offer to every eligible voter. After that, the offer is made again to voters that
 // declined.
 const (

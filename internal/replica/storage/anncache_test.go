@@ -186,8 +186,8 @@ func TestPackedListsFindTheSame(t *testing.T) {
 	}
 }
 
-// TestNearComesToAll checks that a search without an end finds each row once, for more rows than are held at a time,
-// many of them equally near: with packed lists and without.
+// TestNearComesToAll checks that a search without an end finds each row once, with and without packed lists. The test
+// has more rows than the search holds at a time, and many rows have the same distance.
 func TestNearComesToAll(t *testing.T) {
 	for _, most := range []int64{1 << 20, -1} {
 		s := openMem(t, Options{ANNCacheBytes: most})

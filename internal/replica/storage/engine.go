@@ -48,7 +48,7 @@ type engine struct {
 func (s *engine) explain(err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("permission to write denied: %w", err)
+		return fmt.Errorf("write permission denied: %w", err)
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("another process uses it: %w", err)
 	case errors.Is(err, pebble.ErrDBDoesNotExist):

@@ -38,8 +38,8 @@ type Options struct {
 	MinFreeDisk int
 	// DiskCheckEvery is the interval between checks of the free disk space; 5 s by default.
 	DiskCheckEvery time.Duration
-	// ReclaimAfter is how long removals by sweeps stay in the memtable if nothing else flushes it; 10 min by default.
-	// Compactions free the space only after the flush.
+	// ReclaimAfter is the time that removals by sweeps stay in the memtable if nothing else flushes it; 10 min by
+	// default. Compactions free the space only after the flush.
 	ReclaimAfter time.Duration
 	// DiskUsage replaces statfs in tests.
 	DiskUsage func(dir string) (vfs.DiskUsage, error)

@@ -54,7 +54,8 @@ func (d *disks) record(on bool) {
 
 // TestCrashDuringInstall clones the disk before the writes, links and syncs of an install, and once after it, and drops
 // any part of the unsynced data. Every clone opens with the old or the new state of the partition, meta and rows
-// together; after the install it is the new state. Data that was applied to another partition before is intact.
+// together; after the install, it opens with the new state. Data that was applied to another partition before is
+// intact.
 func TestCrashDuringInstall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	seen := map[string]int{}

@@ -632,8 +632,8 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestEstimateOfLargeRows checks that the number of partitions is close, too, where a few rows of each place have to
-// do.
+// TestEstimateOfLargeRows checks that the estimated number of partitions is also accurate if the sample contains only a
+// few rows of each place.
 func TestEstimateOfLargeRows(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range 1000 {

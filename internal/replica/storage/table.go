@@ -25,7 +25,7 @@ type Table struct {
 	// Clustering is the number of clustering columns. Without any, every partition has at most one row, which a single
 	// Get reads.
 	Clustering int
-	// GCGrace is how long deletions are kept, in seconds.
+	// GCGrace is the time that deletions are kept, in seconds.
 	GCGrace int64
 	// Dropped contains the dropped columns in ascending order.
 	Dropped []cqltype.Dropped

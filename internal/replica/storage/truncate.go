@@ -43,8 +43,8 @@ func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 	return b.b.Apply(kept, nil)
 }
 
-// dedupeRecords adds the dedupe records of a span, and their due notes, to a batch. Each record has a note until it is
-// swept.
+// dedupeRecords adds the dedupe records of a span, and their due notes, to a batch. A record has a note until the
+// record is swept.
 func (s *rows) dedupeRecords(into *pebble.Batch, span keys.Span) error {
 	lower, upper := keys.SweepBounds(span.Table, keys.SweepDedupe, math.MaxInt64)
 	notes, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})

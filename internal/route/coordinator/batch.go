@@ -277,8 +277,8 @@ func (e *routedRequest) putMutation(ctx context.Context, what string, m *command
 	})
 }
 
-// removeGrace is how long Close waits until the batch log entries of completed batches are removed. A remaining entry
-// is applied again later, and could overwrite data that was deleted permanently since, for example by a TRUNCATE.
+// removeGrace is the time that Close waits until the batch log entries of completed batches are removed. A remaining
+// entry is applied again later, and could overwrite data that was deleted permanently since, for example by a TRUNCATE.
 const removeGrace = 500 * time.Millisecond
 
 // removeBatch removes a batch log entry.

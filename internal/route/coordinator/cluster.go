@@ -158,7 +158,7 @@ type relayHint struct {
 	until     time.Time
 }
 
-// relayHintTTL is how long a relay is used before the direct connection is tried again.
+// relayHintTTL is the time that a relay is used before the direct connection is tried again.
 const relayHintTTL = 5 * time.Second
 
 type cachedMember struct {

@@ -40,9 +40,9 @@ type Options struct {
 	RequestsMax int
 	// ReadTimeout is the timeout of a read; 5 s if 0.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long a write may wait for its turn and for a topology change; 2 s if 0.
+	// WriteTimeout is the time that a write may wait for its turn and for a topology change; 2 s if 0.
 	WriteTimeout time.Duration
-	// ThrottledWait is how long a request waits when its partition has exceeded its throughput; 0 rejects it
+	// ThrottledWait is the time that a request waits when its partition has exceeded its throughput; 0 rejects it
 	// immediately. ThrottledMax bounds the waiting requests, 1024 if 0. ThrottledReadsMax bounds the reads among them,
 	// each of which blocks a goroutine; 8 if 0. A request never waits longer than nine tenths of its timeout.
 	ThrottledWait                   time.Duration

@@ -76,7 +76,7 @@ type verdict struct {
 	err         error
 	async, hang bool
 	applied     bool
-	// slow is how long an asynchronous failure takes.
+	// slow is the time that an asynchronous failure takes.
 	slow time.Duration
 }
 

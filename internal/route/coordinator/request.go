@@ -62,9 +62,9 @@ type routedRequest struct {
 	immediateRetries int
 	// required is the quorum of the partition asked last.
 	required int
-	// throttleDeadline is how long the request may wait for a throttled partition; zero if it may not. blocking reports
-	// whether a goroutine blocks on the request. slot is its place in the queue. retryAfter is the delay that the
-	// partition asked for.
+	// throttleDeadline is the time that the request may wait for a throttled partition; zero if it may not. blocking
+	// reports whether a goroutine blocks on the request. slot is its place in the queue. retryAfter is the delay that
+	// the partition asked for.
 	throttleDeadline time.Time
 	blocking         bool
 	slot             *slot

@@ -65,7 +65,7 @@ type IndexReport struct {
 type ViewReport struct {
 	Name  string `json:"name"`
 	Built bool   `json:"built"`
-	// Due is the number of pending updates for rows or ranges of rows, and DueSeconds the age of the oldest one.
+	// Due is the number of pending updates for rows or ranges of rows, and DueSeconds is the age of the oldest one.
 	Due        int64   `json:"due"`
 	DueSeconds float64 `json:"due_seconds"`
 }

@@ -15,7 +15,7 @@ type message struct {
 	cqlwire.Header // the zero header if the version is unknown
 	body           []byte
 	refused        error
-	// last reports that the following input cannot be decoded.
+	// last is true if the following input cannot be decoded.
 	last bool
 }
 

@@ -24,7 +24,7 @@ type input struct {
 	raw     syscall.RawConn
 	tryRead func(fd uintptr) bool // the method value, created once
 	readErr error
-	// readN is the number of bytes that the last read returned, and readLeft the number of bytes that it left in the
+	// readN is the number of bytes that the last read returned, and readLeft is the number of bytes that it left in the
 	// socket. slept is set if it had to wait.
 	readN, readLeft int
 	slept           bool

@@ -24,7 +24,7 @@ func AppendSetKeyspace(dst []byte, keyspace string) []byte {
 
 // RowsHeader is the part of a RESULT before its rows.
 type RowsHeader struct {
-	// Columns is the number of columns, and Rows the number of rows.
+	// Columns is the number of columns, and Rows is the number of rows.
 	Columns, Rows int
 	// Block describes the columns; nil omits the description.
 	Block ColumnsBlock

@@ -19,7 +19,7 @@ const (
 )
 
 var errHeadSize = &httpwire.Malformed{Status: http.StatusRequestHeaderFieldsTooLarge,
-	Message: "The headers of the request are too large."}
+	Message: "The request headers are too large."}
 
 // framing tracks the requests of a connection. The zero value expects the first request.
 type framing struct {

@@ -19,7 +19,7 @@ const (
 	leavingSubject = "leaving"
 	// leavingTimeout bounds the wait for a receiver.
 	leavingTimeout = 500 * time.Millisecond
-	// returnWait is how long a stopping node is watched for its return.
+	// returnWait is the time that a stopping node is watched for its return.
 	returnWait = time.Minute
 )
 

@@ -58,7 +58,7 @@ type Followed struct {
 	// which writes were paused.
 	Marked, Stored time.Time
 	Still          time.Duration
-	// Bytes is the number of bytes stored since the start, and Bases the number of bases in progress.
+	// Bytes is the number of bytes stored since the start, and Bases is the number of bases in progress.
 	Bytes int64
 	Bases int
 }

@@ -30,7 +30,7 @@ type Pruner struct {
 	// OnRemove, if not nil, is called with the name of each removed file.
 	OnRemove func(name string)
 
-	// Removed is the number of removed files, and Backups the number of backups among them. Busy is set if no row
+	// Removed is the number of removed files, and Backups is the number of backups among them. Busy is set if no row
 	// files were removed because a backup was in progress or interrupted.
 	Removed int
 	Backups int

@@ -45,7 +45,7 @@ type Options struct {
 	Keys int
 	// Distribution is the key distribution: uniform, zipf (exponent 1.1), or hot (nine of ten requests use one key).
 	Distribution string
-	// Warmup is the time before the measurement, and Duration the length of the measurement.
+	// Warmup is the time before the measurement, and Duration is the length of the measurement.
 	Warmup, Duration time.Duration
 	Consistency      dberr.Consistency
 	// ServerPIDs are the local processes of the servers, whose CPU times are added. Without them, the report contains
@@ -94,7 +94,7 @@ type Report struct {
 
 // Open contains the results of an open loop.
 type Open struct {
-	// Rate is the scheduled rate, and Goodput the number of successful requests per second.
+	// Rate is the scheduled rate, and Goodput is the number of successful requests per second.
 	Rate    int     `json:"rate"`
 	Goodput float64 `json:"goodput_per_second"`
 	// Refused is the number of requests that received OVERLOADED; RefusedLatency contains their latencies. Unsent is

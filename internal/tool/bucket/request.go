@@ -47,7 +47,7 @@ type request struct {
 	key    string
 	query  url.Values
 	body   []byte
-	// limit is the maximum size of the response in bytes. list is set for a page of a list.
+	// limit is the maximum size of the response in bytes. list is set if the request lists objects.
 	limit int64
 	list  bool
 }

@@ -36,9 +36,9 @@ func (n *Network) Wire(from, to int, rough *Rough) *Wire {
 	return &Wire{n: n, from: from, to: to, rough: rough}
 }
 
-// Rough holds the rarity of connection faults: one in so many frames, or never if 0. A break ends the connection
-// within a frame. A flip changes one bit of a frame. A stall delays a frame and all later frames for a long time, as
-// repeated packet loss does.
+// Rough holds the rarity of connection faults: one in so many frames, or never if 0. A break closes the connection
+// in the middle of a frame. A flip changes one bit of a frame. A stall delays a frame and all later frames for a long
+// time, as repeated packet loss does.
 type Rough struct{ Breaks, Flips, Stalls int }
 
 // Usual holds the faults of every seed on connections for Raft and for snapshots. Requests holds the faults on

@@ -137,7 +137,7 @@ func (a *analysis) steps(e Expr) ([]document.Step, bool) {
 	return nil, false
 }
 
-// property works like steps, but excludes the item itself.
+// property is like steps, but rejects a reference to the item itself.
 func (a *analysis) property(e Expr) ([]document.Step, bool) {
 	steps, ok := a.steps(e)
 	return steps, ok && len(steps) > 0

@@ -53,7 +53,7 @@ func (p *parser) advance() error {
 // unexpected returns the error for an unexpected token t.
 func (p *parser) unexpected() error {
 	if p.t.class == tokenEnd {
-		return failure(p.text, p.t.span, codeSyntax, "Syntax error, the query ends where more is expected.")
+		return failure(p.text, p.t.span, codeSyntax, "Syntax error, unexpected end of the query.")
 	}
 	return failure(p.text, p.t.span, codeSyntax, "Syntax error, incorrect syntax near '%s'.", p.text[p.t.start:p.t.end])
 }

@@ -48,7 +48,7 @@ func (e *Endpoint) ownAddress(local netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), e.RPC.Port())
 }
 
-// internal returns the internal address of a node. A stand-alone node uses its client address.
+// internal returns the internal address of a node. A standalone node uses its client address.
 func (e *Endpoint) internal(rpc netip.AddrPort) netip.AddrPort {
 	if specified(e.Listen.Addr()) {
 		return e.Listen

@@ -156,7 +156,7 @@ func TestOneStateWithinAQuery(t *testing.T) {
 	}
 }
 
-// TestEffectiveReplication checks the replication in system_schema.keyspaces: the declared replication on a stand-alone
+// TestEffectiveReplication checks the replication in system_schema.keyspaces: the declared replication on a standalone
 // node, and in a cluster the replication that drivers must use, for every keyspace with stored rows.
 func TestEffectiveReplication(t *testing.T) {
 	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: 4}

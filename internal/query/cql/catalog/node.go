@@ -98,7 +98,7 @@ type Latency struct {
 
 // Replica describes a local replica of a physical partition.
 type Replica struct {
-	// Leader is the leader's node. It is zero if the leader is unknown or the node is stand-alone.
+	// Leader is the leader's node. It is zero if the leader is unknown or the node is standalone.
 	Leader topology.NodeID
 	// DiskBytes and LogicalPartitions are the size of the replica. Reads and Writes are the numbers of requests served
 	// since the node started.
@@ -117,7 +117,7 @@ type NodeInfo struct {
 	// the NodeInfo has been returned.
 	Peers []Endpoint
 	// EffectiveReplication is the number of replicas of every table, independent of the replication that its keyspace
-	// declares. It is four, or the possible number of voters with fewer nodes. If it is 0, the node is stand-alone and
+	// declares. It is four, or the possible number of voters with fewer nodes. If it is 0, the node is standalone and
 	// the declared replication is shown.
 	EffectiveReplication int
 	// Settings holds the effective options of the node.
@@ -208,7 +208,7 @@ func (e *Endpoint) rack() string {
 	return e.Rack
 }
 
-// Replication returns the replication of a keyspace as shown to clients: the declared replication on a stand-alone
+// Replication returns the replication of a keyspace as shown to clients: the declared replication on a standalone
 // node, the effective replication in a cluster.
 //
 // Drivers compute the replicas of a row from it. With NetworkTopologyStrategy, they walk the ring from the row's token

@@ -91,7 +91,7 @@ func ineffectiveWarnings(properties []schema.Property) []string {
 	return []string{"Stored but ignored: " + strings.Join(kept, ", ")}
 }
 
-// replicationWarnings warns about a replication that differs from the effective one. On a stand-alone node, factors
+// replicationWarnings warns about a replication that differs from the effective one. On a standalone node, factors
 // above the number of nodes cause Cassandra's warning with every change of the keyspace. The other warnings are added
 // only if the statement sets the replication.
 func (e *Executor) replicationWarnings(keyspace string, properties []schema.Property, s *schema.Schema) []string {

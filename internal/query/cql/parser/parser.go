@@ -15,7 +15,7 @@ type Options struct {
 	TextBytesMax int
 	// MarkersMax limits the number of bind markers. The default and maximum is 65535, the limit of the protocol.
 	MarkersMax int
-	// Definitions is the word for a repeated property in errors: definition, the default, or definitions.
+	// Definitions is the word that errors use for a repeated property: definition (the default) or definitions.
 	Definitions string
 }
 

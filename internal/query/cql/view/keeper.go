@@ -46,7 +46,7 @@ type Coordinator interface {
 // Options configures a Keeper. All fields except Workers and Sched are required.
 type Options struct {
 	Coordinator Coordinator
-	// Schema returns the schema by which this node currently plans statements.
+	// Schema returns the schema with which this node plans statements.
 	Schema func() *schema.Schema
 	// Replicas returns the replicas of this node.
 	Replicas func() []*partition.Replica

@@ -176,7 +176,7 @@ func (r *realm) throwable(class, message string) goja.Value {
 func (r *realm) mustRun(p *goja.Program) goja.Value {
 	v, err := r.vm.RunProgram(p)
 	if err != nil {
-		panic(fmt.Errorf("the prelude of scripts: %w", err))
+		panic(fmt.Errorf("script prelude: %w", err))
 	}
 	return v
 }
@@ -184,7 +184,7 @@ func (r *realm) mustRun(p *goja.Program) goja.Value {
 func (r *realm) mustCall(f goja.Value, args ...goja.Value) {
 	call, _ := goja.AssertFunction(f)
 	if _, err := call(goja.Undefined(), args...); err != nil {
-		panic(fmt.Errorf("the prelude of scripts: %w", err))
+		panic(fmt.Errorf("script prelude: %w", err))
 	}
 }
 

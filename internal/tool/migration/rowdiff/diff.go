@@ -157,7 +157,7 @@ func (r *Row) living(within time.Duration) *Row {
 	return &l
 }
 
-// isEnding reports whether the row had cells that have all expired or expire soon.
+// isEnding reports whether all cells of the row have expired or expire soon.
 func (r *Row) isEnding() bool { return r != nil && r.ends }
 
 // changed compares a row that exists on both sides, or static cells.
