@@ -2,7 +2,14 @@
 
 package peers
 
-import "time"
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/sched"
+)
+
+// ownClock is the clock of the operating system.
+var ownClock *sched.Scheduler
 
 // NodeClock is the clock of a node. In a cluster it is limited by the clocks of a quorum.
 type NodeClock struct {
@@ -18,7 +25,7 @@ func NewNodeClock(p *Peers, now func() time.Time) *NodeClock {
 	case p != nil:
 		now = p.Now
 	default:
-		now = time.Now
+		now = ownClock.Wall
 	}
 	return &NodeClock{now, p}
 }
@@ -35,5 +42,5 @@ func (c *NodeClock) EarliestSeconds() int64 {
 	if c.peers != nil {
 		return c.peers.EarliestNow().Unix()
 	}
-	return time.Now().Unix()
+	return ownClock.Wall().Unix()
 }

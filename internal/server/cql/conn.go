@@ -163,7 +163,7 @@ func (c *conn) consume() error {
 			continue
 		}
 		switch {
-		case m.refused == errNoMemory:
+		case errors.Is(m.refused, errNoMemory):
 			c.out.overloaded(m.Stream, errNoMemory)
 		default:
 			if m.last && m.Version == 0 { // an unsupported version

@@ -55,7 +55,8 @@ func (f *frameReader) next(m *message) (ok bool, err error) {
 	if f.assembled {
 		f.dropLarge()
 	}
-	for p := skipped; ; {
+	for {
+		var p progress
 		switch {
 		case len(f.payload) > 0:
 			p, err = f.contained(m)
