@@ -26,6 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/freeport"
 )
 
 // TestFirstHour checks that the commands and statements of README.md and docs/tutorial.md work. The script in
@@ -223,11 +224,12 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 
 // address sets a variable to a free address: address NAME.
 func address(ts *testscript.TestScript, _ bool, args []string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := freeport.Address()
 	ts.Check(err)
-	ts.Setenv(args[0], l.Addr().String())
-	ts.Setenv(args[0]+"_PORT", fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
-	ts.Check(l.Close())
+	_, port, err := net.SplitHostPort(free)
+	ts.Check(err)
+	ts.Setenv(args[0], free)
+	ts.Setenv(args[0]+"_PORT", port)
 }
 
 // ports sets a variable to a port for a demo: ports NAME. All other ports of the demo are free as well. The ports are

@@ -26,6 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/freeport"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -209,12 +210,10 @@ func (v *victim) guess(ctx context.Context) {
 // TestUninvited checks A6: a client without the right join secret receives no information about the cluster through
 // the internal address, cannot send commands, and does not disturb the cluster.
 func TestUninvited(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	internal, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	internal := l.Addr().String()
-	l.Close()
 	v := setup{args: []string{"--internal", internal, "--bootstrap"}, configuration: []string{users(t)}}.start(t)
 	v.observe()
 	cluster, self, err := transport.Identify(t.Context(), transport.DialTCP, nil, process.Secret(), internal)

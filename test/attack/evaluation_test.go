@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/freeport"
 	"github.com/ilion-db/ilion/test/process"
 	"github.com/ilion-db/ilion/test/restclient"
 )
@@ -69,13 +69,12 @@ func newEvaluator(t *testing.T) *evaluator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Close()
 	dir := t.TempDir()
-	e := &evaluator{t: t, rest: l.Addr().String(), lines: new(strings.Builder)}
+	e := &evaluator{t: t, rest: free, lines: new(strings.Builder)}
 	e.table = tabwriter.NewWriter(e.lines, 0, 0, 2, ' ', 0)
 	config := filepath.Join(dir, "config.yaml")
 	text := fmt.Sprintf("memory: {budget: %d}\nauth: {users: {%s: '%s'}, open_pages: [metrics]}\n"+

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/freeport"
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
@@ -26,15 +27,15 @@ func apart(t *testing.T) func(i int, o *options.Options) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs addresses from 127.0.0.2 on")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
+	_, port, err := net.SplitHostPort(free)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return func(i int, o *options.Options) { o.CQL = fmt.Sprintf("127.0.0.%d:%d", i+1, port) }
+	return func(i int, o *options.Options) { o.CQL = fmt.Sprintf("127.0.0.%d:%s", i+1, port) }
 }
 
 // TestDriverOnCluster checks that everything that works with one node works with four and with six nodes. The driver

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/freeport"
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
@@ -120,12 +120,10 @@ func BenchmarkCall(b *testing.B) {
 // startCalls starts a node with the containers of loadCalls.
 func startCalls(b *testing.B) *Server {
 	b.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		b.Fatal(err)
 	}
-	address := free.Addr().String()
-	free.Close()
 	config := filepath.Join(b.TempDir(), "config.yaml")
 	// No partitions split.
 	text := "splits:\n  request_units_per_second: -1\nrest:\n  primary_key: " + restclient.Key + "\n"

@@ -6,7 +6,6 @@ package random
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/freeport"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -52,12 +52,11 @@ func startNodes(t testing.TB, n int) *nodes {
 		t.Fatal(err)
 	}
 	for i := range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		free, err := freeport.Address()
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.internal = append(c.internal, l.Addr().String())
-		l.Close()
+		c.internal = append(c.internal, free)
 		c.dirs = append(c.dirs, filepath.Join(dir, fmt.Sprint("node", i)))
 		c.start(i, true)
 	}

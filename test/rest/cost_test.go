@@ -26,6 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/freeport"
 	"github.com/ilion-db/ilion/test/process"
 	"github.com/ilion-db/ilion/test/restclient"
 )
@@ -103,12 +104,11 @@ type costServer struct {
 }
 
 func newCostServer(t *testing.T) *costServer {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Close()
-	c := &costServer{t: t, rest: l.Addr().String(), dir: t.TempDir(), pad: strings.Repeat("x", 1000)}
+	c := &costServer{t: t, rest: free, dir: t.TempDir(), pad: strings.Repeat("x", 1000)}
 	config := filepath.Join(c.dir, "ilion.yaml")
 	write(t, config, "rest:\n  address: "+c.rest+"\n  primary_key: "+restclient.Key+"\n")
 	t.Setenv("GOMAXPROCS", "1")

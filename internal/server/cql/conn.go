@@ -81,6 +81,11 @@ func (c *conn) serve() error {
 		if c.in.memory.receiving && errors.Is(err, os.ErrDeadlineExceeded) {
 			err = errSlowSender
 		}
+		var m message
+		if errors.Is(err, errNoMemory) && c.in.shed(&m) {
+			c.out.overloaded(m.Stream, errNoMemory)
+			err = nil
+		}
 		if err == nil {
 			err = c.consume()
 		}

@@ -126,6 +126,8 @@ func (f *frameReader) makeRoom(m *message, size int) (progress, error) {
 		return incomplete, dberr.Protocolf("Invalid segment: it is too large during the handshake")
 	case f.grow(size):
 		return incomplete, nil
+	case f.shed(m):
+		return complete, nil
 	case f.segments:
 		return incomplete, errNoMemory
 	}
@@ -212,6 +214,19 @@ func (f *frameReader) piece(m *message, payload []byte) (progress, error) {
 	}
 	*m = message{Header: h, refused: refused}
 	return complete, nil
+}
+
+// shed rejects the large message that is being assembled, so that its memory can be used for the next segment. It
+// reports whether there was such a message. The rest of the message is skipped.
+func (f *frameReader) shed(m *message) bool {
+	if len(f.large.Buf) < cqlwire.HeaderSize || f.assembled {
+		return false
+	}
+	h := cqlwire.ParseHeader(f.large.Buf)
+	f.skip = cqlwire.HeaderSize + int(h.Length) - len(f.large.Buf)
+	f.dropLarge()
+	*m = message{Header: h, refused: errNoMemory}
+	return true
 }
 
 // dropLarge releases the memory of an assembled message.
