@@ -4,9 +4,9 @@ package node
 
 import (
 	"github.com/ilion-db/ilion/internal/control/autosplit"
-	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/replica/quota"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 // The sizes in bytes and the number of values at which a logical partition is reported.
@@ -37,17 +37,8 @@ func (n *Node) newControllers() *autosplit.Controllers {
 		LoadLimit: n.opts.Splits.LoadLimit(), IdlePeriod: n.opts.Merges.MergeAfter(), Log: n.log,
 	}
 	if c := n.cluster; c != nil {
-		return autosplit.ForCluster(o, limits, autosplit.Cluster{Member: c.member, Peers: c.peers})
+		client := &rpc.Client{Caller: c.transport}
+		return autosplit.ForCluster(o, limits, autosplit.Cluster{Member: c.member, Client: client})
 	}
 	return autosplit.ForStandalone(o, limits, n.standalone, n.store.Level)
-}
-
-// localCandidates returns the encoded merge candidates of this node.
-func (c *cluster) localCandidates() []byte {
-	select {
-	case <-c.started:
-		return merge.AppendCandidates(nil, c.n.splitController.Candidates())
-	default:
-		return merge.AppendCandidates(nil, nil)
-	}
 }

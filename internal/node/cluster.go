@@ -5,7 +5,6 @@ package node
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -49,7 +48,6 @@ type cluster struct {
 	directoryGuard *membership.DirectoryGuard
 	transport      *transport.Transport
 	client         *remote.Client
-	server         *remote.Server
 	peers          *peers.Peers
 	reconcilers    *reconcile.Manager
 
@@ -93,37 +91,24 @@ func (n *Node) newCluster() (*cluster, error) {
 		TLS: nodeTLS, Secret: n.joinSecret.Value(), Levels: n.levels,
 		Admit: c.directoryGuard.Admit, Former: c.directoryGuard.FormerCluster, KeepAlive: keepAlive,
 		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.clients.overloaded,
-		Events: transport.Events{
-			Refused:          func(p transport.Peer) { c.connectionRefused(p.Node) },
-			Departed:         func(p transport.Peer) { c.nodeDeparted(p.Node) },
-			HandshakeRefused: c.rejections.LogRejected,
-			Accepted:         func(p transport.Peer, _ transport.Class) { c.directoryGuard.RecordStart(p) },
-			DialFailed: func(node topology.NodeID, _ transport.Class, address string, err error) {
-				c.directoryGuard.HandleUnreachable(err)
-				if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer &&
-					errors.Is(err, transport.ErrNotAdmitted) {
-					c.removed()
-				}
-				c.rejections.LogUnreachable(node, address, err)
-			},
-		},
+		Observer: peerObserver{c},
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.certificates.SetTransport(c.transport)
 	n.life.OnClose(c.transport.Close, c.transport.Depart) // the replicas' host is closed before
-	c.client = remote.New(remote.NewTransport(c.transport), nil)
-	c.peers = peers.New(c.self, c.transport, peers.Options{Changed: c.aliveChanged, Left: c.removed, Skewed: c.skewed})
+	c.client = remote.New(c.transport, nil)
+	c.peers = peers.New(c.self, c.transport, peers.Options{Observer: peerObserver{c}})
 	return c, nil
 }
 
 // options returns the cluster options of the replicas' host.
 func (c *cluster) options() *partition.Cluster {
 	return &partition.Cluster{
-		Node: c.self, Log: c.log, Transport: raftTransport{c.transport},
+		Node: c.self, Log: c.log, Transport: c.transport,
 		Raft: raftgroup.Options{Events: raftgroup.Events{
-			PeerDown: func(node raftgroup.NodeID, down bool) { c.peers.SetDown(topology.NodeID(node), down) },
+			PeerDown: c.peers.SetDown,
 			Failed:   c.directoryGuard.HandleGroupFailure,
 			SnapshotSent: func(group, to uint64, err error) {
 				if err != nil {
@@ -233,39 +218,12 @@ func (c *cluster) attachKeeper(k *meta.Keeper) {
 	k.Reload(c.version.Load())
 }
 
-// raftTransport adapts transport to raftgroup.
-type raftTransport struct{ t *transport.Transport }
-
-func (f raftTransport) Send(to raftgroup.NodeID, frame []byte) bool {
-	return f.t.Send(topology.NodeID(to), frame)
-}
-
-func (f raftTransport) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
-	return f.t.SendSnapshot(topology.NodeID(to), head, data, size)
-}
-
 // listen starts accepting connections of other nodes.
 func (c *cluster) listen(l net.Listener) error {
-	c.server = remote.NewServer(c.n.host, remote.NewTransport(c.transport), nil)
-	return c.transport.Start(l, transport.Handlers{
-		OnFrame: c.n.host.Receive,
-		OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {
-			return c.n.host.ReceiveSnapshot(from, s, s.Size)
-		},
-		ServeInline: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
-			return c.server.ServeInline(request, r)
-		},
-		OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
-			switch {
-			case len(request) == 0:
-				r.Fail(errors.New("empty request"))
-			case request[0] >= peers.KindFirst:
-				peers.Serve(ctx, c.member, from, request, r)
-			default:
-				c.server.Serve(ctx, from, request, r)
-			}
-		},
-	})
+	calls := &c.n.calls
+	calls.HandleManual(remote.NewServer(c.n.host, c.transport, nil), remote.Calls...)
+	c.member.Register(calls)
+	return c.transport.Start(l, c.n.host, calls)
 }
 
 // removed stops the node because the other nodes have removed it. This is expected if the node was leaving.
@@ -277,42 +235,6 @@ func (c *cluster) removed() {
 		}
 	}
 	c.n.life.Fail(errors.New("the node was removed from the cluster while it was down: you can delete its data"))
-}
-
-// connectionRefused is called when a node's address refuses connections: its process may have ended.
-func (c *cluster) connectionRefused(node topology.NodeID) {
-	c.peers.SetDown(node, true)
-	if h := c.host.Load(); h != nil {
-		h.NodeRefused(node)
-	}
-}
-
-// nodeDeparted is called when a node's process announces its end.
-func (c *cluster) nodeDeparted(node topology.NodeID) {
-	c.peers.SetDown(node, true)
-	if h := c.host.Load(); h != nil {
-		h.NodeDeparted(node)
-	}
-}
-
-// skewed is called when this node's clock is wrong according to a quorum, or correct again. The clocks of the other
-// nodes limit the timestamps and expirations of this node. Nevertheless, nodes with correct clocks should lead.
-func (c *cluster) skewed(skewed bool, ahead time.Duration) {
-	if h := c.host.Load(); h != nil {
-		h.Abstain(partition.ClockWrong, skewed)
-	}
-	if ahead == 0 {
-		level := slog.LevelInfo
-		if skewed {
-			level = slog.LevelDebug
-		}
-		c.n.log.LogAttrs(c.ctx, level, "compared the clock of this node with the clocks of other nodes",
-			slog.Bool("may_lead", !skewed))
-		return
-	}
-	c.n.log.LogAttrs(c.ctx, slog.LevelError,
-		"the clock of this node differs from the clocks of most nodes: transferring its leaderships to other nodes if possible",
-		slog.Duration("ahead", ahead.Round(time.Millisecond)))
 }
 
 // leaderChanged is called when the leader of a partition changes.
@@ -342,9 +264,8 @@ func (c *cluster) start() {
 	}
 	c.events = &nodeevents.Notifier{Self: c.self, Address: n.info.RPC, Metadata: n.metadata, Peers: c.peers,
 		Queries: n.queries, Clients: n.cql, Engine: n.Engine}
-	c.events.Register(&n.queryHandlers)
+	c.events.Register(&n.calls)
 	close(c.started)
-	n.queryHandlers.Start()
 	c.run(func() { c.peers.Run(c.ctx) })
 	c.reconcilers.Start(c.ctx, c.run)
 	c.run(func() { c.member.FollowDisks(c.ctx) })

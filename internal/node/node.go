@@ -46,6 +46,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/diskfs"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/internal/server/admin"
@@ -94,9 +95,9 @@ type Node struct {
 	builder  *backfill.Builder
 	replayer *coordinator.Replayer
 	// cluster and queries, which sends queries to other nodes, are nil on a standalone node.
-	cluster       *cluster
-	queries       *clusterquery.Client
-	queryHandlers clusterquery.Handlers
+	cluster *cluster
+	queries *clusterquery.Client
+	calls   rpc.Server // executes the calls of other nodes
 	// standalone executes splits and merges on a standalone node; nil in a cluster. partitions executes the requests of
 	// operators.
 	standalone  *reconcile.Standalone

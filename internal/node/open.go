@@ -153,10 +153,8 @@ func (n *Node) openPartitions(ctx context.Context) error {
 			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.report,
 			DiskFree:     func() int { return n.store.Metrics().FreePercent },
 			RebuildDelay: n.opts.Cluster.RebuildDelay, Log: n.log,
-			LocalCandidates: c.localCandidates,
-			Loads:           membership.NewLoadTracker(n.host, n.store, uint64(n.opts.Cluster.Capacity)),
-			BytesSlack:      float64(n.opts.Cluster.BalanceThreshold),
-			Queries:         &n.queryHandlers,
+			Loads:      membership.NewLoadTracker(n.host, n.store, uint64(n.opts.Cluster.Capacity)),
+			BytesSlack: float64(n.opts.Cluster.BalanceThreshold),
 		}
 	} else if _, err := membership.RaiseStandaloneLevel(ctx, n.store.Directory, n.host, n.store.Level()); err != nil {
 		return err
@@ -221,7 +219,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	n.life.OnClose(func() error { n.metadata.Close(); return nil })
 	if c := n.cluster; c != nil {
 		c.setMetadata(n.metadata)
-		n.queries = clusterquery.NewClient(c.self, n.metadata, c.peers)
+		n.queries = clusterquery.NewClient(c.self, n.metadata, c.peers, c.transport)
 	}
 	first := n.metadata.State()
 	n.catalog = catalog.NewForRelease(n.compat, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/process"
+	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
 // report returns this node's report for other nodes.
@@ -50,18 +53,74 @@ func (c *cluster) MetadataChanged(old, next *meta.State) {
 	}
 }
 
-// aliveChanged is called when a node goes down or comes back.
-func (c *cluster) aliveChanged(node topology.NodeID, alive bool) {
-	c.n.log.LogAttrs(
-		c.ctx,
-		slog.LevelInfo,
-		map[bool]string{true: "node is up", false: "node is down"}[alive],
-		slog.String("node", node.Short()),
-	)
+// peerObserver handles the events of other nodes: their connections, their ends, and their clocks. It implements
+// transport.Observer and peers.Observer.
+type peerObserver struct{ *cluster }
+
+// AliveChanged logs that a node went down or came back, and sends clients an event.
+func (c peerObserver) AliveChanged(node topology.NodeID, alive bool) {
+	c.n.log.LogAttrs(c.ctx, slog.LevelInfo, map[bool]string{true: "node is up", false: "node is down"}[alive],
+		slog.String("node", node.Short()))
 	select {
 	case <-c.started:
+		c.events.StatusChanged(node, alive)
 	default:
+	}
+}
+
+// Removed stops the node.
+func (c peerObserver) Removed() { c.removed() }
+
+// ClockSkewed makes nodes with correct clocks lead, because the clock of this node is wrong according to a quorum, or
+// ends this. The clocks of the other nodes already limit the timestamps and expirations of this node.
+func (c peerObserver) ClockSkewed(skewed bool, ahead time.Duration) {
+	if h := c.host.Load(); h != nil {
+		h.Abstain(partition.ClockWrong, skewed)
+	}
+	if ahead == 0 {
+		level := slog.LevelInfo
+		if skewed {
+			level = slog.LevelDebug
+		}
+		c.n.log.LogAttrs(c.ctx, level, "compared the clock of this node with the clocks of other nodes",
+			slog.Bool("may_lead", !skewed))
 		return
 	}
-	c.events.StatusChanged(node, alive)
+	c.n.log.LogAttrs(c.ctx, slog.LevelError,
+		"the clock of this node differs from the clocks of most nodes: transferring its leaderships to other nodes if possible",
+		slog.Duration("ahead", ahead.Round(time.Millisecond)))
+}
+
+// Accepted records the process of a peer that connected to this node.
+func (c peerObserver) Accepted(p transport.Peer) { c.directoryGuard.RecordStart(p) }
+
+// DialFailed logs a failed attempt to connect. It stops the node if the other nodes have removed it.
+func (c peerObserver) DialFailed(node topology.NodeID, address string, err error) {
+	c.directoryGuard.HandleUnreachable(err)
+	if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer &&
+		errors.Is(err, transport.ErrNotAdmitted) {
+		c.removed()
+	}
+	c.rejections.LogUnreachable(node, address, err)
+}
+
+// Refused records that the address of a node refuses connections: its process may have ended.
+func (c peerObserver) Refused(p transport.Peer) {
+	c.peers.SetDown(p.Node, true)
+	if h := c.host.Load(); h != nil {
+		h.NodeRefused(p.Node)
+	}
+}
+
+// Departed records that the process of a node has announced its end.
+func (c peerObserver) Departed(p transport.Peer) {
+	c.peers.SetDown(p.Node, true)
+	if h := c.host.Load(); h != nil {
+		h.NodeDeparted(p.Node)
+	}
+}
+
+// HandshakeRefused logs that a peer that connected to this node was rejected.
+func (c peerObserver) HandshakeRefused(remote string, err error) {
+	c.rejections.LogRejected(remote, err)
 }

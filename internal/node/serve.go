@@ -27,7 +27,7 @@ func (n *Node) serve() error {
 	n.life.Background(n.usage.FindLargest)
 	controllers := n.newControllers()
 	n.splitController = controllers.Splits
-	n.splitController.Register(&n.queryHandlers)
+	n.splitController.Register(&n.calls)
 	restorer := n.newRestorer()
 	if err := n.openEngines(restorer); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (n *Node) serve() error {
 	n.startDiagnostics()
 	lender := lending.New(n.metadata, n.host, n.queries)
 	if n.opts.Limits.Lending {
-		lender.Register(&n.queryHandlers)
+		lender.Register(&n.calls)
 	}
 	archives := backup.NewService(n.newBackupServer(), restorer)
 	n.clients.server.Store(n.cql)
@@ -167,7 +167,7 @@ func (n *Node) newBackupServer() *backup.Server {
 	if n.cluster != nil {
 		s.Identity.Cluster, s.Identity.Process = id.Cluster, ""
 	}
-	s.Register(&n.queryHandlers)
+	s.Register(&n.calls)
 	n.life.OnClose(s.Close)
 	return s
 }
@@ -187,7 +187,7 @@ func (n *Node) startStatistics() {
 		TableSampler: stats.NewTableSampler(sources, n.Engine, n.views),
 		Advisor:      stats.NewAdvisor(sources, n.Engine, n.usage, sizes),
 	}
-	n.stats.Register(&n.queryHandlers)
+	n.stats.Register(&n.calls)
 	n.life.Background(sizes.CountPartitions)
 	n.info.Statistics = n.stats
 }

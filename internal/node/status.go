@@ -55,7 +55,7 @@ func (n *Node) startDiagnostics() {
 			Host: n.host, Node: n.nodeRecord(), Queries: n.queries},
 		Engine: n.Engine, RingReporter: n.reports,
 	}
-	n.diagnostics.Register(&n.queryHandlers)
+	n.diagnostics.Register(&n.calls)
 	n.life.Background(func(ctx context.Context) { n.diagnostics.LogSlow(ctx, n.log) })
 	n.info.Diagnostics = n.diagnostics
 }

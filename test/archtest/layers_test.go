@@ -94,7 +94,7 @@ var withinLayer = map[string]string{
 	"internal/control/placement":   "internal/control/meta",
 	"internal/control/split":       "internal/control/meta",
 	"internal/control/autosplit": "internal/control/clusterquery internal/control/merge internal/control/meta " +
-		"internal/control/peers internal/control/split internal/control/throughput",
+		"internal/control/split internal/control/throughput",
 	"internal/control/throughput": "internal/control/meta internal/control/split",
 	"internal/control/merge": "internal/control/meta internal/control/placement internal/control/split " +
 		"internal/control/throughput",
@@ -105,7 +105,7 @@ var withinLayer = map[string]string{
 	"internal/control/lograte":      "",
 	"internal/node/stats":           "",
 	"internal/control/clusterquery": "internal/control/meta internal/control/peers",
-	"internal/control/membership": "internal/control/clusterquery internal/control/lograte internal/control/meta " +
+	"internal/control/membership": "internal/control/lograte internal/control/meta " +
 		"internal/control/peers internal/control/placement internal/control/throughput",
 	"internal/control/recovery": "internal/control/meta internal/control/membership internal/control/placement",
 	"internal/control/operations": "internal/control/membership internal/control/meta internal/control/merge " +
@@ -122,10 +122,12 @@ var withinLayer = map[string]string{
 	"internal/replica/partition": "internal/replica/budget internal/replica/changebuffer internal/replica/usage " +
 		"internal/replica/storage internal/replica/raftgroup internal/replica/raftlog",
 	"internal/replica/changebuffer": "",
-	"internal/replica/remote":       "internal/replica/partition internal/replica/transport",
-	"internal/control/reconcile":    "internal/control/meta internal/control/placement",
-	"internal/model/access":         "internal/model/codec internal/model/dberr internal/model/feature",
-	"internal/model/row":            "internal/model/cqltype",
+	"internal/replica/remote": "internal/replica/partition internal/replica/rpc " +
+		"internal/replica/transport",
+	"internal/replica/rpc":       "internal/replica/transport",
+	"internal/control/reconcile": "internal/control/meta internal/control/placement",
+	"internal/model/access":      "internal/model/codec internal/model/dberr internal/model/feature",
+	"internal/model/row":         "internal/model/cqltype",
 	"internal/model/schema": "internal/model/cqltype internal/model/dberr internal/model/epk " +
 		"internal/model/feature internal/model/keys internal/model/compat internal/model/row " +
 		"internal/model/token internal/model/vector",

@@ -138,25 +138,40 @@ func prove(side string, dialler, acceptor []byte) []byte {
 	return h.Sum(nil)
 }
 
+// acceptances counts accepted peers.
+type acceptances struct{ n *int }
+
+func (a acceptances) Accepted(transport.Peer)                  { *a.n++ }
+func (acceptances) DialFailed(transport.NodeID, string, error) {}
+func (acceptances) Refused(transport.Peer)                     {}
+func (acceptances) Departed(transport.Peer)                    {}
+func (acceptances) HandshakeRefused(remote string, err error)  {}
+
+// discarder discards frames and snapshots, and rejects commands.
+type discarder struct{}
+
+func (discarder) Receive(transport.NodeID, []byte) error { return nil }
+func (discarder) ReceiveSnapshot(_ transport.NodeID, r io.Reader, _ int64) error {
+	_, err := io.Copy(io.Discard, r)
+	return err
+}
+func (discarder) Serve(_ context.Context, _ transport.NodeID, _ []byte, r transport.Responder) {
+	r.Fail(nil)
+}
+func (discarder) ServeInline([]byte, transport.Responder) bool { return false }
+
 // shakeHands connects an outsider to a node, and lets a node that wants to join contact an outsider. The lowest bit of
 // an input's first byte determines whether the outsider knows the secret, the next bit whether its hello has the right
 // checksum.
 func shakeHands() func([]byte) string {
 	accepted := 0
 	tr, err := transport.New(transport.Self{Cluster: joinCluster, Node: acceptor}, nil, transport.Options{
-		Secret: joinSecret, Events: transport.Events{Accepted: func(transport.Peer, transport.Class) { accepted++ }}})
+		Secret: joinSecret, Observer: acceptances{&accepted}})
 	if err != nil {
 		return func([]byte) string { return err.Error() }
 	}
 	in := make(chanListener)
-	if err := tr.Start(in, transport.Handlers{
-		OnFrame: func(transport.NodeID, []byte) error { return nil },
-		OnSnapshot: func(_ transport.NodeID, r *transport.SnapshotReader) error {
-			_, err := io.Copy(io.Discard, r)
-			return err
-		},
-		OnCommand: func(_ context.Context, _ transport.NodeID, _ []byte, r *transport.Responder) { r.Fail(nil) },
-	}); err != nil {
+	if err := tr.Start(in, discarder{}, discarder{}); err != nil {
 		return func([]byte) string { return err.Error() }
 	}
 	return func(b []byte) string {

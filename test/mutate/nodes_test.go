@@ -27,6 +27,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/remote"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
+	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
 // nodeTargets returns the decoders of the nodes' messages and of the cluster data on disk.
@@ -175,48 +177,35 @@ func peerRequests() (out [][]byte) {
 		peers.JoinRequest{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r",
 			Zone: "z", Newest: 1},
 	) // plain values
-	out = append(
-		out,
-		[]byte{peers.KindFirst + 1},
-		append([]byte{peers.KindFirst + 2}, `{"version":7}`...),
-		append([]byte{peers.KindFirst + 3}, n...),
-	)
-	return append(out, []byte{peers.KindFirst + 4}, []byte{peers.KindFirst + 5},
-		append([]byte{peers.KindFirst + 9}, "subject\x00question"...))
+	return append(out, []byte{peers.ReportCall.Number}, append([]byte{peers.AwaitCall.Number}, `{"version":7}`...),
+		append([]byte{peers.JoinCall.Number}, n...), []byte{peers.AcquireCall.Number}, []byte{peers.StopCall.Number},
+		append([]byte{73}, "subject\x00question"...))
 }
 
-// node answers requests of other nodes and always succeeds.
-type node struct{}
-
-func (node) Describe(topology.NodeID) peers.Report { return peers.Report{Started: time.Unix(5, 0)} }
-func (node) Await(context.Context, uint64, bool) (peers.Versions, error) {
-	return peers.Versions{}, nil
-}
-func (node) HandleStopping(topology.NodeID)                     {}
-func (node) HandleAcknowledged(map[topology.PartitionID]uint64) {}
-func (node) Stats() peers.NodeStats                             { return peers.NodeStats{Capacity: 1 << 40} }
-func (node) MergeCandidates() []byte                            { return nil }
-func (node) Acquire(context.Context) (uint64, error)            { return 1, nil }
-func (node) HandleQuery(_ context.Context, subject string, question []byte) ([]byte, error) {
-	return append([]byte(subject), question...), nil
-}
-func (node) Admit(context.Context, peers.JoinRequest) (peers.JoinResponse, error) {
-	return peers.JoinResponse{Replica: 1}, nil
+// answer registers a handler that returns a.
+func answer[Q, A any](s *rpc.Server, c *rpc.Call[Q, A], a A) {
+	rpc.Handle(s, c, func(context.Context, topology.NodeID, Q) (A, error) { return a, nil })
 }
 
 // reply counts responses.
 type reply struct{ n, bytes int }
 
+func (r *reply) Page([]byte) error  { return transport.ErrOneAnswer }
 func (r *reply) End(b []byte) error { r.n++; r.bytes += len(b); return nil }
 func (r *reply) Fail(err error)     { r.n++; r.bytes += len(err.Error()) }
 
 func servePeers() func([]byte) string {
+	s := new(rpc.Server)
+	answer(s, peers.ReportCall, peers.Report{Started: time.Unix(5, 0)})
+	answer(s, peers.AwaitCall, peers.Versions{})
+	answer(s, peers.JoinCall, peers.JoinResponse{Replica: 1})
+	answer(s, peers.AcquireCall, peers.AcquireResponse{Version: 1})
+	answer(s, peers.StopCall, rpc.None{})
+	answer(s, peers.AcknowledgedCall, rpc.None{})
+	answer(s, peers.StatsCall, peers.NodeStats{Capacity: 1 << 40})
 	return func(b []byte) string {
-		if len(b) == 0 || b[0] < peers.KindFirst {
-			return "" // other handlers serve these
-		}
 		var r reply
-		peers.Serve(context.Background(), node{}, topology.NodeID{1}, b, &r)
+		s.Serve(context.Background(), topology.NodeID{1}, b, &r)
 		if r.n != 1 || r.bytes > 4096+8*len(b) {
 			return fmt.Sprintf("%d responses with %d bytes", r.n, r.bytes)
 		}

@@ -33,6 +33,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/remote"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/test/sim/world"
@@ -66,13 +67,21 @@ type control struct {
 func (n *node) meet() {
 	n.fakeTransport = n.newFakeTransport()
 	n.peers = peers.New(n.self(), n.fakeTransport, peers.Options{
-		Sched: n.Scheduler(), Skewed: n.skewed,
-		Left: func() { n.w.Note("node %d hears that it has left", n.ID) },
+		Sched: n.Scheduler(), Observer: peerObserver{n},
 	})
 }
 
-// skewed handles a change of the node's clock check: the clock is wrong, or right again.
-func (n *node) skewed(skewed bool, ahead time.Duration) {
+// peerObserver handles what a node learns from its peers.
+type peerObserver struct{ *node }
+
+// AliveChanged implements peers.Observer.
+func (peerObserver) AliveChanged(topology.NodeID, bool) {}
+
+// Removed implements peers.Observer.
+func (n peerObserver) Removed() { n.w.Note("node %d hears that it has left", n.ID) }
+
+// ClockSkewed implements peers.Observer.
+func (n peerObserver) ClockSkewed(skewed bool, ahead time.Duration) {
 	if ahead != 0 {
 		n.w.counts.Skewed++
 	}
@@ -85,11 +94,13 @@ func (n *node) skewed(skewed bool, ahead time.Duration) {
 // connect creates the client and the server of the node's internal protocol.
 func (n *node) connect() {
 	s := n.Scheduler()
-	n.server = remote.NewServer(n.parts, n.fakeTransport, s)
 	n.member = &membership.Member{
 		Self: n.self(), Host: n.parts, Peers: n.peers, Network: n.fakeTransport, RebuildDelay: healAfter, Sched: s,
 		Report: n.report(n.Wall()), Log: slog.New(slog.DiscardHandler),
 	}
+	n.calls = new(rpc.Server)
+	n.calls.HandleManual(remote.NewServer(n.parts, n.fakeTransport, s), remote.Calls...)
+	n.member.Register(n.calls)
 	n.cat = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	client := remote.New(n.fakeTransport, s)
 	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Now: n.peers.Now,
@@ -467,10 +478,8 @@ func (n *node) answer(ctx context.Context, from topology.NodeID, request []byte,
 	switch {
 	case n.keeper == nil:
 		r.Fail(transport.ErrBusy)
-	case request[0] >= peers.KindFirst:
-		peers.Serve(ctx, n.member, from, request, r)
-	case !n.server.ServeInline(request, r):
-		n.server.Serve(ctx, from, request, r)
+	case !n.calls.ServeInline(request, r):
+		n.calls.Serve(ctx, from, request, r)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/internal/replica/remote"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
@@ -57,7 +56,7 @@ func (c *fakeTransport) Call(ctx context.Context, to topology.NodeID, request []
 	return e.Next()
 }
 
-func (c *fakeTransport) Stream(ctx context.Context, to topology.NodeID, request []byte) (remote.Stream, error) {
+func (c *fakeTransport) Stream(ctx context.Context, to topology.NodeID, request []byte) (transport.Stream, error) {
 	e, err := c.open(ctx, to, request, pagesAhead)
 	if err != nil {
 		return nil, err

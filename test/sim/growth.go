@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
@@ -150,9 +151,9 @@ func (n *node) startGrowth(ctx context.Context) {
 		Metadata: n.keeper, Rules: merge.Rules{SizeLimit: w.capOf, LoadLimit: w.grow.limit, IdlePeriod: w.grow.quiet,
 			NodeHealthy: n.hears},
 		IsLeader: n.member.LeadsMeta, Log: n.log(), Level: func() feature.Level { return 0 }, Sched: s,
-		LocalCandidates: watch.Candidates, OtherNodes: n.others, FetchCandidates: n.peers.MergeCandidates,
+		LocalCandidates: watch.Candidates, OtherNodes: n.others, Client: &rpc.Client{Caller: n.fakeTransport, Sched: s},
 	}
-	n.member.LocalCandidates = func() []byte { return merge.AppendCandidates(nil, watch.Candidates()) }
+	watch.Register(n.calls)
 	s.Go(func() { watch.Run(ctx) })
 	s.Go(func() { merger.Run(ctx) })
 }

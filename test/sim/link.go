@@ -214,7 +214,7 @@ func (r *responder) finish() bool {
 	return true
 }
 
-// Page implements remote.Responder.
+// Page implements transport.Responder.
 func (r *responder) Page(data []byte) error {
 	if r.ahead == 0 {
 		return transport.ErrOneAnswer
@@ -310,7 +310,7 @@ func (e *exchange) giveUp() {
 	}
 }
 
-// Next implements remote.Stream.
+// Next implements transport.Stream.
 func (e *exchange) Next() ([]byte, error) {
 	if len(e.pages) == 0 && e.end == nil {
 		most := time.Duration(0)
@@ -341,7 +341,7 @@ func (e *exchange) Next() ([]byte, error) {
 	return b, nil
 }
 
-// Close implements remote.Stream.
+// Close implements transport.Stream.
 func (e *exchange) Close() {
 	if !e.over && e.end == nil {
 		e.giveUp()

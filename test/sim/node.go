@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
-	"github.com/ilion-db/ilion/internal/replica/remote"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/test/sim/world"
@@ -35,7 +35,7 @@ type node struct {
 	// coordinator. The end of the process breaks these connections.
 	coord         *coordinator.Coordinator
 	fakeTransport *fakeTransport
-	server        *remote.Server
+	calls         *rpc.Server
 	callers       []*link
 	control
 	// originals checks the directories of other nodes. met holds the process runs that were admitted. harm describes
@@ -302,7 +302,7 @@ func (n *node) close() {
 		n.w.counts.Repeats += int(s.Retries)
 		n.w.counts.Forwarded += int(s.Forwarded)
 	}
-	n.Host, n.parts, n.coord, n.fakeTransport, n.server, n.callers, n.control = nil, nil, nil, nil, nil, nil, control{}
+	n.Host, n.parts, n.coord, n.fakeTransport, n.calls, n.callers, n.control = nil, nil, nil, nil, nil, nil, control{}
 	n.originals = nil
 	if n.raftLog != nil {
 		_ = n.raftLog.Close()

@@ -15,9 +15,10 @@ import (
 
 // seams maps the types of the simulator that replace a type of the product to the reason for the replacement.
 var seams = map[string]string{
-	"fakeTransport":  "transports requests over the simulated network, as remote.NewTransport does over connections",
+	"fakeTransport":  "transports requests over the simulated network, as transport.Transport does over connections",
 	"exchange":       "one request of a fakeTransport",
 	"responder":      "one response of a fakeTransport",
+	"peerObserver":   "a node as package peers sees it, as package node has it",
 	"driver":         "schedules the steps of raftgroup in the world, as Runner does with goroutines",
 	"node":           "a machine and the process on it",
 	"client":         "a client",

@@ -3,7 +3,6 @@
 package advise
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -58,15 +57,6 @@ type Shape struct {
 type Part struct {
 	Samples []Sample `json:"samples,omitempty"`
 	Shapes  []Shape  `json:"shapes,omitempty"`
-}
-
-// Encode encodes a part for transmission between nodes.
-func (p *Part) Encode() ([]byte, error) { return json.Marshal(p) }
-
-// DecodePart decodes a part encoded by Encode.
-func DecodePart(b []byte) (p Part, err error) {
-	err = json.Unmarshal(b, &p)
-	return p, err
 }
 
 // Add adds the contribution of a node. If two leaders report the same partition, it uses the first report.

@@ -4,6 +4,7 @@ package advise
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -171,11 +172,12 @@ func (w *world) input() *Input {
 	}
 	part.Shapes = w.shapes
 	part.Trim()
-	b, err := part.Encode()
+	b, err := json.Marshal(part)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if part, err = DecodePart(b); err != nil {
+	part = Part{}
+	if err = json.Unmarshal(b, &part); err != nil {
 		w.t.Fatal(err)
 	}
 	in.Add(&part)

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/ilion-db/ilion/internal/control/merge"
-	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 // Controllers are all controllers of automatic splits and merges of a node.
@@ -22,7 +22,8 @@ type Controllers struct {
 type Cluster struct {
 	// Member reports whether this node leads the meta partition.
 	Member interface{ LeadsMeta() bool }
-	Peers  *peers.Peers
+	// Client sends calls to other nodes.
+	Client *rpc.Client
 }
 
 // Standalone executes recorded splits and merges on a standalone node.
@@ -37,7 +38,7 @@ func ForCluster(o Options, limits TableLimits, c Cluster) *Controllers {
 	all := newControllers(o, limits)
 	m := all.merges
 	m.IsLeader, m.OtherNodes = c.Member.LeadsMeta, o.Queries.LiveNodes
-	m.FetchCandidates, m.Rules.NodeHealthy = c.Peers.MergeCandidates, o.Queries.Alive
+	m.Client, m.Rules.NodeHealthy = c.Client, o.Queries.Alive
 	all.throughput.IsLeader = c.Member.LeadsMeta
 	return all
 }

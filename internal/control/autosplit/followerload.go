@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
+	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 const (
@@ -29,14 +31,21 @@ const (
 	reportPartitionsMax = 256
 	reportTokensMax     = 128
 	reportNodesMax      = 64
-	// reportSubject is the subject of reports between nodes; reportTimeout bounds the wait for the receiver.
-	reportSubject = "aside"
-	reportTimeout = 300 * time.Millisecond
 	// reportVersion is the first byte of an encoded report.
 	reportVersion = 1
 )
 
+// FollowerLoadCall sends the load that a node serves as a follower to the leader.
+var FollowerLoadCall = rpc.Declare[FollowerReport, rpc.None](rpc.Spec{Name: "aside", Since: 3,
+	Timeout: 300 * time.Millisecond, RequestMax: 1 << 20, Idempotent: true})
+
 var errReport = errors.New("malformed follower load report")
+
+// FollowerReport is the load that a node serves as a follower of leaders on another node.
+type FollowerReport struct {
+	From  topology.NodeID
+	loads []followerLoad
+}
 
 // followerLoad is the load of reads at ONE and QUORUM that a follower serves.
 type followerLoad struct {
@@ -97,43 +106,30 @@ func (w *SplitController) reportFollowerLoad(ctx context.Context, replicas []*pa
 	}
 	w.followed = keep
 	for _, leader := range slices.SortedFunc(maps.Keys(lists), byNode) {
-		w.sendReport(ctx, leader, lists[leader])
-	}
-}
-
-// sendReport sends the load of followers to the node that leads their partitions. Older versions ignore it.
-func (w *SplitController) sendReport(ctx context.Context, leader topology.NodeID, loads []followerLoad) {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	if w.Queries.Alive(leader) {
-		self := w.Queries.Self()
-		_, _ = w.Queries.Query(ctx, leader, reportSubject, appendReport(self[:], loads)) // sent again in a second
-	}
-}
-
-// Register registers the handler for the reports of other nodes.
-func (w *SplitController) Register(h *clusterquery.Handlers) {
-	h.Handle(reportSubject, func(_ context.Context, report []byte) ([]byte, error) {
-		var from topology.NodeID
-		if len(report) < len(from) {
-			return nil, errors.New("malformed follower load report: node ID is missing")
+		if w.Queries.Alive(leader) { // a report that does not arrive is replaced by the next one
+			report := FollowerReport{w.Queries.Self(), lists[leader]}
+			_, _ = clusterquery.Query(ctx, w.Queries, leader, FollowerLoadCall, report)
 		}
-		copy(from[:], report)
-		return nil, w.handleReport(from, report[len(from):])
+	}
+}
+
+// Register registers the handlers for the calls of other nodes.
+func (w *SplitController) Register(s *rpc.Server) {
+	clusterquery.Handle(s, FollowerLoadCall, func(_ context.Context, r FollowerReport) (rpc.None, error) {
+		w.handleReport(r)
+		return rpc.None{}, nil
+	})
+	clusterquery.Handle(s, CandidatesCall, func(context.Context, rpc.None) (merge.Candidates, error) {
+		return w.Candidates(), nil
 	})
 }
 
-// handleReport stores the follower load that node from sent. It ignores partitions whose leader is not on this node. It
-// returns an error if b is malformed.
-func (w *SplitController) handleReport(from topology.NodeID, b []byte) error {
-	list, err := decodeReport(b)
-	if err != nil {
-		return err
-	}
+// handleReport stores the follower load that another node sent. It ignores partitions whose leader is not on this node.
+func (w *SplitController) handleReport(r FollowerReport) {
 	now := w.Sched.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, a := range list {
+	for _, a := range r.loads {
 		s := w.states[a.partition]
 		if s == nil || s.epoch != a.epoch {
 			continue
@@ -141,11 +137,10 @@ func (w *SplitController) handleReport(from topology.NodeID, b []byte) error {
 		if s.followers == nil {
 			s.followers = map[topology.NodeID]followerReport{}
 		}
-		if _, known := s.followers[from]; known || len(s.followers) < reportNodesMax {
-			s.followers[from] = followerReport{a, now}
+		if _, known := s.followers[r.From]; known || len(s.followers) < reportNodesMax {
+			s.followers[r.From] = followerReport{a, now}
 		}
 	}
-	return nil
 }
 
 func byNode(a, b topology.NodeID) int { return bytes.Compare(a[:], b[:]) }
@@ -205,10 +200,11 @@ func appendEvenly(dst, tokens []uint64, n int) []uint64 {
 	return dst
 }
 
-func appendReport(dst []byte, list []followerLoad) []byte {
-	w := codec.Writer(append(dst, reportVersion))
-	w.Uint(uint64(len(list)))
-	for _, a := range list {
+// AppendBinary implements encoding.BinaryAppender.
+func (f *FollowerReport) AppendBinary(dst []byte) ([]byte, error) {
+	w := codec.Writer(append(append(dst, f.From[:]...), reportVersion))
+	w.Uint(uint64(len(f.loads)))
+	for _, a := range f.loads {
 		w.Uint(uint64(a.partition))
 		w.Uint(a.epoch)
 		w.Uint(uint64(math.Ceil(a.load)))
@@ -217,28 +213,30 @@ func appendReport(dst []byte, list []followerLoad) []byte {
 			w.Fixed(p)
 		}
 	}
-	return w
+	return w, nil
 }
 
-func decodeReport(b []byte) ([]followerLoad, error) {
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
+func (f *FollowerReport) UnmarshalBinary(b []byte) error {
 	r := codec.NewReader(b, errReport)
+	copy(f.From[:], r.Take(uint64(len(f.From))))
 	if r.Byte() != reportVersion {
-		return nil, errReport
+		return errReport
 	}
 	n := r.Count(4)
 	if n > reportPartitionsMax {
-		return nil, errReport
+		return errReport
 	}
-	list := make([]followerLoad, n)
-	for i := range list {
+	f.loads = make([]followerLoad, n)
+	for i := range f.loads {
 		a := followerLoad{partition: topology.PartitionID(r.Uint()), epoch: r.Uint(), load: float64(r.Uint())}
 		if n = r.Count(8); n > reportTokensMax {
-			return nil, errReport
+			return errReport
 		}
 		for range n {
 			a.tokens = append(a.tokens, r.Fixed())
 		}
-		list[i] = a
+		f.loads[i] = a
 	}
-	return list, r.End()
+	return r.End()
 }

@@ -5,6 +5,8 @@ package autosplit
 import (
 	"reflect"
 	"testing"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // TestCombineSamples checks that samples of several replicas are used in proportion to their loads, regardless of the
@@ -43,17 +45,19 @@ func TestCombineSamples(t *testing.T) {
 
 // FuzzReport checks that an encoded report is decoded without loss, and that invalid input does not crash the node.
 func FuzzReport(f *testing.F) {
-	f.Add(appendReport(nil, nil))
-	f.Add(appendReport(nil, []followerLoad{{partition: 7, epoch: 2, load: 1000, tokens: []uint64{1, 1 << 63}},
-		{partition: 8}}))
+	for _, r := range []FollowerReport{{}, {topology.NodeID{5}, []followerLoad{{partition: 7, epoch: 2, load: 1000,
+		tokens: []uint64{1, 1 << 63}}, {partition: 8}}}} {
+		b, _ := r.AppendBinary(nil)
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		list, err := decodeReport(b)
-		if err != nil {
+		var r, again FollowerReport
+		if r.UnmarshalBinary(b) != nil {
 			return
 		}
-		again, err := decodeReport(appendReport(nil, list))
-		if err != nil || !reflect.DeepEqual(again, list) {
-			t.Errorf("%v became %v, %v", list, again, err)
+		b, _ = r.AppendBinary(nil)
+		if err := again.UnmarshalBinary(b); err != nil || !reflect.DeepEqual(again, r) {
+			t.Errorf("%v became %v, %v", r, again, err)
 		}
 	})
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 const (
 	// collectInterval is how often merge candidates are collected from the leaders. A shorter idle period shortens it.
 	collectInterval = 15 * time.Second
-	// nodeTimeout bounds the wait for one node, collectTimeout the wait for all nodes.
-	nodeTimeout    = time.Second
+	// collectTimeout bounds the wait for the candidates of all nodes.
 	collectTimeout = 10 * time.Second
 )
 
@@ -61,6 +61,10 @@ func (w *SplitController) Candidates() (out []merge.Candidate) {
 	return out
 }
 
+// CandidatesCall requests the merge candidates that a node leads.
+var CandidatesCall = rpc.Declare[rpc.None, merge.Candidates](rpc.Spec{Name: "merge candidates", Number: 72, Since: 3,
+	Timeout: time.Second, ResponseMax: 4 << 20, Idempotent: true})
+
 // MergeController requests merges of idle neighbors, and of neighbors whose replicas have been colocated for a merge.
 // Set its fields before calling Run.
 type MergeController struct {
@@ -68,12 +72,11 @@ type MergeController struct {
 	Rules    merge.Rules
 	// IsLeader reports whether this node makes the decisions: it leads the meta partition or is standalone.
 	IsLeader func() bool
-	// LocalCandidates returns the merge candidates led by this node. OtherNodes returns the other nodes that are alive.
-	// FetchCandidates requests the candidates of a node, encoded by merge.AppendCandidates. OtherNodes and
-	// FetchCandidates are nil on a standalone node.
+	// LocalCandidates returns the merge candidates led by this node. OtherNodes returns the other nodes that are alive,
+	// and Client sends them CandidatesCall. OtherNodes and Client are nil on a standalone node.
 	LocalCandidates func() []merge.Candidate
 	OtherNodes      func() []topology.NodeID
-	FetchCandidates func(ctx context.Context, node topology.NodeID) ([]byte, error)
+	Client          *rpc.Client
 	// ApplyStandalone applies recorded merges on a standalone node; it is nil in a cluster. Level returns the feature
 	// level of a standalone node.
 	ApplyStandalone func(ctx context.Context) error
@@ -146,13 +149,7 @@ func (m *MergeController) collectCandidates(ctx context.Context) []merge.Candida
 	ctx, cancel := m.Sched.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	for _, node := range m.OtherNodes() {
-		asking, done := m.Sched.WithTimeout(ctx, nodeTimeout)
-		b, err := m.FetchCandidates(asking, node)
-		done()
-		var list []merge.Candidate
-		if err == nil {
-			list, err = merge.DecodeCandidates(b)
-		}
+		list, err := CandidatesCall.Do(ctx, m.Client, node, rpc.None{})
 		if err != nil {
 			m.Log.LogAttrs(ctx, slog.LevelDebug, "merge candidates not received",
 				slog.String("node", node.Short()), slog.String("error", err.Error()))

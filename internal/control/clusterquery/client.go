@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterquery queries all nodes of a cluster about a subject, such as their sessions, and handles the queries
-// of other nodes. Client sends queries, and Handlers responds to them.
+// Package clusterquery sends calls to all nodes of a cluster, such as requests for their sessions.
 //
-// A query is best effort: nodes that are down, busy, or run a version without the subject are reported as silent.
+// A query is best effort: nodes that are down, busy, or run a version without the call are reported as silent.
 package clusterquery
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 // concurrency bounds the number of parallel queries of one call.
@@ -28,11 +26,12 @@ type Client struct {
 	self     topology.NodeID
 	metadata *meta.Keeper
 	peers    *peers.Peers
+	client   rpc.Client
 }
 
 // NewClient returns the client of a cluster node.
-func NewClient(self topology.NodeID, metadata *meta.Keeper, p *peers.Peers) *Client {
-	return &Client{self, metadata, p}
+func NewClient(self topology.NodeID, metadata *meta.Keeper, p *peers.Peers, caller rpc.Caller) *Client {
+	return &Client{self, metadata, p, rpc.Client{Caller: caller}}
 }
 
 // LiveNodes returns the other live nodes.
@@ -54,18 +53,17 @@ func (c *Client) Self() topology.NodeID { return c.self }
 // Alive reports whether a node is alive. This node is.
 func (c *Client) Alive(node topology.NodeID) bool { return node == c.self || c.peers.Alive(node) }
 
-// Query queries one other node (see peers.Peers.Query).
-func (c *Client) Query(ctx context.Context, node topology.NodeID, subject string, question []byte) ([]byte, error) {
+// Query sends a call to one other node.
+func Query[Q, A any](ctx context.Context, c *Client, node topology.NodeID, call *rpc.Call[Q, A], q Q) (A, error) {
 	if c == nil {
-		return nil, fmt.Errorf("node %s does not exist", node.Short())
+		return *new(A), fmt.Errorf("node %s does not exist", node.Short())
 	}
-	return c.peers.Query(ctx, node, subject, question)
+	return call.Do(ctx, &c.client, node, q)
 }
 
-// Others queries the other nodes about a subject, with a timeout for each. It calls take with one response at a time.
-// It returns the names of nodes that are down, busy, or run a version without the subject.
-func (c *Client) Others(ctx context.Context, subject string, question []byte, timeout time.Duration,
-	take func(response []byte)) (silent []string) {
+// Others sends a call to the other nodes. It calls take with one response at a time. It returns the names of nodes that
+// are down, busy, or run a version without the call.
+func Others[Q, A any](ctx context.Context, c *Client, call *rpc.Call[Q, A], q Q, take func(A)) (silent []string) {
 	if c == nil {
 		return nil
 	}
@@ -82,9 +80,7 @@ func (c *Client) Others(ctx context.Context, subject string, question []byte, ti
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			response, err := c.peers.Query(ctx, node, subject, question)
+			response, err := call.Do(ctx, &c.client, node, q)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -107,26 +103,20 @@ func (c *Client) Name(node topology.NodeID) string {
 	return node.Short()
 }
 
-// All queries all nodes, this one first with local, about a subject whose responses are a T in JSON. silent holds the
-// names of nodes that did not respond.
-func All[T any](ctx context.Context, c *Client, subject string, question []byte, timeout time.Duration,
-	local func(ctx context.Context, question []byte) (T, error)) (responses []T, silent []string, err error) {
-	own, err := local(ctx, question)
+// All sends a call to all nodes, this one first, which handles it with local. silent holds the names of nodes that did
+// not respond.
+func All[Q, A any](ctx context.Context, c *Client, call *rpc.Call[Q, A], q Q,
+	local func(ctx context.Context, q Q) (A, error)) (responses []A, silent []string, err error) {
+	own, err := local(ctx, q)
 	if err != nil {
 		return nil, nil, err
 	}
-	responses, silent = []T{own}, []string{}
-	malformed := 0
-	silent = append(silent, c.Others(ctx, subject, question, timeout, func(response []byte) {
-		var r T
-		if json.Unmarshal(response, &r) != nil {
-			malformed++
-			return
-		}
-		responses = append(responses, r)
-	})...)
-	if malformed > 0 {
-		silent = append(silent, fmt.Sprintf("%d nodes with another version", malformed))
-	}
+	responses, silent = []A{own}, []string{}
+	silent = append(silent, Others(ctx, c, call, q, func(a A) { responses = append(responses, a) })...)
 	return responses, silent, nil
+}
+
+// Handle registers the handler of a call.
+func Handle[Q, A any](s *rpc.Server, call *rpc.Call[Q, A], f func(ctx context.Context, q Q) (A, error)) {
+	rpc.Handle(s, call, func(ctx context.Context, _ topology.NodeID, q Q) (A, error) { return f(ctx, q) })
 }

@@ -22,11 +22,49 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
+// Call requests a loan. Lender.Register registers its handler.
+var Call = rpc.Declare[Request, Loan](rpc.Spec{Name: "lend", Since: 3, Timeout: borrowTimeout,
+	RequestMax: rpc.SmallBytes, ResponseMax: rpc.SmallBytes})
+
+// Request is the request of a partition of a table for the unused request units of other partitions.
+type Request struct {
+	Partition topology.PartitionID
+	Table     uint32
+	Wanted    ru.Units
+}
+
+// AppendBinary implements encoding.BinaryAppender.
+func (q *Request) AppendBinary(b []byte) ([]byte, error) {
+	b = binary.AppendUvarint(b, uint64(q.Partition))
+	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(q.Table)), uint64(q.Wanted)), nil
+}
+
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
+func (q *Request) UnmarshalBinary(b []byte) error {
+	d := codec.NewReader(b, errMalformed)
+	*q = Request{topology.PartitionID(d.Uint()), d.Uint32(), ru.Units(d.UpTo(math.MaxInt64))}
+	return d.End()
+}
+
+// Loan is the number of request units that a node lends.
+type Loan struct{ Lent ru.Units }
+
+// AppendBinary implements encoding.BinaryAppender.
+func (a *Loan) AppendBinary(b []byte) ([]byte, error) {
+	return binary.AppendUvarint(b, uint64(a.Lent)), nil
+}
+
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
+func (a *Loan) UnmarshalBinary(b []byte) error {
+	d := codec.NewReader(b, errMalformed)
+	a.Lent = ru.Units(d.UpTo(math.MaxInt64))
+	return d.End()
+}
+
 const (
-	// subject is the subject of loan requests between nodes.
-	subject = "lend"
 	// interval is how often partitions that reject requests borrow.
 	interval = 100 * time.Millisecond
 	// borrowTimeout bounds the queries of all nodes for one partition, and lendersMax their number.
@@ -49,7 +87,11 @@ func New(metadata *meta.Keeper, host *partition.Host, queries *clusterquery.Clie
 }
 
 // Register registers the handler for the loan requests of other nodes.
-func (l *Lender) Register(h *clusterquery.Handlers) { h.Handle(subject, l.handle) }
+func (l *Lender) Register(s *rpc.Server) {
+	clusterquery.Handle(s, Call, func(_ context.Context, q Request) (Loan, error) {
+		return Loan{l.lend(q.Partition, q.Table, q.Wanted)}, nil
+	})
+}
 
 // Run borrows for the partitions that this node leads and that reject requests, until ctx ends.
 func (l *Lender) Run(ctx context.Context) {
@@ -83,7 +125,9 @@ func (l *Lender) Borrow(ctx context.Context, r *partition.Replica, wanted ru.Uni
 		if wanted -= lent; wanted <= 0 || ctx.Err() != nil {
 			return
 		}
-		lent = l.request(ctx, node, r, wanted)
+		// A node that does not lend, or runs an older version, returns an error.
+		loan, _ := clusterquery.Query(ctx, l.queries, node, Call, Request{r.ID(), r.Table(), wanted})
+		lent = min(loan.Lent, wanted)
 		r.TakeLoan(lent)
 	}
 }
@@ -130,30 +174,4 @@ func (l *Lender) lenders(table uint32) (out []topology.NodeID) {
 	}
 	rand.Shuffle(len(out), func(i, k int) { out[i], out[k] = out[k], out[i] })
 	return out[:min(len(out), lendersMax)]
-}
-
-// request requests a loan from another node. A node that does not lend, or runs an older version, returns an error.
-func (l *Lender) request(ctx context.Context, node topology.NodeID, r *partition.Replica, wanted ru.Units) ru.Units {
-	q := binary.AppendUvarint(nil, uint64(r.ID()))
-	q = binary.AppendUvarint(q, uint64(r.Table()))
-	q = binary.AppendUvarint(q, uint64(wanted))
-	response, err := l.queries.Query(ctx, node, subject, q)
-	if err != nil {
-		return 0
-	}
-	lent, size := binary.Uvarint(response)
-	if size <= 0 {
-		return 0
-	}
-	return min(ru.Units(lent), wanted)
-}
-
-// handle lends to a partition that another node leads.
-func (l *Lender) handle(_ context.Context, question []byte) ([]byte, error) {
-	d := codec.NewReader(question, errMalformed)
-	to, table, wanted := topology.PartitionID(d.Uint()), d.Uint32(), ru.Units(d.UpTo(math.MaxInt64))
-	if err := d.End(); err != nil {
-		return nil, err
-	}
-	return binary.AppendUvarint(nil, uint64(l.lend(to, table, wanted))), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
@@ -32,7 +33,7 @@ const (
 
 // Network connects to other nodes. *transport.Transport implements it.
 type Network interface {
-	peers.Caller
+	rpc.Caller
 	// Discover connects to the node at an address and returns its identity.
 	Discover(ctx context.Context, address string) (transport.Peer, error)
 	// SetAddress sets the address of a node.
@@ -179,7 +180,7 @@ func (j *Joiner) ask(ctx context.Context, address string) (peers.JoinResponse, e
 	if err != nil {
 		return peers.JoinResponse{}, err
 	}
-	return peers.Join(ctx, j.Network, p.Node, joinRequest(j.Self()))
+	return peers.Join(ctx, &rpc.Client{Caller: j.Network, Sched: j.Sched}, p.Node, joinRequest(j.Self()))
 }
 
 // discover connects to the node at an address, so that both know their addresses.

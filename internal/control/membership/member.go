@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 const (
@@ -24,8 +24,8 @@ const (
 	acquireTimeout = 2 * time.Second
 )
 
-// Member represents this node in its cluster. It handles requests of other nodes (peers.Host), queries them about the
-// metadata, and follows nodes that come and go. Set its fields before use.
+// Member represents this node in its cluster. It handles the calls of other members, queries them about the metadata,
+// and follows nodes that come and go. Set its fields before use.
 type Member struct {
 	Self    topology.NodeID
 	Host    *partition.Host
@@ -39,10 +39,6 @@ type Member struct {
 	DiskFree func() int
 	// Loads measures the replicas on this node. It is nil if they are not measured.
 	Loads *LoadTracker
-	// LocalCandidates returns the encoded merge candidates. It is nil if automatic merges are off.
-	LocalCandidates func() []byte
-	// Queries responds to the queries of other nodes (peers.Query).
-	Queries *clusterquery.Handlers
 	// RebuildDelay is the time that a node may be down before its replicas are rebuilt on other nodes.
 	RebuildDelay time.Duration
 	// BytesSlack is placement.View.BytesSlack.
@@ -52,52 +48,6 @@ type Member struct {
 	Sched *sched.Scheduler
 
 	stats ClusterStats
-}
-
-// Describe implements peers.Host.
-func (m *Member) Describe(to topology.NodeID) peers.Report {
-	r := m.Report()
-	if node := m.Metadata.State().Node(to); node != nil && node.State == meta.Left {
-		r.Left = true
-	}
-	return r
-}
-
-// Await implements peers.Host.
-func (m *Member) Await(ctx context.Context, version uint64, others bool) (peers.Versions, error) {
-	s, err := m.Metadata.Wait(ctx, version)
-	if err != nil {
-		return peers.Versions{}, err
-	}
-	if others {
-		ctx, cancel := m.Sched.WithTimeout(ctx, agreementTimeout)
-		defer cancel()
-		m.Peers.AwaitVersion(ctx, version)
-	}
-	return peers.Versions{Records: s.Version, Schema: s.Schema.Version}, nil
-}
-
-// Admit implements peers.Host.
-func (m *Member) Admit(ctx context.Context, who peers.JoinRequest) (peers.JoinResponse, error) {
-	a := Admission{Metadata: m.Metadata, Network: m.Network, Sched: m.Sched}
-	return a.Admit(ctx, who)
-}
-
-// HandleStopping implements peers.Host.
-func (m *Member) HandleStopping(node topology.NodeID) { m.Peers.MarkStopping(node) }
-
-// HandleAcknowledged implements peers.Host.
-func (m *Member) HandleAcknowledged(to map[topology.PartitionID]uint64) {
-	for id, index := range to {
-		if r := m.Host.Replica(id); r != nil {
-			r.NoteAcknowledged(index)
-		}
-	}
-}
-
-// Acquire implements peers.Host.
-func (m *Member) Acquire(ctx context.Context) (version uint64, err error) {
-	return m.Metadata.Acquire(ctx)
 }
 
 // AwaitAgreement waits until the other nodes have a version of the metadata, and logs the nodes that did not confirm it
@@ -126,13 +76,14 @@ func (m *Member) AcquireFromLeader(ctx context.Context) (version uint64, err err
 		return 0, partition.ErrClosed
 	}
 	if r.Leading() {
-		return m.Acquire(ctx)
+		return m.Metadata.Acquire(ctx)
 	}
 	leader, ok := r.Leader()
 	if !ok || leader == m.Self {
 		return 0, &partition.NotLeader{Partition: topology.MetaPartition}
 	}
-	return peers.Acquire(ctx, m.Network, leader)
+	a, err := peers.AcquireCall.Do(ctx, &rpc.Client{Caller: m.Network, Sched: m.Sched}, leader, rpc.None{})
+	return a.Version, err
 }
 
 // LatestVersion returns a metadata version that contains every change acknowledged before the call: the version of the

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 const (
@@ -130,26 +131,13 @@ func (m *Member) fetchStats(ctx context.Context, node topology.NodeID) (peers.No
 	if node == m.Self {
 		return m.Stats(), nil
 	}
-	return m.Peers.Stats(ctx, node)
+	return peers.StatsCall.Do(ctx, &rpc.Client{Caller: m.Network, Sched: m.Sched}, node, rpc.None{})
 }
 
-// Stats implements peers.Host.
+// Stats returns the stats of the replicas on this node.
 func (m *Member) Stats() peers.NodeStats {
 	if m.Loads == nil {
 		return peers.NodeStats{}
 	}
 	return m.Loads.Stats(m.Metadata.State().Topology)
-}
-
-// MergeCandidates implements peers.Host.
-func (m *Member) MergeCandidates() []byte {
-	if m.LocalCandidates == nil {
-		return nil
-	}
-	return m.LocalCandidates()
-}
-
-// HandleQuery implements peers.Host.
-func (m *Member) HandleQuery(ctx context.Context, subject string, question []byte) ([]byte, error) {
-	return m.Queries.Serve(ctx, subject, question)
 }

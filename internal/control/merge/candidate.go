@@ -66,8 +66,12 @@ const (
 
 var errCandidates = errors.New("malformed list of merge candidates")
 
-// AppendCandidates appends an encoded list, about 20 bytes per partition. It omits partitions beyond the first 16,384.
-func AppendCandidates(dst []byte, list []Candidate) []byte {
+// Candidates is a list of candidates for transfer between nodes.
+type Candidates []Candidate
+
+// AppendBinary implements encoding.BinaryAppender. It appends about 20 bytes per partition and omits partitions beyond
+// the first 16,384.
+func (list Candidates) AppendBinary(dst []byte) ([]byte, error) {
 	list = list[:min(len(list), candidatesMax)]
 	w := codec.Writer(append(dst, candidatesVersion))
 	w.Uint(uint64(len(list)))
@@ -80,23 +84,23 @@ func AppendCandidates(dst []byte, list []Candidate) []byte {
 		w.Uint(uint64(q.SmallFor / time.Millisecond))
 		w.Uint(uint64(q.IdleFor / time.Millisecond))
 	}
-	return w
+	return w, nil
 }
 
-// DecodeCandidates decodes a list written by AppendCandidates. Times are in whole milliseconds and loads are rounded up
-// to one request unit per second.
-func DecodeCandidates(b []byte) ([]Candidate, error) {
+// UnmarshalBinary implements encoding.BinaryUnmarshaler. Times are in whole milliseconds and loads are rounded up to
+// one request unit per second.
+func (list *Candidates) UnmarshalBinary(b []byte) error {
 	const most = math.MaxInt64 / uint64(time.Millisecond)
 	r := codec.NewReader(b, errCandidates)
 	if r.Byte() != candidatesVersion {
-		return nil, errCandidates
+		return errCandidates
 	}
-	list := make([]Candidate, r.Count(6))
-	for i := range list {
-		list[i] = Candidate{Partition: topology.PartitionID(r.Uint()), Epoch: r.Uint(), Bytes: r.Uint(),
+	*list = make(Candidates, r.Count(6))
+	for i := range *list {
+		(*list)[i] = Candidate{Partition: topology.PartitionID(r.Uint()), Epoch: r.Uint(), Bytes: r.Uint(),
 			Load:     float64(r.Uint()),
 			SmallFor: time.Duration(r.UpTo(most)) * time.Millisecond,
 			IdleFor:  time.Duration(r.UpTo(most)) * time.Millisecond}
 	}
-	return list, r.End()
+	return r.End()
 }

@@ -420,19 +420,20 @@ func TestGathered(t *testing.T) {
 func TestQuietIsTold(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	_, want := pairOfQuiet(t, now)
-	b := AppendCandidates(nil, want)
-	got, err := DecodeCandidates(b)
-	if err != nil || !reflect.DeepEqual(got, want) {
+	b, _ := Candidates(want).AppendBinary(nil)
+	var got Candidates
+	err := got.UnmarshalBinary(b)
+	if err != nil || !reflect.DeepEqual([]Candidate(got), want) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for i := range b {
-		if _, err := DecodeCandidates(b[:i]); err == nil {
+		if new(Candidates).UnmarshalBinary(b[:i]) == nil {
 			t.Errorf("%d of %d bytes are taken", i, len(b))
 		}
 	}
-	if list, err := DecodeCandidates(AppendCandidates(nil, make([]Candidate, candidatesMax+1))); err != nil ||
-		len(list) != candidatesMax {
-		t.Errorf("%d, %v", len(list), err)
+	b, _ = make(Candidates, candidatesMax+1).AppendBinary(nil)
+	if err := got.UnmarshalBinary(b); err != nil || len(got) != candidatesMax {
+		t.Errorf("%d, %v", len(got), err)
 	}
 }
 

@@ -21,35 +21,20 @@ type Versions struct {
 // ended.
 func (p *Peers) AwaitAgreement(ctx context.Context, version uint64) (missing []topology.NodeID) {
 	var mu sync.Mutex
-	wg := p.group()
-	for _, n := range p.nodes() {
-		if !p.Alive(n) {
-			continue
+	p.eachAlive(func(n topology.NodeID) {
+		if err := p.awaitVersion(ctx, n, AwaitRequest{Version: version, Others: true}); err != nil {
+			mu.Lock()
+			missing = append(missing, n)
+			mu.Unlock()
 		}
-		wg.Go(func() {
-			if err := p.awaitVersion(ctx, n, awaitRequest{Version: version, Others: true}); err != nil {
-				mu.Lock()
-				missing = append(missing, n)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
+	})
 	return missing
 }
 
-// SendAcknowledged sends all live nodes the acknowledged log positions of partitions. It waits up to Options.Timeout
-// for their responses: a node that is cut off for longer no longer trusts its own replicas.
+// SendAcknowledged sends all live nodes the acknowledged log positions of partitions. It waits up to the timeout of
+// AcknowledgedCall for their responses: a node that is cut off for longer no longer trusts its own replicas.
 func (p *Peers) SendAcknowledged(ctx context.Context, to map[topology.PartitionID]uint64) {
-	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
-	defer cancel()
-	wg := p.group()
-	for _, n := range p.nodes() {
-		if p.Alive(n) {
-			wg.Go(func() { _ = p.call(ctx, n, kindAcknowledged, acknowledged{to}, nil) }) // see above
-		}
-	}
-	wg.Wait()
+	p.eachAlive(func(n topology.NodeID) { _, _ = AcknowledgedCall.Do(ctx, &p.client, n, Acknowledged{to}) })
 }
 
 // SetVersion reports that this node has a version of the metadata with a new schema. Run then asks the other nodes when
@@ -120,16 +105,14 @@ func (p *Peers) pollVersion(ctx context.Context, n topology.NodeID, q *peer) {
 			return
 		}
 		p.mu.Unlock()
-		try, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
-		answered = p.awaitVersion(try, n, awaitRequest{Version: version}) == nil
-		cancel()
+		answered = p.awaitVersion(ctx, n, AwaitRequest{Version: version}) == nil
 	}
 }
 
 // awaitVersion waits until a node has a version of the metadata, and records it.
-func (p *Peers) awaitVersion(ctx context.Context, n topology.NodeID, question awaitRequest) error {
-	var s Versions
-	if err := p.call(ctx, n, kindAwait, question, &s); err != nil {
+func (p *Peers) awaitVersion(ctx context.Context, n topology.NodeID, question AwaitRequest) error {
+	s, err := AwaitCall.Do(ctx, &p.client, n, question)
+	if err != nil {
 		return err
 	}
 	p.mu.Lock()

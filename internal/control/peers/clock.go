@@ -54,12 +54,12 @@ type clockBounds struct {
 // Now returns the wall clock of this node, limited by the clocks of a quorum (PE3). A jump of the node's own clock has
 // no effect, because the bounds advance with the monotonic clock.
 func (p *Peers) Now() time.Time {
-	now := p.opts.Now()
+	now := p.wall()
 	h := p.bounds.Load()
 	if h == nil {
 		return now
 	}
-	since := p.opts.Steady() - h.at
+	since := p.steady() - h.at
 	most := h.low.Add(since + clockTolerance)
 	if now.After(most) {
 		return most
@@ -73,9 +73,9 @@ func (p *Peers) Now() time.Time {
 // EarliestNow returns a time that has passed according to the clocks of a quorum. Data that expires by then has expired
 // (PE3).
 func (p *Peers) EarliestNow() time.Time {
-	now := p.opts.Now()
+	now := p.wall()
 	if h := p.bounds.Load(); h != nil {
-		if low := h.low.Add(p.opts.Steady() - h.at); low.Before(now) {
+		if low := h.low.Add(p.steady() - h.at); low.Before(now) {
 			now = low
 		}
 	}
@@ -89,7 +89,7 @@ func (p *Peers) ClockOffset() time.Duration {
 	if h == nil {
 		return 0
 	}
-	now, since := p.opts.Now(), p.opts.Steady()-h.at
+	now, since := p.wall(), p.steady()-h.at
 	if over := now.Sub(h.high.Add(since)); over > clockTolerance {
 		return over
 	}
@@ -109,7 +109,7 @@ func (p *Peers) Skewed() map[topology.NodeID]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n, q := range p.peers {
-		if q.reportedAt.IsZero() || p.opts.Steady()-q.clockAt > clockReportTTL {
+		if q.reportedAt.IsZero() || p.steady()-q.clockAt > clockReportTTL {
 			continue
 		}
 		at := q.clock.Add(h.at - q.clockAt)
@@ -124,8 +124,8 @@ func (p *Peers) updateBounds() {
 		p.bounds.Store(nil) // no other node to compare with
 		return
 	}
-	now := p.opts.Steady()
-	clocks := []time.Time{p.opts.Now().Round(0)}
+	now := p.steady()
+	clocks := []time.Time{p.wall().Round(0)}
 	for _, q := range p.peers {
 		if !q.reportedAt.IsZero() && now-q.clockAt <= clockReportTTL {
 			clocks = append(clocks, q.clock.Add(now-q.clockAt))
@@ -144,14 +144,14 @@ func (p *Peers) updateBounds() {
 func (p *Peers) clockUnverified() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.peers) > 0 && p.bounds.Load() == nil && p.opts.Steady()-p.firstWatch < unverifiedMax
+	return len(p.peers) > 0 && p.bounds.Load() == nil && p.steady()-p.firstWatch < unverifiedMax
 }
 
-// watchClock calls Options.Skewed when the clock becomes wrong or unverified, or correct again.
+// watchClock calls Observer.ClockSkewed when the clock becomes wrong or unverified, or correct again.
 func (p *Peers) watchClock() {
 	ahead := p.ClockOffset()
 	skewed := ahead != 0 || p.clockUnverified()
-	if p.skewed.Swap(skewed) != skewed && p.opts.Skewed != nil {
-		p.opts.Skewed(skewed, ahead)
+	if p.skewed.Swap(skewed) != skewed {
+		p.opts.Observer.ClockSkewed(skewed, ahead)
 	}
 }

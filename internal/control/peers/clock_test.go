@@ -23,19 +23,22 @@ var epoch = time.Unix(1_800_000_000, 0)
 // newClocks creates a node and other nodes with correct clocks.
 func newClocks(others int) *clocks {
 	c := &clocks{steady: time.Hour}
-	c.p = New(topology.NodeID{}, nil, Options{
-		Now: func() time.Time { return epoch.Add(c.steady + c.own) }, Steady: func() time.Duration { return c.steady },
-		Skewed: func(skewed bool, ahead time.Duration) {
-			c.skewed = skewed
-			c.told = append(c.told, ahead)
-		},
-	})
+	c.p = New(topology.NodeID{}, nil, Options{Observer: c})
+	c.p.wall = func() time.Time { return epoch.Add(c.steady + c.own) }
+	c.p.steady = func() time.Duration { return c.steady }
 	var nodes []topology.NodeID
 	for i := range others {
 		nodes = append(nodes, topology.NodeID{byte(i + 1)})
 	}
 	c.p.Watch(nodes)
 	return c
+}
+
+func (*clocks) AliveChanged(topology.NodeID, bool) {}
+func (*clocks) Removed()                           {}
+func (c *clocks) ClockSkewed(skewed bool, ahead time.Duration) {
+	c.skewed = skewed
+	c.told = append(c.told, ahead)
 }
 
 // hear advances the time and delivers the clocks of some other nodes.
@@ -101,7 +104,7 @@ func TestClockIsHeld(t *testing.T) {
 }
 
 // TestClockJumps checks that a node detects a jump of its clock, and the size of the jump, before it receives other
-// clocks again. Skewed is called once when the jump is found and once when it is over.
+// clocks again. ClockSkewed is called once when the jump is found and once when it is over.
 func TestClockJumps(t *testing.T) {
 	c := newClocks(3)
 	c.hear(0, 0, 0)
@@ -119,7 +122,7 @@ func TestClockJumps(t *testing.T) {
 		c.hear(0, 0, 0)
 	}
 	if len(c.told) != 2 || c.told[0] != 45*24*time.Hour || c.told[1] != 0 {
-		t.Errorf("Skewed received %v", c.told)
+		t.Errorf("ClockSkewed received %v", c.told)
 	}
 	if now := c.off(c.p.Now()); now != 0 {
 		t.Errorf("Now is off by %v", now)
@@ -171,7 +174,7 @@ func TestUnknownClockIsDoubted(t *testing.T) {
 	c = newClocks(4)
 	c.own = time.Minute
 	if c.hear(0, 0, 0); !c.skewed || c.told[len(c.told)-1] == 0 {
-		t.Errorf("a quorum contradicts the clock; Skewed received %v", c.told)
+		t.Errorf("a quorum contradicts the clock; ClockSkewed received %v", c.told)
 	}
 	c = newClocks(4)
 	c.steady += unverifiedMax

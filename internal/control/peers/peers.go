@@ -13,12 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
-
-// Caller sends requests to other nodes. *transport.Transport implements it.
-type Caller interface {
-	Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error)
-}
 
 // Report is the state that a node reports about itself.
 type Report struct {
@@ -47,30 +43,35 @@ type Report struct {
 	Leading  int `json:"leading"`
 }
 
-// Options configures Peers. The zero value is ready for use.
+// Options configures Peers.
 type Options struct {
-	// Interval is the time between two reports of a node, and Timeout bounds the wait for one. Both default to 1 s.
+	// Interval is the time between two reports of a node; 1 s if 0.
 	Interval time.Duration
-	Timeout  time.Duration
-	// Changed is called when a node goes down or comes back. It may be nil and must not call back.
-	Changed func(node topology.NodeID, alive bool)
-	// Left is called when this node is no longer a member of the cluster. It may be nil.
-	Left func()
-	// Skewed is called when the clock of this node is found to be wrong, with its offset, and when it is correct again.
-	// A clock that has not been compared with a quorum yet counts as wrong, with offset 0. Skewed may be nil.
-	Skewed func(skewed bool, ahead time.Duration)
-	// Now is the wall clock and Steady a monotonic clock. Both default to the clocks of Sched.
-	Now    func() time.Time
-	Steady func() time.Duration
-	// Sched provides waits. It is nil outside simulations.
+	// Observer is notified of changes.
+	Observer Observer
+	// Sched provides clocks and waits. It is nil outside simulations.
 	Sched *sched.Scheduler
+}
+
+// Observer is notified of changes of the nodes. Its methods must not call back.
+type Observer interface {
+	// AliveChanged is called when a node goes down or comes back.
+	AliveChanged(node topology.NodeID, alive bool)
+	// Removed is called when this node is no longer a member of the cluster.
+	Removed()
+	// ClockSkewed is called when the clock of this node is found to be wrong, with its offset, and when it is correct
+	// again. A clock that has not been compared with a quorum yet counts as wrong, with offset 0.
+	ClockSkewed(skewed bool, ahead time.Duration)
 }
 
 // Peers holds the state of the other nodes. It is safe for concurrent use.
 type Peers struct {
 	self   topology.NodeID
-	caller Caller
+	client rpc.Client
 	opts   Options
+	// wall is the wall clock and steady a monotonic clock.
+	wall   func() time.Time
+	steady func() time.Duration
 
 	wake chan struct{} // targetVersion has grown
 
@@ -140,22 +141,16 @@ func (p *Peers) Memory(node topology.NodeID, before time.Time) uint64 {
 }
 
 // New returns Peers without nodes.
-func New(self topology.NodeID, c Caller, o Options) *Peers {
+func New(self topology.NodeID, c rpc.Caller, o Options) *Peers {
 	if o.Interval == 0 {
 		o.Interval = time.Second
 	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Second
+	began := o.Sched.Now()
+	return &Peers{
+		self: self, client: rpc.Client{Caller: c, Sched: o.Sched}, opts: o, wall: o.Sched.Wall,
+		steady: func() time.Duration { return o.Sched.Since(began) }, wake: make(chan struct{}, 1),
+		peers: map[topology.NodeID]*peer{}, changed: make(chan struct{}),
 	}
-	if o.Now == nil {
-		o.Now = o.Sched.Wall
-	}
-	if o.Steady == nil {
-		began := o.Sched.Now()
-		o.Steady = func() time.Duration { return o.Sched.Since(began) }
-	}
-	return &Peers{self: self, caller: c, opts: o, peers: map[topology.NodeID]*peer{}, wake: make(chan struct{}, 1),
-		changed: make(chan struct{})}
 }
 
 func (p *Peers) get(node topology.NodeID) *peer {
@@ -171,7 +166,7 @@ func (p *Peers) get(node topology.NodeID) *peer {
 func (p *Peers) Watch(nodes []topology.NodeID) {
 	p.mu.Lock()
 	if len(p.peers) == 0 {
-		p.firstWatch = p.opts.Steady()
+		p.firstWatch = p.steady()
 	}
 	for _, q := range p.peers {
 		q.watched = false
@@ -203,13 +198,13 @@ func (p *Peers) setDown(node topology.NodeID, down, reports bool) {
 		q.down = time.Time{}
 		q.stopping, q.returned = false, !down && !reports && !q.reportedAt.IsZero()
 		if down {
-			q.down = p.opts.Now()
+			q.down = p.wall()
 		}
 		p.signal()
 	}
 	p.mu.Unlock()
-	if changed && p.opts.Changed != nil {
-		p.opts.Changed(node, !down)
+	if changed {
+		p.opts.Observer.AliveChanged(node, !down)
 	}
 }
 
@@ -254,15 +249,19 @@ func (p *Peers) RecentlyRestarted() map[topology.NodeID]bool {
 	return out
 }
 
-// AnnounceStop tells all live nodes that this node is about to end, and waits up to Options.Timeout for their
-// responses.
+// AnnounceStop tells all live nodes that this node is about to end, and waits for their responses.
 func (p *Peers) AnnounceStop(ctx context.Context) {
-	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
-	defer cancel()
+	p.eachAlive(func(n topology.NodeID) {
+		_, _ = StopCall.Do(ctx, &p.client, n, rpc.None{}) // heartbeats detect the end as well
+	})
+}
+
+// eachAlive calls f for all live nodes in parallel and waits for the calls.
+func (p *Peers) eachAlive(f func(n topology.NodeID)) {
 	wg := p.group()
 	for _, n := range p.nodes() {
 		if p.Alive(n) {
-			wg.Go(func() { _ = p.call(ctx, n, kindStop, nil, nil) }) // heartbeats detect the end as well
+			wg.Go(func() { f(n) })
 		}
 	}
 	wg.Wait()
@@ -308,7 +307,7 @@ func (p *Peers) Report(node topology.NodeID) (k PeerStatus, ok bool) {
 	if q == nil || q.reportedAt.IsZero() {
 		return PeerStatus{Alive: q == nil || q.down.IsZero()}, false
 	}
-	return PeerStatus{Report: q.report, Age: p.opts.Now().Sub(q.reportedAt), Skew: q.skew, Alive: q.down.IsZero()}, true
+	return PeerStatus{Report: q.report, Age: p.wall().Sub(q.reportedAt), Skew: q.skew, Alive: q.down.IsZero()}, true
 }
 
 // Run polls the reports of all nodes until ctx ends.
@@ -333,17 +332,13 @@ func (p *Peers) group() *sched.Group { return &sched.Group{Scheduler: p.opts.Sch
 
 // pollReports requests the reports of all nodes in parallel and waits for the responses.
 func (p *Peers) pollReports(ctx context.Context) {
-	ctx, cancel := p.opts.Sched.WithTimeout(ctx, p.opts.Timeout)
-	defer cancel()
 	wg := p.group()
 	for _, n := range p.nodes() {
 		wg.Go(func() {
-			asked := p.opts.Steady()
-			var r Report
-			if err := p.call(ctx, n, kindReport, nil, &r); err != nil {
-				return // heartbeats detect a silent node
+			asked := p.steady()
+			if r, err := ReportCall.Do(ctx, &p.client, n, rpc.None{}); err == nil { // heartbeats detect a silent node
+				p.handleReport(n, asked, r)
 			}
-			p.handleReport(n, asked, r)
 		})
 	}
 	wg.Wait()
@@ -362,12 +357,12 @@ func (p *Peers) nodes() []topology.NodeID {
 
 // handleReport processes a report that was requested at an instant of the monotonic clock.
 func (p *Peers) handleReport(node topology.NodeID, asked time.Duration, r Report) {
-	if r.Left && p.opts.Left != nil {
-		p.opts.Left()
+	if r.Left {
+		p.opts.Observer.Removed()
 	}
 	p.mu.Lock()
 	if q := p.peers[node]; q != nil {
-		now, middle := p.opts.Now(), (p.opts.Steady()-asked)/2
+		now, middle := p.wall(), (p.steady()-asked)/2
 		if !r.Started.Equal(q.report.Started) {
 			if !q.reportedAt.IsZero() {
 				q.restartedAt = p.opts.Sched.Now()

@@ -12,29 +12,31 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 // world is a set of nodes that reach each other unless a node is cut off.
 type world struct {
-	nodes map[topology.NodeID]Host
+	nodes map[topology.NodeID]*host
 	cut   map[topology.NodeID]bool
 }
 
-type answer struct {
+type reply struct {
 	data []byte
 	err  error
 }
 
-func (a *answer) End(data []byte) error { a.data = data; return nil }
-func (a *answer) Fail(err error)        { a.err = err }
+func (a *reply) Page([]byte) error     { return errors.ErrUnsupported }
+func (a *reply) End(data []byte) error { a.data = data; return nil }
+func (a *reply) Fail(err error)        { a.err = err }
 
 func (w *world) Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error) {
 	if w.cut[to] || w.nodes[to] == nil {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	var a answer
-	Serve(ctx, w.nodes[to], topology.NodeID{1}, request, &a)
+	var a reply
+	w.nodes[to].server().Serve(ctx, topology.NodeID{1}, request, &a)
 	return a.data, a.err
 }
 
@@ -46,53 +48,48 @@ type host struct {
 	acknowledged map[topology.PartitionID]uint64
 }
 
-func (h *host) Describe(topology.NodeID) Report { return h.report }
-func (h *host) HandleStopping(topology.NodeID)  { h.stopped = true }
-func (h *host) Await(ctx context.Context, version uint64, _ bool) (Versions, error) {
-	if h.report.Records >= version {
-		return Versions{h.report.Records, h.report.Schema}, nil
-	}
-	<-ctx.Done()
-	return Versions{}, ctx.Err()
+// server returns a server for the calls to a host.
+func (h *host) server() *rpc.Server {
+	s := new(rpc.Server)
+	answer(s, ReportCall, func(rpc.None) (Report, error) { return h.report, nil })
+	answer(s, StopCall, func(rpc.None) (rpc.None, error) { h.stopped = true; return rpc.None{}, nil })
+	rpc.Handle(s, AwaitCall, func(ctx context.Context, _ topology.NodeID, q AwaitRequest) (Versions, error) {
+		if h.report.Records >= q.Version {
+			return Versions{h.report.Records, h.report.Schema}, nil
+		}
+		<-ctx.Done()
+		return Versions{}, ctx.Err()
+	})
+	answer(s, JoinCall, func(n JoinRequest) (JoinResponse, error) {
+		return JoinResponse{Replica: 7, Nodes: map[string]topology.NodeID{n.Internal: n.Node}}, h.admit
+	})
+	answer(s, AcknowledgedCall, func(a Acknowledged) (rpc.None, error) {
+		h.acknowledged = a.To
+		return rpc.None{}, nil
+	})
+	answer(s, StatsCall, func(rpc.None) (NodeStats, error) {
+		return NodeStats{Capacity: 5 << 40, Replicas: []ReplicaStats{{9, 3 << 30, 70}, {2, 1, 0}}}, nil
+	})
+	return s
 }
-func (h *host) Admit(_ context.Context, n JoinRequest) (JoinResponse, error) {
-	return JoinResponse{Replica: 7, Nodes: map[string]topology.NodeID{n.Internal: n.Node}}, h.admit
+
+// answer registers a handler.
+func answer[Q, A any](s *rpc.Server, c *rpc.Call[Q, A], f func(Q) (A, error)) {
+	rpc.Handle(s, c, func(_ context.Context, _ topology.NodeID, q Q) (A, error) { return f(q) })
 }
-
-func (h *host) HandleAcknowledged(to map[topology.PartitionID]uint64) { h.acknowledged = to }
-
-func (h *host) Stats() NodeStats {
-	return NodeStats{Capacity: 5 << 40, Replicas: []ReplicaStats{{9, 3 << 30, 70}, {2, 1, 0}}}
-}
-
-func (h *host) MergeCandidates() []byte { return []byte("quiet") }
-
-func (h *host) HandleQuery(_ context.Context, subject string, question []byte) ([]byte, error) {
-	return append([]byte(subject+"? "), question...), h.admit
-}
-
-func (h *host) Acquire(context.Context) (uint64, error) { return h.report.Records, h.admit }
 
 // TestHoldings checks that the statistics of a node's replicas arrive in a compact encoding, and that corrupted
 // responses are rejected.
 func TestHoldings(t *testing.T) {
-	w := &world{nodes: map[topology.NodeID]Host{{2}: &host{}}, cut: map[topology.NodeID]bool{}}
-	p := New(topology.NodeID{1}, w, Options{})
-	got, err := p.Stats(t.Context(), topology.NodeID{2})
+	w := &world{nodes: map[topology.NodeID]*host{{2}: {}}, cut: map[topology.NodeID]bool{}}
+	got, err := StatsCall.Do(t.Context(), &rpc.Client{Caller: w}, topology.NodeID{2}, rpc.None{})
 	want := NodeStats{Capacity: 5 << 40, Replicas: []ReplicaStats{{2, 0, 0}, {9, 3 << 30, 70}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if q, err := p.MergeCandidates(t.Context(), topology.NodeID{2}); err != nil || string(q) != "quiet" {
-		t.Errorf("%q, %v", q, err)
-	}
-	a, err := p.Query(t.Context(), topology.NodeID{2}, "how", []byte("a\x00b"))
-	if err != nil || string(a) != "how? a\x00b" {
-		t.Errorf("%q, %v", a, err)
-	}
-	b := got.append(nil)
+	b, _ := got.AppendBinary(nil)
 	for i := range b {
-		if _, err := decodeStats(b[:i]); err == nil {
+		if new(NodeStats).UnmarshalBinary(b[:i]) == nil {
 			t.Errorf("the first %d bytes of %d were taken", i, len(b))
 		}
 	}
@@ -100,32 +97,32 @@ func TestHoldings(t *testing.T) {
 	for i := range topology.PartitionID(10_000) {
 		many.Replicas = append(many.Replicas, ReplicaStats{30 * i, 7 << 30, 500})
 	}
-	if n := len(many.append(nil)); n > 60_000 {
-		t.Errorf("10,000 replicas take %d bytes", n)
+	if b, _ = many.AppendBinary(nil); len(b) > 60_000 {
+		t.Errorf("10,000 replicas take %d bytes", len(b))
 	}
 }
+
+// observed records what an Observer is notified of.
+type observed struct {
+	alive   []bool
+	removed bool
+}
+
+func (o *observed) AliveChanged(_ topology.NodeID, alive bool) { o.alive = append(o.alive, alive) }
+func (o *observed) Removed()                                   { o.removed = true }
+func (o *observed) ClockSkewed(bool, time.Duration)            {}
 
 // TestPeers checks the knowledge about other nodes: reports, clock differences, unavailable nodes, and agreement.
 func TestPeers(t *testing.T) {
 	a, b, c := topology.NodeID{1}, topology.NodeID{2}, topology.NodeID{3}
 	now := time.Unix(1_000_000, 0)
-	w := &world{nodes: map[topology.NodeID]Host{
-		b: &host{report: Report{Clock: now.Add(3 * time.Second), Records: 10, Leading: 4}},
-		c: &host{report: Report{Records: 9, Clock: now}},
+	w := &world{nodes: map[topology.NodeID]*host{
+		b: {report: Report{Clock: now.Add(3 * time.Second), Records: 10, Leading: 4}},
+		c: {report: Report{Records: 9, Clock: now}},
 	}, cut: map[topology.NodeID]bool{}}
-	var events []bool
-	left := false
-	p := New(
-		a,
-		w,
-		Options{
-			Left:    func() { left = true },
-			Timeout: 10 * time.Millisecond,
-			Now:     func() time.Time { return now },
-			Steady:  func() time.Duration { return 0 },
-			Changed: func(_ topology.NodeID, alive bool) { events = append(events, alive) },
-		},
-	)
+	var events observed
+	p := New(a, w, Options{Observer: &events})
+	p.wall, p.steady = func() time.Time { return now }, func() time.Duration { return 0 }
 	p.Watch([]topology.NodeID{a, b, c})
 	p.pollReports(t.Context())
 	if k, ok := p.Report(b); !ok || k.Leading != 4 || k.Skew != 3*time.Second || !k.Alive {
@@ -145,26 +142,26 @@ func TestPeers(t *testing.T) {
 		t.Errorf("it waits for nodes that are down: %v", got)
 	}
 	p.pollReports(t.Context()) // c answers
-	if !p.Alive(c) || !slices.Equal(events, []bool{false, true}) {
-		t.Errorf("c has returned, events: %v", events)
+	if !p.Alive(c) || !slices.Equal(events.alive, []bool{false, true}) {
+		t.Errorf("c has returned, events: %v", events.alive)
 	}
 	p.SendAcknowledged(t.Context(), map[topology.PartitionID]uint64{7: 70})
-	if w.nodes[b].(*host).acknowledged[7] != 70 || w.nodes[c].(*host).acknowledged[7] != 70 {
+	if w.nodes[b].acknowledged[7] != 70 || w.nodes[c].acknowledged[7] != 70 {
 		t.Error("the acknowledged positions were not sent")
 	}
 	p.AnnounceStop(t.Context())
 	p.MarkStopping(b)
-	if !w.nodes[b].(*host).stopped || !w.nodes[c].(*host).stopped || !p.Stopping()[b] || p.Stopping()[c] {
+	if !w.nodes[b].stopped || !w.nodes[c].stopped || !p.Stopping()[b] || p.Stopping()[c] {
 		t.Errorf("stopping: %v", p.Stopping())
 	}
-	w.nodes[b].(*host).report.Started = now
+	w.nodes[b].report.Started = now
 	p.pollReports(t.Context())
 	if len(p.Stopping()) > 0 {
 		t.Error("a new process of the node is taken for the one that ended")
 	}
-	w.nodes[b].(*host).report.Left = true
+	w.nodes[b].report.Left = true
 	p.pollReports(t.Context())
-	if !left {
+	if !events.removed {
 		t.Error("the node does not learn that it has left")
 	}
 	p.Watch([]topology.NodeID{a, b})
@@ -177,32 +174,25 @@ func TestPeers(t *testing.T) {
 func TestJoin(t *testing.T) {
 	b := topology.NodeID{2}
 	h := &host{}
-	w := &world{nodes: map[topology.NodeID]Host{b: h}}
+	w := &world{nodes: map[topology.NodeID]*host{b: h}}
 	n := JoinRequest{Node: topology.NodeID{1}, Internal: "127.0.0.9:7000"}
-	got, err := Join(t.Context(), w, b, n)
+	got, err := Join(t.Context(), &rpc.Client{Caller: w}, b, n)
 	if err != nil || got.Replica != 7 || got.Nodes["127.0.0.9:7000"] != n.Node {
 		t.Errorf("%+v %v", got, err)
 	}
-	h.report.Records = 17
-	if version, err := Acquire(t.Context(), w, b); version != 17 || err != nil {
-		t.Errorf("turn at version %d: %v", version, err)
-	}
 	h.admit = errors.New("no room")
-	if _, err := Acquire(t.Context(), w, b); err == nil {
-		t.Error("a turn that is none")
-	}
-	if _, err := Join(t.Context(), w, b, n); err == nil || err.Error() != "no room" {
+	if _, err := Join(t.Context(), &rpc.Client{Caller: w}, b, n); err == nil || err.Error() != "no room" {
 		t.Errorf("refusal: %v", err)
 	}
 }
 
 // TestFollow checks that a node learns about new schema versions of other nodes without waiting for their reports, and
-// that AwaitVersion waits for them. A silent node delays it by Timeout or less.
+// that AwaitVersion waits for them. A silent node delays it by the timeout of the call or less.
 func TestFollow(t *testing.T) {
 	b, c := topology.NodeID{2}, topology.NodeID{3}
 	h := &host{report: Report{Records: 9, Schema: [16]byte{9}}}
-	w := &world{nodes: map[topology.NodeID]Host{b: h, c: h}, cut: map[topology.NodeID]bool{}}
-	p := New(topology.NodeID{1}, w, Options{Timeout: 100 * time.Millisecond, Interval: time.Hour})
+	w := &world{nodes: map[topology.NodeID]*host{b: h, c: h}, cut: map[topology.NodeID]bool{}}
+	p := New(topology.NodeID{1}, w, Options{Observer: new(observed), Interval: time.Hour})
 	p.Watch([]topology.NodeID{b, c})
 	p.pollReports(t.Context())
 	h.report.Records, h.report.Schema = 10, [16]byte{10}
@@ -230,7 +220,7 @@ func TestFollow(t *testing.T) {
 // and 0 for earlier times.
 func TestMemoryAsItWas(t *testing.T) {
 	b := topology.NodeID{2}
-	p := New(topology.NodeID{1}, nil, Options{})
+	p := New(topology.NodeID{1}, nil, Options{Observer: new(observed)})
 	p.Watch([]topology.NodeID{b})
 	if m := p.Memory(b, time.Now()); m != 0 {
 		t.Errorf("a node that has not reported has memory from %d", m)
@@ -257,7 +247,7 @@ func TestMemoryAsItWas(t *testing.T) {
 func TestYoung(t *testing.T) {
 	b := topology.NodeID{2}
 	synctest.Test(t, func(t *testing.T) {
-		p := New(topology.NodeID{1}, nil, Options{Interval: time.Second})
+		p := New(topology.NodeID{1}, nil, Options{Observer: new(observed), Interval: time.Second})
 		p.Watch([]topology.NodeID{b})
 		for i, told := range []struct {
 			started time.Time

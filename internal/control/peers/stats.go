@@ -4,7 +4,6 @@ package peers
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 
@@ -37,8 +36,8 @@ const (
 
 var errStats = errors.New("malformed replica stats")
 
-// append appends the encoded stats. It sorts the replicas.
-func (h *NodeStats) append(dst []byte) []byte {
+// AppendBinary implements encoding.BinaryAppender. It sorts the replicas.
+func (h *NodeStats) AppendBinary(dst []byte) ([]byte, error) {
 	slices.SortFunc(h.Replicas, func(a, b ReplicaStats) int { return cmp.Compare(a.Partition, b.Partition) })
 	w := codec.Writer(append(dst, statsVersion))
 	w.Uint(h.Capacity / mib)
@@ -50,13 +49,14 @@ func (h *NodeStats) append(dst []byte) []byte {
 		w.Uint(r.Load)
 		last = r.Partition
 	}
-	return w
+	return w, nil
 }
 
-func decodeStats(b []byte) (h NodeStats, err error) {
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
+func (h *NodeStats) UnmarshalBinary(b []byte) error {
 	r := codec.NewReader(b, errStats)
 	if r.Byte() != statsVersion {
-		return h, errStats
+		return errStats
 	}
 	h.Capacity = r.UpTo(1<<43) * mib
 	n := r.Count(3)
@@ -66,14 +66,5 @@ func decodeStats(b []byte) (h NodeStats, err error) {
 		last += topology.PartitionID(r.Uint())
 		h.Replicas = append(h.Replicas, ReplicaStats{last, r.UpTo(1<<43) * mib, r.Uint()})
 	}
-	return h, r.End()
-}
-
-// Stats requests the stats of a node.
-func (p *Peers) Stats(ctx context.Context, node topology.NodeID) (NodeStats, error) {
-	b, err := p.caller.Call(ctx, node, []byte{kindStats})
-	if err != nil {
-		return NodeStats{}, err
-	}
-	return decodeStats(b)
+	return r.End()
 }

@@ -66,7 +66,7 @@ func ids(list []uint64) []topology.ReplicaID {
 }
 
 func member(r topology.Replica) raftgroup.Member {
-	return raftgroup.Member{Replica: uint64(r.ID), Node: raftgroup.NodeID(r.Node)}
+	return raftgroup.Member{Replica: uint64(r.ID), Node: r.Node}
 }
 
 // outdated reports whether RecordVoters would change the set.

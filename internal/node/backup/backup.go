@@ -25,6 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/snapshotset"
 )
 
@@ -45,8 +46,8 @@ func (s *Service) Execute(ctx context.Context, what string, body []byte) ([]byte
 	return s.server.Execute(ctx, strings.TrimPrefix(what, "backup/"), body)
 }
 
-// subject is the subject of backup requests between nodes.
-const subject = "backup"
+// backupCall sends a backup request to a node. The response depends on its Op.
+var backupCall = rpc.Declare[nodeRequest, rpc.Bytes](rpc.Spec{Name: "backup", Since: 6, Timeout: time.Minute})
 
 // nodeRequest is a backup request between nodes.
 type nodeRequest struct {
@@ -86,7 +87,7 @@ type Server struct {
 }
 
 // Register registers the handler for the backup requests of other nodes.
-func (s *Server) Register(h *clusterquery.Handlers) { h.Handle(subject, s.serve) }
+func (s *Server) Register(server *rpc.Server) { clusterquery.Handle(server, backupCall, s.serve) }
 
 // Close drops all snapshots.
 func (s *Server) Close() error { return s.snapshots.Close() }
@@ -132,22 +133,14 @@ func parseNodeID(text string) (id topology.NodeID, ok bool) {
 
 // request sends a backup request to a node, possibly this one.
 func (s *Server) request(ctx context.Context, node topology.NodeID, w *nodeRequest) ([]byte, error) {
-	question, err := json.Marshal(w)
-	if err != nil {
-		return nil, err
-	}
 	if node == s.Identity.Node {
-		return s.serve(ctx, question)
+		return s.serve(ctx, *w)
 	}
-	return s.Queries.Query(ctx, node, subject, question)
+	return clusterquery.Query(ctx, s.Queries, node, backupCall, *w)
 }
 
 // serve serves a backup request of another node.
-func (s *Server) serve(ctx context.Context, question []byte) ([]byte, error) {
-	var w nodeRequest
-	if err := json.Unmarshal(question, &w); err != nil {
-		return nil, fmt.Errorf("malformed backup request: %w", err)
-	}
+func (s *Server) serve(ctx context.Context, w nodeRequest) (rpc.Bytes, error) {
 	switch w.Op {
 	case "begin":
 		if w.Mark { // before the snapshot, to include every later change

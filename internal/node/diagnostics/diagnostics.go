@@ -9,8 +9,8 @@ package diagnostics
 import (
 	"time"
 
-	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 // queryTimeout bounds the wait for another node.
@@ -38,9 +38,9 @@ type RingReporter interface {
 	Ring() []catalog.RingNode
 }
 
-// Register registers the handlers for the queries of other nodes.
-func (d Diagnostics) Register(h *clusterquery.Handlers) {
-	d.Sessions.register(h)
-	d.SlowRequests.register(h)
-	d.Locator.register(h)
+// Register registers the handlers for the calls of other nodes.
+func (d Diagnostics) Register(s *rpc.Server) {
+	d.Sessions.register(s)
+	d.SlowRequests.register(s)
+	d.Locator.register(s)
 }

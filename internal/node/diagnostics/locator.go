@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,13 +21,15 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-const (
-	leaderSubject = "leader"
-	// keyBytesMax bounds a component of a partition key, as in Cassandra.
-	keyBytesMax = 65_535
-)
+// keyBytesMax bounds a component of a partition key, as in Cassandra.
+const keyBytesMax = 65_535
+
+// leaderCall requests the node ID of a partition's leader, in hex.
+var leaderCall = rpc.Declare[topology.PartitionID, string](rpc.Spec{Name: "leader", Since: 7, Timeout: queryTimeout,
+	RequestMax: rpc.SmallBytes, ResponseMax: rpc.SmallBytes, Idempotent: true})
 
 // Locator finds the replicas of logical partitions. Set its fields before use.
 type Locator struct {
@@ -43,9 +44,7 @@ type Locator struct {
 	Queries *clusterquery.Client
 }
 
-func (l *Locator) register(h *clusterquery.Handlers) {
-	clusterquery.HandleJSON(h, leaderSubject, l.localLeader)
-}
+func (l *Locator) register(s *rpc.Server) { clusterquery.Handle(s, leaderCall, l.localLeader) }
 
 // Endpoints returns the replicas of a logical partition. The key components are CQL literals or plain text; for
 // containers, JSON or plain text. The logical partition need not exist, because no data is read.
@@ -141,8 +140,7 @@ func (l *Locator) leaderOf(ctx context.Context, p *topology.Partition) topology.
 			return leader
 		}
 	}
-	question := strconv.AppendUint(nil, uint64(p.ID), 10)
-	answers, _, err := clusterquery.All(ctx, l.Queries, leaderSubject, question, queryTimeout, l.localLeader)
+	answers, _, err := clusterquery.All(ctx, l.Queries, leaderCall, p.ID, l.localLeader)
 	if err != nil {
 		return topology.NodeID{}
 	}
@@ -155,14 +153,9 @@ func (l *Locator) leaderOf(ctx context.Context, p *topology.Partition) topology.
 	return topology.NodeID{}
 }
 
-// localLeader returns the leader of a partition according to the local replica. The question is the partition's ID, and
-// the result a hex node ID.
-func (l *Locator) localLeader(_ context.Context, question []byte) (string, error) {
-	id, err := strconv.ParseUint(string(question), 10, 64)
-	if err != nil {
-		return "", errors.New("malformed request")
-	}
-	if r := l.Host.Replica(topology.PartitionID(id)); r != nil {
+// localLeader returns the leader of a partition, as a hex node ID, according to the local replica.
+func (l *Locator) localLeader(_ context.Context, id topology.PartitionID) (string, error) {
+	if r := l.Host.Replica(id); r != nil {
 		if leader, ok := r.Leader(); ok {
 			return hex.EncodeToString(leader[:]), nil
 		}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,17 +17,24 @@ import (
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/server/cql"
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
 const (
-	// sessionsSubject and cancelSubject are the subjects of queries about client connections.
-	sessionsSubject, cancelSubject = "sessions", "cancel session"
 	// sessionsDefault is the default number of sessions in a response, and sessionsLimit the maximum.
 	sessionsDefault, sessionsLimit = 1000, 5000
 	// nameMax bounds the displayed name of a client in bytes.
 	nameMax = 128
+)
+
+// These calls request the sessions of a node, up to a number, and cancel the session with an ID.
+var (
+	sessionsCall = rpc.Declare[int, catalog.Sessions](rpc.Spec{Name: "sessions", Since: 7, Timeout: queryTimeout,
+		RequestMax: rpc.SmallBytes, Idempotent: true})
+	cancelCall = rpc.Declare[rpc.Bytes, cancelResult](rpc.Spec{Name: "cancel session", Since: 7, Timeout: queryTimeout,
+		RequestMax: rpc.SmallBytes, ResponseMax: rpc.SmallBytes, Idempotent: true})
 )
 
 // Sessions lists and cancels the client connections of all nodes.
@@ -46,9 +52,9 @@ func NewSessions(self topology.NodeID, c *cql.Server, rest *rest.Server, queries
 	return &Sessions{self, c, rest, queries, log}
 }
 
-func (s *Sessions) register(h *clusterquery.Handlers) {
-	clusterquery.HandleJSON(h, sessionsSubject, s.local)
-	clusterquery.HandleJSON(h, cancelSubject, s.cancelLocal)
+func (s *Sessions) register(server *rpc.Server) {
+	clusterquery.Handle(server, sessionsCall, s.local)
+	clusterquery.Handle(server, cancelCall, s.cancelLocal)
 }
 
 // Clients returns the CQL connections to this node.
@@ -64,12 +70,8 @@ func (s *Sessions) Clients() []catalog.Client {
 	return out
 }
 
-// local returns the busiest CQL and REST sessions on this node. The question is their maximum number.
-func (s *Sessions) local(_ context.Context, question []byte) (out catalog.Sessions, err error) {
-	var most int
-	if err := json.Unmarshal(question, &most); err != nil {
-		return out, fmt.Errorf("malformed request: %w", err)
-	}
+// local returns the busiest CQL and REST sessions on this node, up to a maximum number.
+func (s *Sessions) local(_ context.Context, most int) (out catalog.Sessions, err error) {
 	most = min(most, sessionsLimit)
 	list, all := s.cql.Sessions(most)
 	out.Connections = all
@@ -140,8 +142,7 @@ func (s *Sessions) BusiestSessions(ctx context.Context) catalog.Sessions {
 // ListSessions returns the busiest sessions on all nodes, up to a maximum number; 0 means the default number.
 func (s *Sessions) ListSessions(ctx context.Context, most int) catalog.Sessions {
 	most = min(max(cmp.Or(most, sessionsDefault), 1), sessionsLimit)
-	question := strconv.AppendInt(nil, int64(most), 10)
-	answers, silent, err := clusterquery.All(ctx, s.queries, sessionsSubject, question, queryTimeout, s.local)
+	answers, silent, err := clusterquery.All(ctx, s.queries, sessionsCall, most, s.local)
 	out := catalog.Sessions{Sessions: []catalog.Session{}, Silent: silent}
 	if err != nil {
 		return out // a number can always be encoded
@@ -171,12 +172,12 @@ type cancelResult struct {
 	Left    int    `json:"under_way"`
 }
 
-// cancelLocal cancels a session on this node. The question is its ID. Sessions on other nodes are not found.
-func (s *Sessions) cancelLocal(ctx context.Context, question []byte) (out cancelResult, err error) {
-	node, number, ok := strings.Cut(string(question), "-")
+// cancelLocal cancels the session with an ID on this node. Sessions on other nodes are not found.
+func (s *Sessions) cancelLocal(ctx context.Context, id rpc.Bytes) (out cancelResult, err error) {
+	node, number, ok := strings.Cut(string(id), "-")
 	number, overREST := strings.CutPrefix(number, restSession)
 	at, err := strconv.ParseUint(number, 36, 64)
-	if !ok || err != nil || len(question) > nameMax {
+	if !ok || err != nil || len(id) > nameMax {
 		return out, errors.New("invalid session ID: see ilion sessions")
 	}
 	if node != s.self.Short() {
@@ -200,15 +201,14 @@ func (s *Sessions) cancelLocal(ctx context.Context, question []byte) (out cancel
 		return cancelResult{}, nil
 	}
 	s.log.LogAttrs(ctx, slog.LevelWarn, "client connection canceled by an operator",
-		slog.String("session", string(question)), slog.String("client", out.Address), slog.String("role", out.User),
+		slog.String("session", string(id)), slog.String("client", out.Address), slog.String("role", out.User),
 		slog.Int("requests_under_way", out.Left), slog.String("statement", statement))
 	return out, nil
 }
 
 // CancelSession cancels a session on any node and describes the result.
 func (s *Sessions) CancelSession(ctx context.Context, id string) (string, error) {
-	answers, silent, err := clusterquery.All(ctx, s.queries, cancelSubject, []byte(id), queryTimeout,
-		s.cancelLocal)
+	answers, silent, err := clusterquery.All(ctx, s.queries, cancelCall, rpc.Bytes(id), s.cancelLocal)
 	if err != nil {
 		return "", err
 	}

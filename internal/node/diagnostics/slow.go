@@ -11,13 +11,15 @@ import (
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-const (
-	slowSubject = "slow"
-	// slowEvery is how often slow requests are logged, if there are any.
-	slowEvery = 5 * time.Second
-)
+// slowEvery is how often slow requests are logged, if there are any.
+const slowEvery = 5 * time.Second
+
+// slowCall requests the slow requests on a node.
+var slowCall = rpc.Declare[rpc.None, slowlog.Report](rpc.Spec{Name: "slow", Since: 7, Timeout: queryTimeout,
+	Idempotent: true})
 
 // SlowRequests reports the slow requests of all nodes.
 type SlowRequests struct {
@@ -31,18 +33,16 @@ func NewSlowRequests(self topology.NodeID, slow *slowlog.Log, queries *clusterqu
 	return &SlowRequests{self, slow, queries}
 }
 
-func (s *SlowRequests) register(h *clusterquery.Handlers) {
-	clusterquery.HandleJSON(h, slowSubject, s.local)
-}
+func (s *SlowRequests) register(server *rpc.Server) { clusterquery.Handle(server, slowCall, s.local) }
 
 // local returns the slow requests on this node.
-func (s *SlowRequests) local(context.Context, []byte) (slowlog.Report, error) {
+func (s *SlowRequests) local(context.Context, rpc.None) (slowlog.Report, error) {
 	return s.slow.Report(hex.EncodeToString(s.self[:])), nil
 }
 
 // SlowQueries returns the slow requests on all nodes.
 func (s *SlowRequests) SlowQueries(ctx context.Context) slowlog.Report {
-	responses, silent, _ := clusterquery.All(ctx, s.queries, slowSubject, nil, queryTimeout, s.local)
+	responses, silent, _ := clusterquery.All(ctx, s.queries, slowCall, rpc.None{}, s.local)
 	out := slowlog.Merge(responses...)
 	out.Unreachable = silent
 	return out

@@ -15,12 +15,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/partitioncount"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
 const (
-	// adviseSubject is the subject of queries for a node's data about a table. The question is the table's ID.
-	adviseSubject = "table"
 	// adviseTimeout bounds the wait for advice on a table, and adviseNodeTimeout the wait for another node.
 	adviseTimeout     = 20 * time.Second
 	adviseNodeTimeout = 10 * time.Second
@@ -31,6 +30,10 @@ const (
 	// adviceTimeout bounds a query of the virtual table. Tables that do not fit into it are omitted.
 	adviceTimeout = 8 * time.Second
 )
+
+// adviseCall requests a node's data about the table with an ID of 4 bytes.
+var adviseCall = rpc.Declare[rpc.Bytes, advise.Part](rpc.Spec{Name: "table", Since: 3, Timeout: adviseNodeTimeout,
+	RequestMax: rpc.SmallBytes, Idempotent: true})
 
 // Advisor gives advice on the design of tables, using data from all nodes. It caches advice for the virtual table.
 type Advisor struct {
@@ -58,16 +61,12 @@ type cachedAdvice struct {
 	revision uint64
 }
 
-func (a *Advisor) register(h *clusterquery.Handlers) {
-	h.Handle(adviseSubject, func(ctx context.Context, question []byte) ([]byte, error) {
-		if len(question) != 4 {
-			return nil, errors.New("malformed request: expected a table ID of 4 bytes")
+func (a *Advisor) register(s *rpc.Server) {
+	clusterquery.Handle(s, adviseCall, func(ctx context.Context, table rpc.Bytes) (part advise.Part, err error) {
+		if len(table) != 4 {
+			return part, errors.New("malformed request: expected a table ID of 4 bytes")
 		}
-		part, err := a.survey(ctx, binary.BigEndian.Uint32(question))
-		if err != nil {
-			return nil, err
-		}
-		return part.Encode()
+		return a.survey(ctx, binary.BigEndian.Uint32(table))
 	})
 }
 
@@ -86,12 +85,8 @@ func (a *Advisor) advise(ctx context.Context, t *schema.Table) (advise.Report, e
 		return advise.Report{}, err
 	}
 	in.Add(&own)
-	question := binary.BigEndian.AppendUint32(nil, t.ID)
-	a.src.Queries.Others(ctx, adviseSubject, question, adviseNodeTimeout, func(response []byte) {
-		if part, err := advise.DecodePart(response); err == nil {
-			in.Add(&part)
-		}
-	})
+	table := binary.BigEndian.AppendUint32(nil, t.ID)
+	clusterquery.Others(ctx, a.src.Queries, adviseCall, table, func(part advise.Part) { in.Add(&part) })
 	in.Traffic = trafficOf(a.usage.Usage(ctx, usage.ReportOptions{Table: t.ID, Minutes: true}))
 	return advise.Advise(&in), nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
@@ -56,10 +57,10 @@ type Statistics struct {
 
 var _ catalog.Statistics = Statistics{}
 
-// Register registers the handlers for the queries of other nodes.
-func (s Statistics) Register(h *clusterquery.Handlers) {
-	s.UsageReporter.register(h)
-	s.UserReporter.register(h)
-	s.TableSampler.register(h)
-	s.Advisor.register(h)
+// Register registers the handlers for the calls of other nodes.
+func (s Statistics) Register(server *rpc.Server) {
+	s.UsageReporter.register(server)
+	s.UserReporter.register(server)
+	s.TableSampler.register(server)
+	s.Advisor.register(server)
 }

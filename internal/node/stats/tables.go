@@ -5,8 +5,6 @@ package stats
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
@@ -14,11 +12,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
 const (
-	tablesSubject = "tables"
 	// tablesTime is the time that a node samples tables for one query; tablesTimeout bounds the wait for it.
 	tablesTime, tablesTimeout = 800 * time.Millisecond, 2 * time.Second
 	// deadKeysMax bounds the examined records of dead keys of a table.
@@ -54,16 +52,14 @@ func NewTableSampler(src Sources, engine Engine, views Views) *TableSampler {
 	return &TableSampler{src, engine, views}
 }
 
-func (s *TableSampler) register(h *clusterquery.Handlers) {
-	clusterquery.HandleJSON(h, tablesSubject, s.local)
-}
+// tablesCall requests a node's data about the tables with the given IDs.
+var tablesCall = rpc.Declare[[]uint32, []tablePart](rpc.Spec{Name: "tables", Since: 7, Timeout: tablesTimeout,
+	Idempotent: true})
 
-// local returns this node's data about tables. The question lists their IDs.
-func (s *TableSampler) local(ctx context.Context, question []byte) (parts []tablePart, err error) {
-	var ids []uint32
-	if err := json.Unmarshal(question, &ids); err != nil {
-		return nil, fmt.Errorf("malformed request: %w", err)
-	}
+func (s *TableSampler) register(server *rpc.Server) { clusterquery.Handle(server, tablesCall, s.local) }
+
+// local returns this node's data about the tables with the given IDs.
+func (s *TableSampler) local(ctx context.Context, ids []uint32) (parts []tablePart, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tablesTime)
 	defer cancel()
 	led := map[uint32][]keys.Span{}
@@ -152,11 +148,7 @@ func (s *TableSampler) Tables(ctx context.Context, tables []*schema.Table) map[u
 	for _, t := range tables {
 		ids = append(ids, t.ID)
 	}
-	question, err := json.Marshal(ids)
-	if err != nil {
-		return nil // numbers can always be encoded
-	}
-	responses, silent, err := clusterquery.All(ctx, s.src.Queries, tablesSubject, question, tablesTimeout, s.local)
+	responses, silent, err := clusterquery.All(ctx, s.src.Queries, tablesCall, ids, s.local)
 	if err != nil {
 		return nil
 	}

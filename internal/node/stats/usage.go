@@ -5,8 +5,6 @@ package stats
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -16,14 +14,16 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/partitioncount"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-const (
-	// usageSubject and usersSubject are the subjects of queries about usage.
-	usageSubject, usersSubject = "usage", "users"
-	// usageTimeout bounds the wait for another node.
-	usageTimeout = 2 * time.Second
+// These calls request the usage of the replicas on a node, and of the users of a node.
+var (
+	usageCall = rpc.Declare[usage.ReportOptions, []usage.Report](rpc.Spec{Name: "usage", Since: 3,
+		Timeout: 2 * time.Second, RequestMax: rpc.SmallBytes, Idempotent: true})
+	usersCall = rpc.Declare[rpc.None, []usage.User](rpc.Spec{Name: "users", Since: 3, Timeout: 2 * time.Second,
+		Idempotent: true})
 )
 
 // UsageReporter reports the usage of physical partitions and their logical partitions.
@@ -46,26 +46,17 @@ func NewUsageReporter(src Sources, log *slog.Logger) *UsageReporter {
 // FindLargest finds the largest logical partitions for reports that request them, until ctx ends.
 func (u *UsageReporter) FindLargest(ctx context.Context) { u.largest.Run(ctx) }
 
-func (u *UsageReporter) register(h *clusterquery.Handlers) {
-	h.Handle(usageSubject, func(ctx context.Context, question []byte) ([]byte, error) {
-		var q usage.ReportOptions
-		if err := json.Unmarshal(question, &q); err != nil {
-			return nil, fmt.Errorf("malformed request: %w", err)
-		}
-		return usage.EncodeReports(u.local(q))
+func (u *UsageReporter) register(s *rpc.Server) {
+	clusterquery.Handle(s, usageCall, func(_ context.Context, q usage.ReportOptions) ([]usage.Report, error) {
+		list := u.local(q)
+		return list[:min(len(list), usage.ReportsMax)], nil
 	})
 }
 
 // Usage returns the usage of all replicas of user tables in the cluster.
 func (u *UsageReporter) Usage(ctx context.Context, q usage.ReportOptions) []usage.Report {
 	lists := [][]usage.Report{u.local(q)}
-	if question, err := json.Marshal(q); err == nil {
-		u.src.Queries.Others(ctx, usageSubject, question, usageTimeout, func(response []byte) {
-			if list, err := usage.DecodeReports(response); err == nil {
-				lists = append(lists, list)
-			}
-		})
-	}
+	clusterquery.Others(ctx, u.src.Queries, usageCall, q, func(list []usage.Report) { lists = append(lists, list) })
 	return usage.Merge(lists...)
 }
 
@@ -162,8 +153,8 @@ func NewUserReporter(server UserServer, queries *clusterquery.Client) *UserRepor
 	return &UserReporter{server, queries}
 }
 
-func (u *UserReporter) register(h *clusterquery.Handlers) {
-	clusterquery.HandleJSON(h, usersSubject, func(context.Context, []byte) ([]usage.User, error) {
+func (u *UserReporter) register(s *rpc.Server) {
+	clusterquery.Handle(s, usersCall, func(context.Context, rpc.None) ([]usage.User, error) {
 		return u.server.Users(), nil
 	})
 }
@@ -171,11 +162,8 @@ func (u *UserReporter) register(h *clusterquery.Handlers) {
 // Users returns the users with the highest usage on all nodes.
 func (u *UserReporter) Users(ctx context.Context) []usage.User {
 	lists := [][]usage.User{u.server.Users()}
-	u.queries.Others(ctx, usersSubject, nil, usageTimeout, func(response []byte) {
-		var list []usage.User
-		if json.Unmarshal(response, &list) == nil {
-			lists = append(lists, list[:min(len(list), usage.UsersMax)])
-		}
+	clusterquery.Others(ctx, u.queries, usersCall, rpc.None{}, func(list []usage.User) {
+		lists = append(lists, list[:min(len(list), usage.UsersMax)])
 	})
 	return usage.MergeUsers(lists...)
 }

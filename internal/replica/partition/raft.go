@@ -125,7 +125,7 @@ func (g *raft) destroyOrphans(list []replicaInit) error {
 // start opens the groups of the loaded replicas and starts the runner.
 func (g *raft) start(list []replicaInit) error {
 	o := g.opts.Raft
-	o.Node = raftgroup.NodeID(g.opts.Node)
+	o.Node = g.opts.Node
 	o.Events.LeaderChanged, o.Events.UnknownGroup, o.Events.Failed = g.leaderChanged, g.unknownGroup, g.runnerFailed
 	host := raftgroup.NewHost(g.opts.Log, g.opts.Log.NewBatch(), o)
 	groups, err := host.Open(configsOf(list, false)...)
@@ -180,7 +180,7 @@ func (g *raft) leaderChanged(group uint64, leader raftgroup.Member, term uint64)
 	}
 	if f := g.opts.LeaderChanged; f != nil {
 		r := g.host.Replica(topology.PartitionID(group))
-		f(topology.PartitionID(group), topology.NodeID(leader.Node), r != nil && leader.Replica != 0 &&
+		f(topology.PartitionID(group), leader.Node, r != nil && leader.Replica != 0 &&
 			leader.Replica == uint64(r.member))
 	}
 }
@@ -274,7 +274,7 @@ func (g *raft) openChild(child *replicaInit, leader topology.NodeID) {
 	list := []replicaInit{*child}
 	g.runner.Call(func(h *raftgroup.Host) {
 		c := configsOf(list, true)
-		c[0].Fresh, c[0].PreferredNode = false, raftgroup.NodeID(leader)
+		c[0].Fresh, c[0].PreferredNode = false, leader
 		groups, err := h.Open(c...)
 		if err != nil {
 			return // the log cannot be written, which stops the node
@@ -353,7 +353,7 @@ func (h *Host) Receive(from topology.NodeID, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	return g.runner.Receive(raftgroup.NodeID(from), frame)
+	return g.runner.Receive(from, frame)
 }
 
 // ReceiveSnapshot receives a snapshot from another node, of size bytes including its head. It returns nil when the
@@ -363,18 +363,18 @@ func (h *Host) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) er
 	if err != nil {
 		return err
 	}
-	return g.runner.ReceiveSnapshot(raftgroup.NodeID(from), r)
+	return g.runner.ReceiveSnapshot(from, r)
 }
 
 // NodeRefused handles a hint that a node's process may have ended: its address refused a connection.
 func (h *Host) NodeRefused(node topology.NodeID) {
-	h.onLoop(func(r *raftgroup.Host) { r.NodeRefused(raftgroup.NodeID(node)) })
+	h.onLoop(func(r *raftgroup.Host) { r.NodeRefused(node) })
 }
 
 // NodeDeparted handles the announcement of a node's process that it no longer serves anything. The groups that it led
 // elect new leaders immediately.
 func (h *Host) NodeDeparted(node topology.NodeID) {
-	h.onLoop(func(r *raftgroup.Host) { r.NodeDeparted(raftgroup.NodeID(node)) })
+	h.onLoop(func(r *raftgroup.Host) { r.NodeDeparted(node) })
 }
 
 // AbstainReason is a reason why a node leaves leadership to other nodes.
@@ -402,14 +402,10 @@ func (h *Host) Abstain(why AbstainReason, on bool) {
 	h.onLoop(func(r *raftgroup.Host) { r.Abstain(h.abstains.Load() != 0) })
 }
 
-// Abstaining sets the nodes that abstain, as far as this node knows. If all voters of a partition abstain, all of them
-// may lead.
+// Abstaining sets the nodes that abstain, as far as this node knows, and keeps the map. If all voters of a partition
+// abstain, all of them may lead.
 func (h *Host) Abstaining(nodes map[topology.NodeID]bool) {
-	set := make(map[raftgroup.NodeID]bool, len(nodes))
-	for node := range nodes {
-		set[raftgroup.NodeID(node)] = true
-	}
-	h.onLoop(func(r *raftgroup.Host) { r.Abstaining(set) })
+	h.onLoop(func(r *raftgroup.Host) { r.Abstaining(nodes) })
 }
 
 // SetLowDisk sets whether the disk of this node has little space left. The logs of its replicas are then kept short.
@@ -417,16 +413,13 @@ func (h *Host) SetLowDisk(on bool) {
 	h.onLoop(func(r *raftgroup.Host) { r.SetLowDisk(on) })
 }
 
-// SetFullDisks sets the nodes whose disks are almost full. Partitions led here reject writes that take space if fewer
-// than a quorum of their voters have space for them: a node that runs out of space stops, and reads need a quorum.
+// SetFullDisks sets the nodes whose disks are almost full, and keeps the map. Partitions led here reject writes that
+// take space if fewer than a quorum of their voters have space for them: a node that runs out of space stops, and reads
+// need a quorum.
 func (h *Host) SetFullDisks(full map[topology.NodeID]bool) {
-	nodes := map[raftgroup.NodeID]bool{}
-	for node := range full {
-		nodes[raftgroup.NodeID(node)] = true
-	}
 	h.onLoop(func(g *raftgroup.Host) {
 		for _, r := range h.Replicas() {
-			r.quorumLowDisk.Store(!g.QuorumWithout(uint64(r.id), nodes))
+			r.quorumLowDisk.Store(!g.QuorumWithout(uint64(r.id), full))
 		}
 	})
 }

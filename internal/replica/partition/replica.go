@@ -301,7 +301,7 @@ func (r *Replica) Leading() bool { return r.seq.evaluating() != 0 }
 // Leader returns the node that leads, as far as this replica knows. ok is false if it knows none.
 func (r *Replica) Leader() (node topology.NodeID, ok bool) {
 	m, ok := r.seq.leader()
-	return topology.NodeID(m.Node), ok
+	return m.Node, ok
 }
 
 // NoteAcknowledged records that index was acknowledged to this node. Reads that a follower serves here must have

@@ -197,7 +197,7 @@ func (y *applying) pass() {
 
 // changeMembers passes the change to the library and to the routes.
 func (y *applying) changeMembers(item *Apply) {
-	g, h := y.g, y.g.host
+	g := y.g
 	cc, sequence, where, err := decodeChange(item.entries[0])
 	if err != nil {
 		panic(fmt.Sprintf("raft: group %d: cannot decode the membership change in entry %d: %v", g.id,
@@ -210,9 +210,6 @@ func (y *applying) changeMembers(item *Apply) {
 	g.invariants.members++
 	item.members, item.sequence = proto.CloneOf(g.conf), sequence
 	item.where = EncodeMembers(nil, g.members())
-	if h.opts.Events.MembersChanged != nil {
-		h.opts.Events.MembersChanged(g.id, item.entries[0].GetIndex())
-	}
 }
 
 // applied processes the applier's report: proposers receive their results, and readers see the new state.

@@ -2,10 +2,14 @@
 
 package raftgroup
 
-import "time"
+import (
+	"time"
+
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
 
 // NodeID is the identity stored in a node's data directory.
-type NodeID [16]byte
+type NodeID = topology.NodeID
 
 // Instant is a reading of the node's clock in nanoseconds. The clock is monotonic and advances while the machine is
 // suspended (CLOCK_BOOTTIME). Only differences on one node are meaningful.
@@ -112,8 +116,6 @@ type Events struct {
 	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 without a leader, and its Node is
 	// zero while the node is unknown.
 	LeaderChanged func(group uint64, leader Member, term uint64)
-	// MembersChanged is called when a membership change was applied.
-	MembersChanged func(group, index uint64)
 	// Quiesced is called when the group becomes quiescent or wakes.
 	Quiesced func(group uint64, quiet bool)
 	// PeerDown is called when nothing was received from the node for an election timeout, and when the node is back.

@@ -24,32 +24,12 @@ import (
 // Wait is the timeout of a request whose context has no deadline.
 const Wait = 10 * time.Second
 
-// Transport sends requests to other nodes and receives their responses. NewTransport adapts a *transport.Transport.
+// Transport sends requests to other nodes and receives their responses. *transport.Transport implements it.
 type Transport interface {
 	Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error)
-	Stream(ctx context.Context, to topology.NodeID, request []byte) (Stream, error)
+	Stream(ctx context.Context, to topology.NodeID, request []byte) (transport.Stream, error)
 	Begin(p *transport.Pending, to topology.NodeID, until time.Time, request []byte,
 		answer transport.ResponseHandler) error
-}
-
-// Stream is a response in pages; *transport.Stream implements it.
-type Stream interface {
-	Next() ([]byte, error)
-	Close()
-}
-
-// NewTransport adapts a *transport.Transport.
-func NewTransport(t *transport.Transport) Transport { return transportAdapter{t} }
-
-type transportAdapter struct{ *transport.Transport }
-
-// Stream implements Transport.
-func (c transportAdapter) Stream(ctx context.Context, to topology.NodeID, request []byte) (Stream, error) {
-	s, err := c.Transport.Stream(ctx, to, request)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // Client sends requests to replicas on other nodes. It is safe for concurrent use.
@@ -272,6 +252,9 @@ func lost(err error) error {
 	}
 	if e, ok := errors.AsType[*transport.RemoteError](err); ok {
 		return &Failure{e.Text}
+	}
+	if errors.Is(err, transport.ErrUnknownCall) {
+		return &Failure{err.Error()}
 	}
 	return fmt.Errorf("%w: %w", partition.ErrUncertain, err)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // The error codes on the wire. They must not change. Code 0 is an error without a known type, of which only the text is
-// sent.
+// sent. The errors of dberr.CodeOf have its codes.
 const (
 	codeText byte = iota
 	codeNotLeader
@@ -31,23 +31,15 @@ const (
 	codeDeadline
 	codeDedupeUnknown
 
-	codeServer       byte = 32 + iota - 13
-	codeProtocol          // 33
-	codeCredentials       // 34
-	codeUnauthorized      // 35
-	codeSyntax            // 36
-	codeInvalid           // 37
-	codeConfig            // 38
-	codeExists            // 39
-	codeUnprepared        // 40
-	codeOverloaded        // 41
-	codeUnavailable       // 42
-	codeWriteTimeout      // 43
-	codeReadTimeout       // 44
-	codeReadFailure       // 45
-	codeWriteFailure      // 46
-	codeTruncate          // 47
-	codeFunction          // 48
+	codeExists       byte = 39
+	codeUnprepared   byte = 40
+	codeOverloaded   byte = 41
+	codeUnavailable  byte = 42
+	codeWriteTimeout byte = 43
+	codeReadTimeout  byte = 44
+	codeReadFailure  byte = 45
+	codeWriteFailure byte = 46
+	codeFunction     byte = 48
 )
 
 // Failure is an error of another node without a type that both nodes know. Its consequences at the other node are
@@ -124,23 +116,10 @@ func appendPartitionError(dst []byte, err error) ([]byte, bool) {
 // appendClientError encodes errors that clients see. An error that wraps such an error is sent as text, because it
 // contains more information.
 func appendClientError(dst []byte, err error) ([]byte, bool) {
+	if code := dberr.CodeOf(err); code != 0 {
+		return appendTexts(append(dst, code), err.Error()), true
+	}
 	switch e := err.(type) { //nolint:errorlint // see above
-	case *dberr.Server:
-		return appendTexts(append(dst, codeServer), e.Message), true
-	case *dberr.Protocol:
-		return appendTexts(append(dst, codeProtocol), e.Message), true
-	case *dberr.BadCredentials:
-		return appendTexts(append(dst, codeCredentials), e.Message), true
-	case *dberr.Unauthorized:
-		return appendTexts(append(dst, codeUnauthorized), e.Message), true
-	case *dberr.Syntax:
-		return appendTexts(append(dst, codeSyntax), e.Message), true
-	case *dberr.Invalid:
-		return appendTexts(append(dst, codeInvalid), e.Message), true
-	case *dberr.Config:
-		return appendTexts(append(dst, codeConfig), e.Message), true
-	case *dberr.Truncate:
-		return appendTexts(append(dst, codeTruncate), e.Message), true
 	case *dberr.AlreadyExists:
 		return appendTexts(append(dst, codeExists), e.Keyspace, e.Table, e.Message), true
 	case *dberr.Unprepared:
@@ -235,22 +214,6 @@ func (r *reader) failure() error {
 // clientError decodes an error that clients see.
 func (r *reader) clientError(code byte) error {
 	switch code {
-	case codeServer:
-		return &dberr.Server{Message: r.Text()}
-	case codeProtocol:
-		return &dberr.Protocol{Message: r.Text()}
-	case codeCredentials:
-		return &dberr.BadCredentials{Message: r.Text()}
-	case codeUnauthorized:
-		return &dberr.Unauthorized{Message: r.Text()}
-	case codeSyntax:
-		return &dberr.Syntax{Message: r.Text()}
-	case codeInvalid:
-		return &dberr.Invalid{Message: r.Text()}
-	case codeConfig:
-		return &dberr.Config{Message: r.Text()}
-	case codeTruncate:
-		return &dberr.Truncate{Message: r.Text()}
 	case codeExists:
 		return &dberr.AlreadyExists{Keyspace: r.Text(), Table: r.Text(), Message: r.Text()}
 	case codeUnprepared:
@@ -277,6 +240,9 @@ func (r *reader) clientError(code byte) error {
 		}
 		e.Message = r.Text()
 		return e
+	}
+	if dberr.WithCode(code, "") != nil {
+		return dberr.WithCode(code, r.Text())
 	}
 	r.Take(uint64(len(r.Rest())))
 	return &Failure{"unknown error from a newer version"}

@@ -39,7 +39,8 @@ func (r *Replica) appendRelayHead(dst []byte) []byte {
 }
 
 // relay passes on a request and returns its response.
-func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id topology.PartitionID, to Responder) {
+func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id topology.PartitionID,
+	to transport.Responder) {
 	node := r.node()
 	if r.Err() != nil || s.transport == nil {
 		to.Fail(ErrMalformed)
@@ -74,9 +75,9 @@ func relays(kind byte) bool { return kind == kindRelay || kind == kindRelayed }
 
 // failRelay returns the error of a forwarded request. If the node could not be reached from here either, nothing was
 // done, and the error is the same as for a replica that does not lead.
-func (s *Server) failRelay(to Responder, id topology.PartitionID, err error) {
-	if e, ok := errors.AsType[*transport.RemoteError](err); ok {
-		to.Fail(e)
+func (s *Server) failRelay(to transport.Responder, id topology.PartitionID, err error) {
+	if _, ok := errors.AsType[*transport.RemoteError](err); ok || errors.Is(err, transport.ErrUnknownCall) {
+		to.Fail(err)
 		return
 	}
 	told := error(partition.ErrUncertain)

@@ -192,7 +192,7 @@ func newWorld(t testing.TB) *world {
 		}
 		return w.fake
 	})
-	start := func(i int, h transport.Handlers) *transport.Transport {
+	start := func(i int, h transport.CommandHandler) *transport.Transport {
 		at := fmt.Sprint("host", i)
 		tr, err := transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: node(i), Address: at},
 			w.net.Dialler(at), transport.Options{})
@@ -201,7 +201,7 @@ func newWorld(t testing.TB) *world {
 		}
 		l, err := w.net.Listen(at)
 		if err == nil {
-			err = tr.Start(l, h)
+			err = tr.Start(l, nil, h)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -209,15 +209,10 @@ func newWorld(t testing.TB) *world {
 		t.Cleanup(func() { tr.Close() })
 		return tr
 	}
-	w.one = start(1, transport.Handlers{ServeInline: func(_ topology.NodeID, request []byte,
-		r *transport.Responder) bool {
-		return w.server.ServeInline(request, r)
-	}, OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
-		w.server.Serve(ctx, from, request, r)
-	}})
-	two := start(2, transport.Handlers{})
+	w.one = start(1, w.server)
+	two := start(2, nil)
 	two.SetAddress(node(1), "host1")
-	w.client = New(NewTransport(two), nil)
+	w.client = New(two, nil)
 	w.replica = w.client.Replica(node(1), 5)
 	return w
 }
@@ -376,7 +371,7 @@ func TestLostConnections(t *testing.T) {
 	for name := range requests {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.replica.c.t.(transportAdapter).SetAddress(node(3), "nowhere")
+				w.replica.c.t.(*transport.Transport).SetAddress(node(3), "nowhere")
 				if _, err := requests[name](t.Context(), w.client.Replica(node(3), 5)); !errors.Is(err,
 					transport.ErrUnreachable) || errors.Is(err, partition.ErrUncertain) {
 					t.Errorf("nobody there: %v", err)
@@ -495,7 +490,7 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// answers is a Responder that records the responses.
+// answers is a transport.Responder that records the responses.
 type answers struct {
 	once  sync.Once
 	end   []byte

@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
 // Target is a replica that executes requests; *partition.Replica implements it.
@@ -28,13 +29,6 @@ type Target interface {
 	Require(ctx context.Context, x partition.Extent, revision uint64) error
 	Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (stamp int64, err error)
 	Change(ctx context.Context, c command.Records) (version uint64, err error)
-}
-
-// Responder sends a response; *transport.Responder implements it.
-type Responder interface {
-	Page(data []byte) error
-	End(data []byte) error
-	Fail(err error)
 }
 
 // Server executes requests of other nodes on the replicas of this node. It is safe for concurrent use.
@@ -79,8 +73,7 @@ func newServer(find func(topology.PartitionID) Target) *Server {
 }
 
 // Serve executes a request, which it owns, and responds to it, possibly after it has returned.
-// transport.Handlers.OnCommand calls it for requests whose first byte is between 1 and KindMax.
-func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte, to Responder) {
+func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte, to transport.Responder) {
 	r := newReader(request)
 	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
 	id := topology.PartitionID(r.Uint())
@@ -133,9 +126,9 @@ type inlineWriter interface {
 	WriteNow(m *command.Mutation, done command.Completion) (taken bool, err error)
 }
 
-// ServeInline executes a plain write if it need not wait; see transport.Handlers.ServeInline. If it returns false, the
+// ServeInline executes a plain write if it need not wait; see transport.CommandHandler. If it returns false, the
 // request must be passed to Serve.
-func (s *Server) ServeInline(request []byte, to Responder) bool {
+func (s *Server) ServeInline(request []byte, to transport.Responder) bool {
 	r := newReader(request)
 	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
 	id := topology.PartitionID(r.Uint())
@@ -176,7 +169,7 @@ func tail(dst []byte, t *trace.Trace) []byte {
 }
 
 // fail responds with an error.
-func (s *Server) fail(to Responder, t *trace.Trace, err error) {
+func (s *Server) fail(to transport.Responder, t *trace.Trace, err error) {
 	b := s.buffers.get()
 	*b = tail(AppendError(head(*b, t, true), err), t)
 	_ = to.End(*b)
@@ -184,7 +177,8 @@ func (s *Server) fail(to Responder, t *trace.Trace, err error) {
 }
 
 // number executes a request whose response is a number, and waits for the result.
-func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace, to Responder) {
+func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace,
+	to transport.Responder) {
 	var n uint64
 	var err error
 	switch kind {
@@ -220,21 +214,22 @@ func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader
 // called.
 type pendingWrite struct {
 	s           *Server
-	to          Responder
+	to          transport.Responder
 	t           *trace.Trace
 	both        sched.Rendezvous // joins the replica's method and the completion
 	mutation    command.Mutation
 	conditional command.Conditional
 }
 
-func (s *Server) begin(to Responder, t *trace.Trace) *pendingWrite {
+func (s *Server) begin(to transport.Responder, t *trace.Trace) *pendingWrite {
 	w := s.works.Get().(*pendingWrite)
 	w.s, w.to, w.t = s, to, t
 	w.both.Reset()
 	return w
 }
 
-func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace, to Responder) {
+func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace,
+	to transport.Responder) {
 	w := s.begin(to, t)
 	var err error
 	switch kind {
@@ -321,7 +316,7 @@ func (w *pendingWrite) release() {
 // pageWriter is the visitor of a read in progress. It writes pages.
 type pageWriter struct {
 	s    *Server
-	to   Responder
+	to   transport.Responder
 	page []byte
 	// items counts the items sent, rows the rows among them. last is the maximum number of useful rows; 0 means
 	// unknown.
@@ -334,7 +329,7 @@ type pageWriter struct {
 }
 
 func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, r *reader, t *trace.Trace,
-	to Responder) {
+	to transport.Responder) {
 	name := readID{from, r.Uint()}
 	p := s.reads.Get().(*pageWriter)
 	if err := command.DecodeRead(&p.query, r.Rest()); err != nil || r.Err() != nil {

@@ -12,18 +12,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 // version is the version of all requests and responses written by this build. A request with a newer version is
 // answered with an error.
 const version = 1
 
-// The kinds of requests, which are their first byte. Kinds up to KindMax belong to this package, higher ones to other
-// packages.
+// The kinds of requests, which are their first byte: the numbers of the calls in package rpc.
 const (
 	kindRead byte = 1 + iota
 	kindCancel
@@ -36,12 +38,30 @@ const (
 	kindChange
 	kindRelay
 	kindRelayed
-	// kindTruncateOnce is a kindTruncate with an ID. It requires feature level 7.
+	// kindTruncateOnce is a kindTruncate with an ID.
 	kindTruncateOnce
-
-	// KindMax is the highest first byte of a request for this package; 1 is the lowest.
-	KindMax = 63
 )
+
+// Calls are the calls to replicas. This package encodes them, and Server.Serve executes them.
+var Calls = []rpc.Spec{
+	declare[command.Read, []row.Row]("read", kindRead, 1, true),
+	declare[uint64, rpc.None]("cancel read", kindCancel, 1, true),
+	declare[command.Mutation, command.Outcome]("write", kindWrite, 1, true),
+	declare[command.Conditional, command.CASResult]("conditional write", kindConditionalWrite, 1, true),
+	declare[[]partition.Part, command.Outcome]("write all", kindWriteAll, 1, true),
+	declare[partition.Extent, command.Outcome]("truncate", kindTruncate, 1, false),
+	declare[partition.Extent, rpc.None]("require revision", kindRequire, 1, true),
+	declare[partition.Extent, int64]("last timestamp", kindLast, 1, true),
+	declare[command.Records, uint64]("change metadata", kindChange, 1, true),
+	declare[rpc.Bytes, rpc.Bytes]("relay", kindRelay, 2, true),
+	declare[rpc.Bytes, rpc.Bytes]("relayed", kindRelayed, 2, true),
+	declare[partition.Truncation, command.Outcome]("truncate once", kindTruncateOnce, feature.TruncationIDs, true),
+}
+
+func declare[Q, A any](name string, kind byte, since feature.Level, idempotent bool) rpc.Spec {
+	return rpc.Declare[Q, A](rpc.Spec{Name: name, Number: kind, Since: since, Timeout: Wait, Idempotent: idempotent,
+		Manual: true}).Spec
+}
 
 // ErrMalformed is returned for bytes of another node that are not a valid request or response.
 var ErrMalformed = errors.New("malformed request or response from another node")

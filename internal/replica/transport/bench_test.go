@@ -29,18 +29,18 @@ func bothWays(b *testing.B, f func(b *testing.B, near, far Options)) {
 	})
 }
 
-// BenchmarkFrames measures frames from Send to OnFrame over loopback TCP, both ends in this process; processor time is
+// BenchmarkFrames measures frames from Send to Receive over loopback TCP, both ends in this process; processor time is
 // of both.
 func BenchmarkFrames(b *testing.B) {
 	for _, size := range []int{200, 4 << 10, 64 << 10} {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
 			bothWays(b, func(b *testing.B, near, far Options) {
 				var got atomic.Int64
-				_, address := loopback(b, 1, Handlers{OnFrame: func(NodeID, []byte) error {
+				_, address := loopback(b, 1, handlers{frame: func(NodeID, []byte) error {
 					got.Add(1)
 					return nil
 				}}, far)
-				two, _ := loopback(b, 2, Handlers{}, near)
+				two, _ := loopback(b, 2, handlers{}, near)
 				two.SetAddress(id(1), address)
 				frame := make([]byte, size)
 				b.SetBytes(int64(size))
@@ -67,11 +67,11 @@ func BenchmarkPingPong(b *testing.B) {
 	bothWays(b, func(b *testing.B, near, far Options) {
 		back := make(chan struct{}, 1)
 		var one *Transport
-		one, address := loopback(b, 1, Handlers{OnFrame: func(from NodeID, f []byte) error {
+		one, address := loopback(b, 1, handlers{frame: func(from NodeID, f []byte) error {
 			one.Send(from, f)
 			return nil
 		}}, far)
-		two, there := loopback(b, 2, Handlers{OnFrame: func(NodeID, []byte) error {
+		two, there := loopback(b, 2, handlers{frame: func(NodeID, []byte) error {
 			back <- struct{}{}
 			return nil
 		}}, near)
@@ -92,8 +92,8 @@ func BenchmarkPingPong(b *testing.B) {
 func BenchmarkCalls(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			_, address := loopback(b, 1, Handlers{OnCommand: echo}, Options{})
-			two, _ := loopback(b, 2, Handlers{}, Options{})
+			_, address := loopback(b, 1, handlers{command: echo}, Options{})
+			two, _ := loopback(b, 2, handlers{}, Options{})
 			two.SetAddress(id(1), address)
 			request := make([]byte, 200)
 			b.ReportAllocs()
@@ -125,11 +125,11 @@ func BenchmarkCalls(b *testing.B) {
 func BenchmarkSnapshot(b *testing.B) {
 	bothWays(b, func(b *testing.B, near, far Options) {
 		near.SnapshotRate = 1 << 40
-		_, address := loopback(b, 1, Handlers{OnSnapshot: func(_ NodeID, r *SnapshotReader) error {
+		_, address := loopback(b, 1, handlers{snapshot: func(_ NodeID, r io.Reader) error {
 			_, err := io.Copy(io.Discard, r)
 			return err
 		}}, far)
-		two, _ := loopback(b, 2, Handlers{}, near)
+		two, _ := loopback(b, 2, handlers{}, near)
 		two.SetAddress(id(1), address)
 		data := make([]byte, 64<<20)
 		b.SetBytes(int64(len(data)))

@@ -33,9 +33,21 @@ type Bounded interface {
 	Bounds() (parent context.Context, until, first time.Time)
 }
 
+// Stream is the response of a command, page by page. It belongs to one goroutine and must be closed.
+type Stream interface {
+	// Next returns the next page, which the caller owns, and io.EOF after the last page.
+	Next() ([]byte, error)
+	// Close abandons the rest of the response.
+	Close()
+}
+
 // Stream sends a command with a response in pages. It returns the same errors as Call.
-func (t *Transport) Stream(ctx context.Context, to NodeID, request []byte) (*Stream, error) {
-	return t.open(ctx, to, request, t.opts.PagesAhead)
+func (t *Transport) Stream(ctx context.Context, to NodeID, request []byte) (Stream, error) {
+	s, err := t.open(ctx, to, request, t.opts.PagesAhead)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // ResponseHandler receives the outcome of a command sent by Begin, once: the response, which it owns, or an error as
@@ -53,8 +65,8 @@ func (t *Transport) Begin(p *Pending, to NodeID, until time.Time, request []byte
 	return err
 }
 
-// Stream is the response of a command, page by page. It belongs to one goroutine and must be closed.
-type Stream struct {
+// response is the Stream of a command on a dialed connection.
+type response struct {
 	ctx   context.Context
 	l     *link
 	paged bool
@@ -79,8 +91,8 @@ type page struct {
 	end  error
 }
 
-func (t *Transport) open(ctx context.Context, to NodeID, request []byte, ahead int) (*Stream, error) {
-	s := &Stream{ctx: ctx, paged: ahead > 0, call: call{pages: make(chan page, ahead+1)}}
+func (t *Transport) open(ctx context.Context, to NodeID, request []byte, ahead int) (*response, error) {
+	s := &response{ctx: ctx, paged: ahead > 0, call: call{pages: make(chan page, ahead+1)}}
 	if b, ok := ctx.(Bounded); ok {
 		s.ctx, s.call.until, s.call.first = b.Bounds()
 	} else {
@@ -114,7 +126,6 @@ func (t *Transport) start(c *call, to NodeID, request []byte, ahead int) (*link,
 	if err := l.begin(c, &head, request); err != nil {
 		return nil, err
 	}
-	t.counters.commandsSent.Add(1)
 	return l, nil
 }
 
@@ -209,8 +220,8 @@ func (c *call) end(err error) bool {
 	return true
 }
 
-// Next returns the next page, which the caller owns, and io.EOF after the last page.
-func (s *Stream) Next() ([]byte, error) {
+// Next implements Stream.
+func (s *response) Next() ([]byte, error) {
 	if s.over != nil {
 		return nil, s.over
 	}
@@ -229,7 +240,7 @@ func (s *Stream) Next() ([]byte, error) {
 	}
 }
 
-func (s *Stream) take(p page) ([]byte, error) {
+func (s *response) take(p page) ([]byte, error) {
 	if p.end != nil {
 		s.over = p.end
 		if p.data != nil {
@@ -243,8 +254,8 @@ func (s *Stream) take(p page) ([]byte, error) {
 	return p.data, nil
 }
 
-// Close abandons the rest of the response.
-func (s *Stream) Close() {
+// Close implements Stream.
+func (s *response) Close() {
 	if s.over != nil {
 		return
 	}

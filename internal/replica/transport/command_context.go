@@ -16,16 +16,16 @@ type lazyContext struct {
 	err   error
 }
 
-// commandContext is a Responder in its role as the context of its handler. It ends at the deadline, when the caller
+// commandContext is a responder in its role as the context of its handler. It ends at the deadline, when the caller
 // abandons the command, when the connection is lost, and when the command has been answered.
-type commandContext Responder
+type commandContext responder
 
 var _ context.Context = (*commandContext)(nil)
 
 // Deadline implements context.Context, as do the methods below.
 func (c *commandContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
-func (c *commandContext) Done() <-chan struct{}       { return (*Responder)(c).ended() }
-func (c *commandContext) Err() error                  { return (*Responder)(c).why() }
+func (c *commandContext) Done() <-chan struct{}       { return (*responder)(c).ended() }
+func (c *commandContext) Err() error                  { return (*responder)(c).why() }
 func (c *commandContext) Value(any) any               { return nil }
 
 // closed is the channel of contexts that ended before their Done was called.
@@ -36,7 +36,7 @@ var closed = func() chan struct{} {
 }()
 
 // ended returns a channel that is closed when the context has ended.
-func (r *Responder) ended() <-chan struct{} {
+func (r *responder) ended() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := &r.ctx
@@ -54,7 +54,7 @@ func (r *Responder) ended() <-chan struct{} {
 }
 
 // why returns the reason why the context ended, or nil.
-func (r *Responder) why() error {
+func (r *responder) why() error {
 	r.mu.Lock()
 	err := r.ctx.err
 	r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *Responder) why() error {
 }
 
 // end ends the context. The first reason is kept.
-func (r *Responder) end(err error) {
+func (r *responder) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := &r.ctx

@@ -19,13 +19,13 @@ type serving struct {
 	mu sync.Mutex
 	// under holds the commands that can still be answered. count and bytes also include commands whose handlers have
 	// not returned.
-	under map[uint64]*Responder
+	under map[uint64]*responder
 	count int
 	bytes int64
 }
 
-// Responder sends the response to one command. It is safe for concurrent use. Anything sent after the end is dropped.
-type Responder struct {
+// responder is the Responder of a command on an accepted connection.
+type responder struct {
 	s     *serving
 	id    uint64
 	size  int64
@@ -52,7 +52,7 @@ func (t *Transport) serveCommands(s *stream) {
 	if t.reply(s, Command, s.peer.Node, nil) != nil {
 		return
 	}
-	v := &serving{t: t, session: t.newSession(s, t.outbox()), under: map[uint64]*Responder{}}
+	v := &serving{t: t, session: t.newSession(s, t.outbox()), under: map[uint64]*responder{}}
 	_ = v.session.run(false, v.handle)
 	v.lost()
 	v.session.out.reset(true)
@@ -61,7 +61,7 @@ func (t *Transport) serveCommands(s *stream) {
 // lost ends the contexts of all unanswered commands, because their caller is gone.
 func (v *serving) lost() {
 	v.mu.Lock()
-	all := make([]*Responder, 0, len(v.under))
+	all := make([]*responder, 0, len(v.under))
 	for _, r := range v.under {
 		all = append(all, r)
 	}
@@ -90,7 +90,7 @@ func (v *serving) handle(kind byte, b []byte) error {
 	return v.request(a.ID, a.Left, a.Ahead, a.Request)
 }
 
-func (v *serving) find(id uint64) *Responder {
+func (v *serving) find(id uint64) *responder {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.under[id]
@@ -99,11 +99,10 @@ func (v *serving) find(id uint64) *Responder {
 // request starts a handler, or rejects the request.
 func (v *serving) request(id uint64, left time.Duration, ahead int, request []byte) error {
 	t := v.t
-	r := &Responder{s: v, id: id, size: int64(len(request)), paged: ahead > 0, credit: ahead}
+	r := &responder{s: v, id: id, size: int64(len(request)), paged: ahead > 0, credit: ahead}
 	v.mu.Lock()
 	_, double := v.under[id]
-	busy := v.count >= t.opts.CommandsPerPeer || (v.bytes > 0 && v.bytes+r.size > t.opts.CommandBytes) ||
-		t.handlers.OnCommand == nil
+	busy := v.count >= t.opts.CommandsPerPeer || (v.bytes > 0 && v.bytes+r.size > t.opts.CommandBytes)
 	if !double && !busy {
 		v.under[id] = r
 		v.count++
@@ -114,7 +113,6 @@ func (v *serving) request(id uint64, left time.Duration, ahead int, request []by
 	case double:
 		return fmt.Errorf("%w: duplicate request %d", ErrFrame, id)
 	case busy:
-		t.counters.commandsBusy.Add(1)
 		v.refuse(id, fmt.Errorf("%w: CommandsPerPeer or CommandBytes of the other node", ErrBusy))
 		if v.session.out.bytes() > 4*t.opts.QueueBytes {
 			return fmt.Errorf("%w: the peer does not read rejections", ErrBusy)
@@ -126,7 +124,7 @@ func (v *serving) request(id uint64, left time.Duration, ahead int, request []by
 	}
 	t.counters.commandsServed.Add(1)
 	r.holds.Store(2)
-	if t.handlers.ServeInline != nil && t.handlers.ServeInline(v.session.s.peer.Node, request, r) {
+	if t.commands.ServeInline(request, r) {
 		r.release()
 		return nil
 	}
@@ -138,14 +136,14 @@ func (v *serving) request(id uint64, left time.Duration, ahead int, request []by
 }
 
 // run calls the handler.
-func (r *Responder) run(request []byte) {
+func (r *responder) run(request []byte) {
 	t := r.s.t
-	t.handlers.OnCommand((*commandContext)(r), r.s.session.s.peer.Node, request, r)
+	t.commands.Serve((*commandContext)(r), r.s.session.s.peer.Node, request, r)
 	r.release()
 }
 
 // release releases a hold.
-func (r *Responder) release() {
+func (r *responder) release() {
 	if r.holds.Add(-1) == 0 {
 		r.s.mu.Lock()
 		defer r.s.mu.Unlock()
@@ -160,7 +158,7 @@ func (v *serving) refuse(id uint64, err error) {
 }
 
 // finish ends the command. It returns false if the command has already ended.
-func (r *Responder) finish() bool {
+func (r *responder) finish() bool {
 	r.mu.Lock()
 	was := r.over
 	r.over = true
@@ -177,7 +175,7 @@ func (r *Responder) finish() bool {
 }
 
 // grant adds credit for one page.
-func (r *Responder) grant() error {
+func (r *responder) grant() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.credit++; r.credit > 255 {
@@ -190,10 +188,8 @@ func (r *Responder) grant() error {
 	return nil
 }
 
-// Page sends a part of the response and copies it. It waits until the caller has taken enough of the previous pages. An
-// error means that continuing is useless: the caller has abandoned the command, the deadline has passed, the connection
-// is lost, or a single response was requested.
-func (r *Responder) Page(data []byte) error {
+// Page implements Responder.
+func (r *responder) Page(data []byte) error {
 	if !r.paged {
 		return ErrOneAnswer
 	}
@@ -224,8 +220,8 @@ func (r *Responder) Page(data []byte) error {
 	return nil
 }
 
-// End sends the last or only part of the response and copies it. It does not wait if data has at most 4 KiB.
-func (r *Responder) End(data []byte) error {
+// End implements Responder.
+func (r *responder) End(data []byte) error {
 	if err := r.tooLong(data); err != nil {
 		r.Fail(err)
 		return err
@@ -248,33 +244,33 @@ func (r *Responder) End(data []byte) error {
 	return nil
 }
 
-// Fail ends the response with an error. The caller sees its text, up to 1 KiB. ErrBusy remains ErrBusy.
-func (r *Responder) Fail(err error) {
+// Fail implements Responder.
+func (r *responder) Fail(err error) {
 	if r.finish() {
 		r.s.refuse(r.id, err)
 	}
 }
 
-func (r *Responder) tooLong(data []byte) error {
+func (r *responder) tooLong(data []byte) error {
 	if len(data) > r.s.t.opts.FrameBytes {
 		return fmt.Errorf("%w: response of %d bytes", ErrTooLong, len(data))
 	}
 	return nil
 }
 
-func (r *Responder) put(kind byte, data []byte) bool {
+func (r *responder) put(kind byte, data []byte) bool {
 	var head [8]byte
 	binary.LittleEndian.PutUint64(head[:], r.id)
 	return r.s.session.out.wait(r.ended(), kind, head[:], data)
 }
 
-func (r *Responder) force(data []byte) {
+func (r *responder) force(data []byte) {
 	var head [8]byte
 	binary.LittleEndian.PutUint64(head[:], r.id)
 	r.s.session.out.force(kindLast, head[:], data)
 }
 
-func (r *Responder) lost() error {
+func (r *responder) lost() error {
 	if err := r.why(); err != nil {
 		return err
 	}

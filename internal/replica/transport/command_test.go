@@ -18,10 +18,10 @@ import (
 )
 
 // pair starts node 1 with a command handler and returns it and node 2, which knows it.
-func pair(t *testing.T, n *memnet.Network, h func(context.Context, NodeID, []byte, *Responder), o Options) (one,
+func pair(t *testing.T, n *memnet.Network, h func(context.Context, NodeID, []byte, Responder), o Options) (one,
 	two *Transport) {
-	one = start(t, n, 1, Handlers{OnCommand: h}, o)
-	two = start(t, n, 2, Handlers{}, o)
+	one = start(t, n, 1, handlers{command: h}, o)
+	two = start(t, n, 2, handlers{}, o)
 	two.SetAddress(id(1), host(1))
 	return one, two
 }
@@ -29,7 +29,7 @@ func pair(t *testing.T, n *memnet.Network, h func(context.Context, NodeID, []byt
 // TestCalls checks that many concurrent calls get their own responses, in any order of responses.
 func TestCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		_, two := pair(t, n, func(_ context.Context, from NodeID, b []byte, r *Responder) {
+		_, two := pair(t, n, func(_ context.Context, from NodeID, b []byte, r Responder) {
 			time.Sleep(time.Duration(b[0]) * time.Millisecond)
 			if b[0]%7 == 0 {
 				r.Fail(fmt.Errorf("no %d", b[0]))
@@ -57,7 +57,7 @@ func TestCalls(t *testing.T) {
 // TestLateResponse checks that a handler may return and answer later, from another goroutine.
 func TestLateResponse(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		_, two := pair(t, n, func(_ context.Context, _ NodeID, _ []byte, r *Responder) {
+		_, two := pair(t, n, func(_ context.Context, _ NodeID, _ []byte, r Responder) {
 			time.AfterFunc(time.Second, func() { r.End([]byte("late")) })
 		}, Options{})
 		if b, err := two.Call(t.Context(), id(1), nil); err != nil || string(b) != "late" {
@@ -70,7 +70,7 @@ func TestLateResponse(t *testing.T) {
 func TestDeadlineAndCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan error, 1)
-		_, two := pair(t, n, func(ctx context.Context, _ NodeID, b []byte, _ *Responder) {
+		_, two := pair(t, n, func(ctx context.Context, _ NodeID, b []byte, _ Responder) {
 			if string(b) == "deadline" {
 				if d, ok := ctx.Deadline(); !ok || time.Until(d) > 2*time.Second {
 					t.Errorf("the deadline did not travel: %v", d)
@@ -103,7 +103,7 @@ func TestDeadlineAndCancel(t *testing.T) {
 func TestDeadlineWithoutCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan time.Time, 1)
-		_, two := pair(t, n, func(ctx context.Context, _ NodeID, _ []byte, r *Responder) {
+		_, two := pair(t, n, func(ctx context.Context, _ NodeID, _ []byte, r Responder) {
 			<-ctx.Done()
 			ended <- time.Now()
 		}, Options{})
@@ -124,7 +124,7 @@ func TestStream(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var sent atomic.Int32
 		ended := make(chan error, 1)
-		_, two := pair(t, n, func(_ context.Context, _ NodeID, b []byte, r *Responder) {
+		_, two := pair(t, n, func(_ context.Context, _ NodeID, b []byte, r Responder) {
 			for i := range int(b[0]) {
 				if err := r.Page(bytes.Repeat([]byte{byte(i)}, 100_000)); err != nil {
 					r.Fail(err)
@@ -187,11 +187,11 @@ func TestCommandBounds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *memnet.Network) {
 				release := make(chan struct{})
-				start(t, n, 1, Handlers{OnCommand: func(_ context.Context, _ NodeID, _ []byte, r *Responder) {
+				start(t, n, 1, handlers{command: func(_ context.Context, _ NodeID, _ []byte, r Responder) {
 					<-release
 					r.End(nil)
 				}}, c.far)
-				two := start(t, n, 2, Handlers{}, c.near)
+				two := start(t, n, 2, handlers{}, c.near)
 				two.SetAddress(id(1), host(1))
 				results := make(chan error, 10)
 				for range 10 {
@@ -228,7 +228,7 @@ func TestCommandBounds(t *testing.T) {
 func TestCommandLost(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan struct{}, 1)
-		one, two := pair(t, n, func(ctx context.Context, _ NodeID, b []byte, r *Responder) {
+		one, two := pair(t, n, func(ctx context.Context, _ NodeID, b []byte, r Responder) {
 			if len(b) == 0 {
 				r.End(nil)
 				return

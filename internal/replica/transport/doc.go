@@ -4,9 +4,9 @@
 // nodes over net.Conn.
 //
 //	node A                                                          node B
-//	Send ─────────► queue ─► raft connection ─────────────────────► OnFrame     small, ordered, may be lost
-//	SendSnapshot ─► chunks ► a connection for each, rate-limited ─► OnSnapshot  large, checked, resumed after an interruption
-//	Call, Stream ─► queue ─► command connection ◄─────────────────► OnCommand   responses in any order, deadlines, pages
+//	Send ─────────► queue ─► raft connection ─────────────────────► Receive          small, ordered, may be lost
+//	SendSnapshot ─► chunks ► a connection for each, rate-limited ─► ReceiveSnapshot  large, checked, resumable
+//	Call, Stream ─► queue ─► command connection ◄─────────────────► Serve            responses in any order, deadlines, pages
 //
 // Each node dials its own connections, so a pair of nodes has at most two connections of each class, except for
 // snapshots. All connections arrive at one listener and are distinguished by their first bytes. See hello.go for the
@@ -24,23 +24,12 @@
 //   - (TR5) An error of Call says whether the command may have been executed.
 //   - (TR6) Every queue has a limit in Options.
 //   - (TR7) Close leaves no goroutine.
-//   - (TR8) Events.Departed is caused by the process itself. It comes after all frames that the process sent over the
+//   - (TR8) Observer.Departed is caused by the process itself. It comes after all frames that the process sent over the
 //     connection and before any frame of its successor.
 //
-// The package knows neither Raft nor the meaning of commands. It does not import raftgroup, whose Transport has the
-// same methods with its own NodeID. The composition root connects them:
-//
-//	type raftTransport struct{ *transport.Transport }
-//
-//	func (t raftTransport) Send(to raftgroup.NodeID, frame []byte) bool {
-//		return t.Transport.Send(transport.NodeID(to), frame)
-//	}
-//	func (t raftTransport) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
-//		return t.Transport.SendSnapshot(transport.NodeID(to), head, data, size)
-//	}
-//
-// OnFrame calls Runner.Receive, and OnSnapshot calls Runner.ReceiveSnapshot. A node that stops closes the Runner first
-// and then calls Depart, which tells the other nodes that it holds no lease.
+// The package knows neither Raft nor the meaning of commands. Transport implements the interface of the same name in
+// package raftgroup, and its RaftHandler calls Runner.Receive and Runner.ReceiveSnapshot. A node that stops closes the
+// Runner first and then calls Depart, which tells the other nodes that it holds no lease.
 //
 // A node that joins a cluster calls Identify, before it has a Transport, to get the cluster ID from the node at an
 // address.

@@ -5,6 +5,8 @@ package transport
 import (
 	"errors"
 	"fmt"
+
+	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
 var (
@@ -48,6 +50,8 @@ var (
 	ErrTooLong = errors.New("message is too long")
 	// ErrOneAnswer means that the caller used Call, which takes a single response instead of pages.
 	ErrOneAnswer = errors.New("a single response was requested, not pages")
+	// ErrUnknownCall means that the other node does not know the call. Nothing was done.
+	ErrUnknownCall = errors.New("unknown call")
 	// ErrSnapshot means that a snapshot did not arrive completely.
 	ErrSnapshot = errors.New("snapshot is incomplete")
 	// ErrClosed means that the transport is closed.
@@ -101,13 +105,15 @@ const (
 	statusLevel
 	statusCopy
 	statusSecret
+	statusUnknownCall
+	// The values from 32 on are the codes of dberr.CodeOf; the text is the message.
 )
 
 var statusErrors = [...]error{
 	statusHandshake: ErrHandshake, statusCluster: ErrCluster, statusVersion: ErrVersion, statusSelf: ErrSelf,
 	statusOtherNode: ErrOtherNode, statusIdentity: ErrIdentity, statusNotAdmitted: ErrNotAdmitted, statusBusy: ErrBusy,
 	statusOneAnswer: ErrOneAnswer, statusTwin: ErrDuplicateNode, statusLevel: ErrLevel, statusCopy: ErrCopiedDirectory,
-	statusSecret: ErrSecret,
+	statusSecret: ErrSecret, statusUnknownCall: ErrUnknownCall,
 }
 
 // statusOf returns the status for an error.
@@ -116,6 +122,9 @@ func statusOf(err error) status {
 		if e != nil && errors.Is(err, e) {
 			return status(s)
 		}
+	}
+	if code := dberr.CodeOf(err); code != 0 {
+		return status(code)
 	}
 	return statusFailed
 }
@@ -132,6 +141,9 @@ func (s status) reason() error {
 func answerError(s status, text string) error {
 	if int(s) < len(statusErrors) && statusErrors[s] != nil {
 		return fmt.Errorf("%w: %s", statusErrors[s], text)
+	}
+	if err := dberr.WithCode(byte(s), text); err != nil {
+		return err
 	}
 	return &RemoteError{Text: text}
 }

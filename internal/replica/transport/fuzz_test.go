@@ -61,6 +61,14 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
+// busy rejects all commands without starting a goroutine.
+type busy struct{ handlers }
+
+func (busy) ServeInline(_ []byte, r Responder) bool {
+	r.Fail(ErrBusy)
+	return true
+}
+
 // FuzzCommands proves that no payload makes either side of a command connection panic or accept what does not belong
 // there.
 func FuzzCommands(f *testing.F) {
@@ -72,9 +80,10 @@ func FuzzCommands(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	tr.commands = busy{}
 	f.Cleanup(func() { tr.Close() })
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
-		v := &serving{t: tr, under: map[uint64]*Responder{}}
+		v := &serving{t: tr, under: map[uint64]*responder{}}
 		v.session = tr.newSession(nil, newOutbox(1<<20, 0))
 		if err := v.handle(kind, b); err == nil && (kind < kindRequest || kind > kindCredit) || err != nil &&
 			!errors.Is(err, ErrFrame) {

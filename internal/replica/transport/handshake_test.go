@@ -72,8 +72,8 @@ func TestHandshakeMatrix(t *testing.T) {
 		t.Run(c.name+"/accepted", func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *memnet.Network) {
 				var seen error
-				start(t, n, 1, Handlers{},
-					Options{Admit: admit, Former: former, Events: Events{HandshakeRefused: func(_ string, err error) {
+				start(t, n, 1, handlers{},
+					Options{Admit: admit, Former: former, Observer: events{handshakeRefused: func(err error) {
 						seen = err
 					}}})
 				conn, err := n.Dialler("stranger")(t.Context(), host(1))
@@ -108,7 +108,7 @@ func TestHandshakeMatrix(t *testing.T) {
 				}
 				defer l.Close()
 				answerHello(l, c.peer)
-				tr := start(t, n, 1, Handlers{}, Options{Admit: admit, Former: former})
+				tr := start(t, n, 1, handlers{}, Options{Admit: admit, Former: former})
 				s, err := tr.connect(t.Context(), host(2), Raft, id(2))
 				if !errors.Is(err, c.dialled) {
 					t.Fatalf("%v, want %v", err, c.dialled)
@@ -143,8 +143,8 @@ func answerHello(l net.Listener, h hello) {
 // TestRefusalIsHeard checks that the dialler learns the text of the other side's refusal.
 func TestRefusalIsHeard(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		start(t, n, 1, Handlers{}, Options{Admit: func(Peer) error { return errors.New("removed on Friday") }})
-		two := start(t, n, 2, Handlers{}, Options{})
+		start(t, n, 1, handlers{}, Options{Admit: func(Peer) error { return errors.New("removed on Friday") }})
+		two := start(t, n, 2, handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
 		_, err := two.Call(t.Context(), id(1), nil)
 		if r := (*Refused)(nil); !errors.As(err, &r) || !r.ByPeer || !errors.Is(err, ErrNotAdmitted) ||
@@ -158,7 +158,7 @@ func TestRefusalIsHeard(t *testing.T) {
 // TestNodeThatDialsItself checks that a wrong address that leads back is found out.
 func TestNodeThatDialsItself(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		one := start(t, n, 1, Handlers{}, Options{})
+		one := start(t, n, 1, handlers{}, Options{})
 		one.SetAddress(id(2), host(1))
 		if _, err := one.Call(t.Context(), id(2), nil); !errors.Is(err, ErrSelf) {
 			t.Fatal(err)
@@ -169,7 +169,7 @@ func TestNodeThatDialsItself(t *testing.T) {
 // TestFutureHello checks that a hello of an unknown version, laid out differently behind its head, is refused politely.
 func TestFutureHello(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		start(t, n, 1, Handlers{}, Options{})
+		start(t, n, 1, handlers{}, Options{})
 		conn, err := n.Dialler("stranger")(t.Context(), host(1))
 		if err != nil {
 			t.Fatal(err)
@@ -187,7 +187,7 @@ func TestFutureHello(t *testing.T) {
 // TestSilentStrangers checks that connections which say nothing are closed in time and bounded in number.
 func TestSilentStrangers(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		one := start(t, n, 1, Handlers{}, Options{Handshakes: 2})
+		one := start(t, n, 1, handlers{}, Options{Handshakes: 2})
 		begin := time.Now()
 		var conns []net.Conn
 		for range 3 {
@@ -216,8 +216,8 @@ func TestSilentStrangers(t *testing.T) {
 // TestDiscover checks that an address is enough to learn who is there.
 func TestDiscover(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		start(t, n, 1, Handlers{}, Options{Levels: feature.Range{Oldest: 1, Newest: 4}})
-		two := start(t, n, 2, Handlers{}, Options{})
+		start(t, n, 1, handlers{}, Options{Levels: feature.Range{Oldest: 1, Newest: 4}})
+		two := start(t, n, 2, handlers{}, Options{})
 		p, err := two.Discover(context.Background(), host(1))
 		if err != nil || p.Node != id(1) || p.Levels.Newest != 4 || two.Address(id(1)) != host(1) {
 			t.Fatalf("%+v, %v", p, err)
@@ -229,8 +229,8 @@ func TestDiscover(t *testing.T) {
 // the first one is connected, and accepted afterward.
 func TestDuplicateNodes(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		start(t, n, 1, Handlers{}, Options{})
-		first := start(t, n, 2, Handlers{}, Options{})
+		start(t, n, 1, handlers{}, Options{})
+		first := start(t, n, 2, handlers{}, Options{})
 		first.SetAddress(id(1), host(1))
 		first.Send(id(1), []byte("hello"))
 		synctest.Wait()
@@ -240,8 +240,8 @@ func TestDuplicateNodes(t *testing.T) {
 			n,
 			2,
 			"elsewhere",
-			Handlers{},
-			Options{Events: Events{DialFailed: func(_ NodeID, _ Class, _ string, err error) { refused = err }}},
+			handlers{},
+			Options{Observer: events{dialFailed: func(err error) { refused = err }}},
 		)
 		for _, c := range []Class{Raft, Command, Snapshot} {
 			if _, err := second.connect(t.Context(), host(1), c, id(1)); !errors.Is(err, ErrDuplicateNode) {
@@ -268,7 +268,7 @@ func TestDuplicateNodes(t *testing.T) {
 // handshakes.
 func TestOneHostCannotKeepOthersOut(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		one := start(t, n, 1, Handlers{}, Options{Handshakes: 32})
+		one := start(t, n, 1, handlers{}, Options{Handshakes: 32})
 		for range 40 {
 			conn, err := n.Dialler("stranger")(t.Context(), host(1))
 			if err != nil {
@@ -280,7 +280,7 @@ func TestOneHostCannotKeepOthersOut(t *testing.T) {
 		if got := one.Counters().HandshakesRefused; got != 32 {
 			t.Fatalf("%d of 40 refused at once, want 32", got)
 		}
-		if _, err := start(t, n, 2, Handlers{}, Options{}).Discover(t.Context(), host(1)); err != nil {
+		if _, err := start(t, n, 2, handlers{}, Options{}).Discover(t.Context(), host(1)); err != nil {
 			t.Fatalf("a node from another host: %v", err)
 		}
 	})

@@ -19,13 +19,13 @@ import (
 func TestIdentify(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		accepted := 0
-		one := start(t, n, 1, Handlers{}, Options{
+		one := start(t, n, 1, handlers{}, Options{
 			Levels: feature.Range{
 				Oldest: 1,
 				Newest: 7,
 			}, Admit: func(Peer) error {
 				return errors.New("nobody")
-			}, Events: Events{Accepted: func(Peer, Class) { accepted++ }},
+			}, Observer: events{accepted: func() { accepted++ }},
 		})
 		cluster, p, err := Identify(t.Context(), n.Dialler("stranger"), nil, nil, host(1))
 		if err != nil || cluster != home || p.Node != id(1) || p.Levels.Newest != 7 || p.Address != host(1) ||
@@ -103,7 +103,7 @@ func TestIdentifyTLS(t *testing.T) {
 		{"a member with another's certificate", configOf(t, a, id(2), Validity{}), configOf(t, a, id(3), Validity{}),
 			ErrIdentity.Error()},
 	} {
-		_, address := loopback(t, 1, Handlers{}, Options{TLS: c.member})
+		_, address := loopback(t, 1, handlers{}, Options{TLS: c.member})
 		cluster, p, err := Identify(t.Context(), DialTCP, c.asker, nil, address)
 		if c.want == "" && (err != nil || cluster != home || p.Node != id(1)) ||
 			c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -4,6 +4,7 @@ package transport_test
 
 import (
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -104,22 +105,24 @@ func (m *raftNode) open(t *testing.T, n *memnet.Network, i, voters, groups int, 
 		t.Fatal(err)
 	}
 	m.runner = raftgroup.NewRunner(host, raftgroup.NewLogWriter(m.log.NewBatch()), raftgroup.NewApplier(m.store),
-		m.store, raftTransport{m.net}, raftgroup.BootClock{})
+		m.store, m.net, raftgroup.BootClock{})
 	l, err := n.Listen(m.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = m.net.Start(l, transport.Handlers{
-		OnFrame: func(from transport.NodeID, frame []byte) error {
-			return m.runner.Receive(raftgroup.NodeID(from), frame)
-		},
-		OnSnapshot: func(from transport.NodeID, s *transport.SnapshotReader) error {
-			return m.runner.ReceiveSnapshot(raftgroup.NodeID(from), s)
-		},
-	})
-	if err != nil {
+	if err = m.net.Start(l, m, nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Receive implements transport.RaftHandler.
+func (m *raftNode) Receive(from transport.NodeID, frame []byte) error {
+	return m.runner.Receive(from, frame)
+}
+
+// ReceiveSnapshot implements transport.RaftHandler.
+func (m *raftNode) ReceiveSnapshot(from transport.NodeID, r io.Reader, _ int64) error {
+	return m.runner.ReceiveSnapshot(from, r)
 }
 
 // lead makes the first node lead all groups.

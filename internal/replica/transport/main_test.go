@@ -4,8 +4,10 @@ package transport
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,12 +26,12 @@ func id(i int) NodeID { return NodeID{byte(i)} }
 func host(i int) string { return fmt.Sprintf("host%d", i) }
 
 // start starts node i on host(i) of the network, closed at the end of the test.
-func start(t *testing.T, n *memnet.Network, i int, h Handlers, o Options) *Transport {
+func start(t *testing.T, n *memnet.Network, i int, h handlers, o Options) *Transport {
 	t.Helper()
 	return startAt(t, n, i, host(i), h, o)
 }
 
-func startAt(t *testing.T, n *memnet.Network, i int, at string, h Handlers, o Options) *Transport {
+func startAt(t *testing.T, n *memnet.Network, i int, at string, h handlers, o Options) *Transport {
 	t.Helper()
 	tr, err := New(Self{Cluster: home, Node: id(i), Address: at}, n.Dialler(at), o)
 	if err != nil {
@@ -39,7 +41,7 @@ func startAt(t *testing.T, n *memnet.Network, i int, at string, h Handlers, o Op
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.Start(l, h); err != nil {
+	if err := tr.Start(l, h, h); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tr.Close() })
@@ -52,7 +54,65 @@ func sendWhole(t *Transport, data []byte) error {
 	return t.SendSnapshot(id(1), data[:n], bytes.NewReader(data[n:]), int64(len(data)-n))
 }
 
-// ledger records the arguments of OnFrame.
+// handlers implements RaftHandler and CommandHandler with functions. A nil function rejects the data.
+type handlers struct {
+	frame    func(from NodeID, frame []byte) error
+	snapshot func(from NodeID, r io.Reader) error
+	command  func(ctx context.Context, from NodeID, request []byte, r Responder)
+}
+
+func (h handlers) Receive(from NodeID, frame []byte) error {
+	if h.frame == nil {
+		return ErrFrame
+	}
+	return h.frame(from, frame)
+}
+
+func (h handlers) ReceiveSnapshot(from NodeID, r io.Reader, _ int64) error {
+	if h.snapshot == nil {
+		return ErrBusy
+	}
+	return h.snapshot(from, r)
+}
+
+func (h handlers) Serve(ctx context.Context, from NodeID, request []byte, r Responder) {
+	if h.command == nil {
+		r.Fail(ErrBusy)
+		return
+	}
+	h.command(ctx, from, request, r)
+}
+
+func (handlers) ServeInline([]byte, Responder) bool { return false }
+
+// events implements Observer with functions, each of which may be nil.
+type events struct {
+	accepted         func()
+	dialFailed       func(err error)
+	refused          func(p Peer)
+	departed         func(p Peer)
+	handshakeRefused func(err error)
+}
+
+func (e events) Accepted(Peer)                            { call0(e.accepted) }
+func (e events) DialFailed(_ NodeID, _ string, err error) { call1(e.dialFailed, err) }
+func (e events) Refused(p Peer)                           { call1(e.refused, p) }
+func (e events) Departed(p Peer)                          { call1(e.departed, p) }
+func (e events) HandshakeRefused(_ string, err error)     { call1(e.handshakeRefused, err) }
+
+func call0(f func()) {
+	if f != nil {
+		f()
+	}
+}
+
+func call1[T any](f func(T), v T) {
+	if f != nil {
+		f(v)
+	}
+}
+
+// ledger records the frames that were received.
 type ledger struct {
 	mu     sync.Mutex
 	frames []string

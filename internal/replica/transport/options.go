@@ -54,24 +54,6 @@ func DialTCP(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// Handlers process incoming data. They must be safe for concurrent use. A nil handler rejects the data.
-type Handlers struct {
-	// OnFrame processes a Raft frame and owns it. Calls are in the order in which from has sent the frames, and not
-	// concurrent for one node. OnFrame must not block. An error closes the connection.
-	OnFrame func(from NodeID, frame []byte) error
-	// OnSnapshot receives a snapshot. It must read to io.EOF, which is returned only if every byte is correct, and
-	// return soon after Read fails. The sender gets nil or the text of the error.
-	OnSnapshot func(from NodeID, snapshot *SnapshotReader) error
-	// OnCommand runs a command on its own goroutine and owns the request. It responds with r, immediately or later. ctx
-	// ends at the deadline, when the caller abandons the command, when the connection is lost, and when r has been
-	// answered.
-	OnCommand func(ctx context.Context, from NodeID, request []byte, r *Responder)
-	// ServeInline, if not nil, may run a command before OnCommand, on the goroutine of its connection, which blocks all
-	// other commands from that node. It must take no more than microseconds. Otherwise it must return false without
-	// having done anything.
-	ServeInline func(from NodeID, request []byte, r *Responder) bool
-}
-
 // Options configure a Transport. The zero value is ready for use.
 type Options struct {
 	// TLS, if not nil, enables mutual TLS 1.3 for every connection. Certificates and RootCAs are required; ClientCAs is
@@ -140,7 +122,8 @@ type Options struct {
 	// PagesAhead bounds the pages of a stream that were sent and not yet taken; 4 if 0, at most 255.
 	PagesAhead int
 
-	Events Events
+	// Observer is notified of connections. It may be nil.
+	Observer Observer
 }
 
 func (o Options) withDefaults() Options {
@@ -153,6 +136,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.BackoffMax, 2*time.Second)
 	if o.Jitter == nil {
 		o.Jitter = rand.Float64
+	}
+	if o.Observer == nil {
+		o.Observer = noObserver{}
 	}
 	setDefault(&o.KeepAlive, time.Second)
 	setDefault(&o.IdleTimeout, 5*time.Second)
@@ -179,72 +165,35 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// Events are callbacks for logging and reacting. Each may be nil. They are called on the transport's goroutines and
-// must not block.
-type Events struct {
-	// Connected is called when a connection that this node dialed is ready. Lost is called when it has ended.
-	Connected func(p Peer, c Class)
-	Lost      func(p Peer, c Class, err error)
-	// Accepted is called when the peer has dialed this node.
-	Accepted func(p Peer, c Class)
-	// DialFailed is called for a failed attempt to connect. err wraps a *Refused, syscall.ECONNREFUSED, or another
-	// cause. Silence causes a deadline error.
-	DialFailed func(node NodeID, c Class, address string, err error)
-	// Refused is called if the connection was refused at the address where this process last answered. The process may
-	// have ended. However, a rejecting firewall or a proxy without its backend does the same in front of a living
-	// process.
-	Refused func(p Peer)
-	// Departed is called when the process has announced, over its connection and after its last frame, that it no
-	// longer serves anything.
-	Departed func(p Peer)
-	// HandshakeRefused is called when a peer that dialed this node was rejected.
-	HandshakeRefused func(remote string, err error)
-	// AddressChanged is called when the peer has reported a new address.
-	AddressChanged func(node NodeID, from, to string)
-	// SnapshotSent and SnapshotReceived are called at the end of a transfer. err is nil, or the reason why it failed.
-	SnapshotSent     func(to NodeID, size int64, err error)
-	SnapshotReceived func(from NodeID, size int64, err error)
-	// AcceptFailed is called when the listener has failed temporarily (too many open files).
-	AcceptFailed func(err error)
-}
-
 // Counters holds totals since the start.
 type Counters struct {
-	FramesSent, FramesReceived, FramesDropped  uint64
-	BytesSent, BytesReceived                   uint64
-	Writes                                     uint64
-	Dials, DialsFailed, DialsRefused           uint64
-	Accepted, HandshakesRefused                uint64
-	SnapshotsSent, SnapshotsReceived           uint64
-	SnapshotsFailed, SnapshotsResumed          uint64
-	SnapshotBytesSent                          uint64
-	CommandsSent, CommandsServed, CommandsBusy uint64
+	FramesSent, FramesDropped        uint64
+	BytesSent, BytesReceived, Writes uint64
+	Dials, HandshakesRefused         uint64
+	SnapshotsSent, SnapshotsReceived uint64
+	SnapshotsResumed                 uint64
+	SnapshotBytesSent                uint64
+	CommandsServed                   uint64
 }
 
 type counters struct {
-	framesSent, framesReceived, framesDropped  atomic.Uint64
-	bytesSent, bytesReceived                   atomic.Uint64
-	writes                                     atomic.Uint64
-	dials, dialsFailed, dialsRefused           atomic.Uint64
-	accepted, handshakesRefused                atomic.Uint64
-	snapshotsSent, snapshotsReceived           atomic.Uint64
-	snapshotsFailed, snapshotsResumed          atomic.Uint64
-	snapshotBytesSent                          atomic.Uint64
-	commandsSent, commandsServed, commandsBusy atomic.Uint64
+	framesSent, framesDropped        atomic.Uint64
+	bytesSent, bytesReceived, writes atomic.Uint64
+	dials, handshakesRefused         atomic.Uint64
+	snapshotsSent, snapshotsReceived atomic.Uint64
+	snapshotsResumed                 atomic.Uint64
+	snapshotBytesSent                atomic.Uint64
+	commandsServed                   atomic.Uint64
 }
 
 // Counters returns the counters.
 func (t *Transport) Counters() Counters {
 	c := &t.counters
 	return Counters{
-		FramesSent: c.framesSent.Load(), FramesReceived: c.framesReceived.Load(), FramesDropped: c.framesDropped.Load(),
-		BytesSent: c.bytesSent.Load(), BytesReceived: c.bytesReceived.Load(), Writes: c.writes.Load(),
-		Dials: c.dials.Load(), DialsFailed: c.dialsFailed.Load(), DialsRefused: c.dialsRefused.Load(),
-		Accepted: c.accepted.Load(), HandshakesRefused: c.handshakesRefused.Load(),
-		SnapshotsSent: c.snapshotsSent.Load(), SnapshotsReceived: c.snapshotsReceived.Load(),
-		SnapshotsFailed: c.snapshotsFailed.Load(), SnapshotsResumed: c.snapshotsResumed.Load(),
-		SnapshotBytesSent: c.snapshotBytesSent.Load(),
-		CommandsSent:      c.commandsSent.Load(), CommandsServed: c.commandsServed.Load(),
-		CommandsBusy: c.commandsBusy.Load(),
+		FramesSent: c.framesSent.Load(), FramesDropped: c.framesDropped.Load(), BytesSent: c.bytesSent.Load(),
+		BytesReceived: c.bytesReceived.Load(), Writes: c.writes.Load(), Dials: c.dials.Load(),
+		HandshakesRefused: c.handshakesRefused.Load(), SnapshotsSent: c.snapshotsSent.Load(),
+		SnapshotsReceived: c.snapshotsReceived.Load(), SnapshotsResumed: c.snapshotsResumed.Load(),
+		SnapshotBytesSent: c.snapshotBytesSent.Load(), CommandsServed: c.commandsServed.Load(),
 	}
 }

@@ -93,9 +93,6 @@ func (t *Transport) noteHandshake(from Peer) {
 		t.book.RUnlock()
 		if was != from.Address && (p != nil || !full) {
 			t.SetAddress(from.Node, from.Address)
-			if t.opts.Events.AddressChanged != nil {
-				t.opts.Events.AddressChanged(from.Node, was, from.Address)
-			}
 		}
 	}
 	if p != nil {
@@ -175,31 +172,24 @@ func (p *peer) connect(ctx context.Context, c Class) (*stream, error) {
 			p.proven = s.peer
 		}
 		p.mu.Unlock()
-		if t.opts.Events.Connected != nil {
-			t.opts.Events.Connected(s.peer, c)
-		}
 		return s, nil
 	}
 	if ctx.Err() != nil {
 		return nil, ErrClosed
 	}
 	err = fmt.Errorf("dial %x at %s: %w", p.node, address, err)
-	t.counters.dialsFailed.Add(1)
-	if t.opts.Events.DialFailed != nil {
-		t.opts.Events.DialFailed(p.node, c, address, err)
-	}
+	t.opts.Observer.DialFailed(p.node, address, err)
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, err
 	}
-	t.counters.dialsRefused.Add(1)
 	p.mu.Lock()
 	last := p.proven
 	if p.address != address {
 		last = Peer{}
 	}
 	p.mu.Unlock()
-	if last.Node == p.node && t.opts.Events.Refused != nil {
-		t.opts.Events.Refused(last)
+	if last.Node == p.node {
+		t.opts.Observer.Refused(last)
 	}
 	return nil, err
 }
@@ -270,10 +260,7 @@ func (l *link) run() {
 			l.failed(err)
 		} else {
 			since := time.Now()
-			err = l.serve(s)
-			if l.t.opts.Events.Lost != nil {
-				l.t.opts.Events.Lost(s.peer, l.class, err)
-			}
+			_ = l.serve(s)
 			if time.Since(since) > l.t.opts.BackoffMax {
 				failures = 0
 				continue

@@ -17,8 +17,8 @@ func TestQuickFailureDetection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		o := Options{KeepAlive: 300 * time.Millisecond, IdleTimeout: 1500 * time.Millisecond}
 		begun := make(chan struct{}, 1)
-		one := start(t, n, 1, Handlers{}, o)
-		start(t, n, 2, Handlers{OnCommand: func(ctx context.Context, _ NodeID, _ []byte, r *Responder) {
+		one := start(t, n, 1, handlers{}, o)
+		start(t, n, 2, handlers{command: func(ctx context.Context, _ NodeID, _ []byte, r Responder) {
 			begun <- struct{}{}
 			<-ctx.Done()
 			r.Fail(ctx.Err())

@@ -33,9 +33,9 @@ func TestSecret(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *memnet.Network) {
 				var turnedAway error
-				start(t, n, 1, Handlers{}, Options{Secret: ourSecret,
-					Events: Events{HandshakeRefused: func(_ string, err error) { turnedAway = err }}})
-				two := start(t, n, 2, Handlers{}, Options{Secret: c.secret})
+				start(t, n, 1, handlers{}, Options{Secret: ourSecret,
+					Observer: events{handshakeRefused: func(err error) { turnedAway = err }}})
+				two := start(t, n, 2, handlers{}, Options{Secret: c.secret})
 				for _, class := range []Class{Raft, Command, Snapshot} {
 					turnedAway = nil
 					s, err := two.connect(t.Context(), host(1), class, id(1))
@@ -80,7 +80,7 @@ func TestSecretIsProvenByTheAcceptor(t *testing.T) {
 			_, _ = conn.Write(append(mine.append(nil), make([]byte, 32)...))
 			heard, _ = io.ReadAll(conn)
 		}()
-		two := start(t, n, 2, Handlers{}, Options{Secret: ourSecret})
+		two := start(t, n, 2, handlers{}, Options{Secret: ourSecret})
 		if _, err := two.connect(t.Context(), host(1), Raft, id(1)); !errors.Is(err, ErrSecret) {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 // them again, and that a node's own proofs cannot be used against it.
 func TestSecretIsNotReplayed(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		start(t, n, 1, Handlers{}, Options{Secret: ourSecret})
+		start(t, n, 1, handlers{}, Options{Secret: ourSecret})
 		var tape *recorder
 		dial := func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := n.Dialler(host(2))(ctx, address)
@@ -158,7 +158,7 @@ func TestSecretIsNotReplayed(t *testing.T) {
 // TestSecretOfAnotherNode checks that a hello must be of the node that proved the secret.
 func TestSecretOfAnotherNode(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		start(t, n, 1, Handlers{}, Options{Secret: ourSecret})
+		start(t, n, 1, handlers{}, Options{Secret: ourSecret})
 		conn, err := n.Dialler("thief")(t.Context(), host(1))
 		if err != nil {
 			t.Fatal(err)

@@ -10,16 +10,14 @@ import (
 	"time"
 )
 
-// SnapshotReader is an incoming snapshot, over one or more connections.
-type SnapshotReader struct {
-	// Size is the number of bytes announced by the sender, at most Options.SnapshotBytes.
-	Size  int64
+// snapshotReader is an incoming snapshot, over one or more connections.
+type snapshotReader struct {
 	r     *io.PipeReader
 	ended bool
 }
 
-// Read returns io.EOF only after Size bytes with a correct checksum.
-func (s *SnapshotReader) Read(b []byte) (int, error) {
+// Read returns io.EOF only after all announced bytes with a correct checksum.
+func (s *snapshotReader) Read(b []byte) (int, error) {
 	n, err := s.r.Read(b)
 	if err == io.EOF { //nolint:errorlint // a pipe returns what it was closed with
 		s.ended = true
@@ -84,7 +82,7 @@ func (t *Transport) serveSnapshot(s *stream) {
 // begin attaches a connection to its transfer and tells the sender where to continue, or the result.
 func (t *Transport) begin(s *session, sequence uint64, size int64) (*transfer, error) {
 	id := transferID{s.s.peer.Node, s.s.peer.Incarnation, sequence}
-	if size < 0 || size > t.opts.SnapshotBytes || t.handlers.OnSnapshot == nil {
+	if size < 0 || size > t.opts.SnapshotBytes {
 		result(s, fmt.Errorf("%w: this node does not accept a snapshot of %d bytes", ErrBusy, size))
 		return nil, nil
 	}
@@ -155,18 +153,15 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 	go func() {
 		defer t.done.Done()
 		defer close(tr.done)
-		s := &SnapshotReader{Size: size, r: r}
+		s := &snapshotReader{r: r}
 		defer func() { tr.finished = time.Now() }()
-		tr.err = t.handlers.OnSnapshot(id.node, s)
+		tr.err = t.raft.ReceiveSnapshot(id.node, s, size)
 		if tr.err == nil && !s.ended {
 			tr.err = fmt.Errorf("%w: the handler did not read it completely", ErrSnapshot)
 		}
 		_ = r.CloseWithError(ErrSnapshot)
 		if tr.err == nil {
 			t.counters.snapshotsReceived.Add(1)
-		}
-		if t.opts.Events.SnapshotReceived != nil {
-			t.opts.Events.SnapshotReceived(id.node, size, tr.err)
 		}
 	}()
 	return tr

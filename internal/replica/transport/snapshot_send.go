@@ -51,11 +51,6 @@ func (t *Transport) SendSnapshotFrom(ctx context.Context, to NodeID, r io.Reader
 	err := t.sendSnapshot(ctx, to, r, size)
 	if err == nil {
 		t.counters.snapshotsSent.Add(1)
-	} else {
-		t.counters.snapshotsFailed.Add(1)
-	}
-	if t.opts.Events.SnapshotSent != nil {
-		t.opts.Events.SnapshotSent(to, size, err)
 	}
 	return err
 }

@@ -27,14 +27,14 @@ func noise(n int) []byte {
 	return b
 }
 
-// shelf keeps the snapshots passed to OnSnapshot.
+// shelf keeps the received snapshots.
 type shelf struct {
 	mu   sync.Mutex
 	got  [][]byte
 	errs []error
 }
 
-func (s *shelf) take(_ NodeID, r *SnapshotReader) error {
+func (s *shelf) take(_ NodeID, r io.Reader) error {
 	b, err := io.ReadAll(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,8 +48,8 @@ func TestSnapshotBesideFrames(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
 		var frames numbers
-		start(t, n, 1, Handlers{OnSnapshot: s.take, OnFrame: frames.take}, Options{})
-		two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20, SnapshotChunk: 64 << 10})
+		start(t, n, 1, handlers{snapshot: s.take, frame: frames.take}, Options{})
+		two := start(t, n, 2, handlers{}, Options{SnapshotRate: 1 << 20, SnapshotChunk: 64 << 10})
 		two.SetAddress(id(1), host(1))
 		data := noise(3<<20 + 12345)
 		begin := time.Now()
@@ -80,8 +80,8 @@ func TestSnapshotBesideFrames(t *testing.T) {
 func TestSnapshotResumes(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
-		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
-		two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20, SnapshotChunk: 10_000})
+		start(t, n, 1, handlers{snapshot: s.take}, Options{})
+		two := start(t, n, 2, handlers{}, Options{SnapshotRate: 1 << 20, SnapshotChunk: 10_000})
 		two.SetAddress(id(1), host(1))
 		n.Delay(host(2), host(1), 30*time.Millisecond)
 		data := noise(5 << 20)
@@ -113,13 +113,13 @@ func TestSnapshotResumes(t *testing.T) {
 func TestSnapshotResultSurvivesCut(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var runs atomic.Int32
-		start(t, n, 1, Handlers{OnSnapshot: func(_ NodeID, r *SnapshotReader) error {
+		start(t, n, 1, handlers{snapshot: func(_ NodeID, r io.Reader) error {
 			runs.Add(1)
 			_, err := io.Copy(io.Discard, r)
 			time.Sleep(10 * time.Second)
 			return err
 		}}, Options{})
-		two := start(t, n, 2, Handlers{}, Options{})
+		two := start(t, n, 2, handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
 		done := make(chan error, 1)
 		go func() { done <- sendWhole(two, []byte("all there is")) }()
@@ -136,7 +136,7 @@ func TestSnapshotResultSurvivesCut(t *testing.T) {
 // TestSnapshotFailures checks the errors of the sender and the receiver of a failed snapshot.
 func TestSnapshotFailures(t *testing.T) {
 	send := func(t *testing.T, n *memnet.Network, o Options, size int) (*Transport, error) {
-		two := start(t, n, 2, Handlers{}, o)
+		two := start(t, n, 2, handlers{}, o)
 		two.SetAddress(id(1), host(1))
 		return two, sendWhole(two, noise(size))
 	}
@@ -149,7 +149,7 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 	t.Run("handler refuses at once", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
-			start(t, n, 1, Handlers{OnSnapshot: func(NodeID, *SnapshotReader) error {
+			start(t, n, 1, handlers{snapshot: func(NodeID, io.Reader) error {
 				return errors.New("disk is full")
 			}}, Options{})
 			_, err := send(t, n, Options{}, 10<<20)
@@ -160,8 +160,8 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 	t.Run("handler stops before the end", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
-			start(t, n, 1, Handlers{OnSnapshot: func(_ NodeID, r *SnapshotReader) error {
-				_, err := io.CopyN(io.Discard, r, r.Size)
+			start(t, n, 1, handlers{snapshot: func(_ NodeID, r io.Reader) error {
+				_, err := io.CopyN(io.Discard, r, 1<<20)
 				return err
 			}}, Options{})
 			if _, err := send(t, n, Options{}, 1<<20); err == nil ||
@@ -172,7 +172,7 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 	t.Run("too large", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
-			start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotBytes: 100})
+			start(t, n, 1, handlers{snapshot: new(shelf).take}, Options{SnapshotBytes: 100})
 			if _, err := send(t, n, Options{}, 101); !errors.Is(err, ErrBusy) {
 				t.Fatal(err)
 			}
@@ -181,8 +181,8 @@ func TestSnapshotFailures(t *testing.T) {
 	t.Run("sender vanishes", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
 			var s shelf
-			start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
-			two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20})
+			start(t, n, 1, handlers{snapshot: s.take}, Options{})
+			two := start(t, n, 2, handlers{}, Options{SnapshotRate: 1 << 20})
 			two.SetAddress(id(1), host(1))
 			done := make(chan error, 1)
 			go func() { done <- sendWhole(two, noise(5<<20)) }()
@@ -202,7 +202,7 @@ func TestSnapshotFailures(t *testing.T) {
 	t.Run("receiver vanishes", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
 			var s shelf
-			one := start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
+			one := start(t, n, 1, handlers{snapshot: s.take}, Options{})
 			time.AfterFunc(time.Second, func() { one.Close() })
 			begin := time.Now()
 			_, err := send(t, n, Options{SnapshotRate: 1 << 20}, 5<<20)
@@ -213,8 +213,8 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 	t.Run("too many", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
-			start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotsInbound: 1})
-			two := start(t, n, 2, Handlers{}, Options{SnapshotRate: 1 << 20})
+			start(t, n, 1, handlers{snapshot: new(shelf).take}, Options{SnapshotsInbound: 1})
+			two := start(t, n, 2, handlers{}, Options{SnapshotRate: 1 << 20})
 			two.SetAddress(id(1), host(1))
 			done := make(chan error, 2)
 			for range 2 {
@@ -231,8 +231,8 @@ func TestSnapshotFailures(t *testing.T) {
 // exclude others, and not all of them are remembered.
 func TestManySnapshots(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		one := start(t, n, 1, Handlers{OnSnapshot: new(shelf).take}, Options{SnapshotsInbound: 2})
-		two := start(t, n, 2, Handlers{}, Options{})
+		one := start(t, n, 1, handlers{snapshot: new(shelf).take}, Options{SnapshotsInbound: 2})
+		two := start(t, n, 2, handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
 		began := time.Now()
 		for i := range 5 * transfersKept {
@@ -256,8 +256,8 @@ func TestManySnapshots(t *testing.T) {
 func TestSnapshotChecksum(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
-		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
-		two := start(t, n, 2, Handlers{}, Options{})
+		start(t, n, 1, handlers{snapshot: s.take}, Options{})
+		two := start(t, n, 2, handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
 		conn, err := two.peerOf(id(1)).connect(t.Context(), Snapshot)
 		if err != nil {
@@ -282,8 +282,8 @@ func TestSnapshotChecksum(t *testing.T) {
 func TestSnapshotEmpty(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
-		start(t, n, 1, Handlers{OnSnapshot: s.take}, Options{})
-		two := start(t, n, 2, Handlers{}, Options{})
+		start(t, n, 1, handlers{snapshot: s.take}, Options{})
+		two := start(t, n, 2, handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
 		if err := sendWhole(two, nil); err != nil || len(s.got) != 1 || len(s.got[0]) != 0 {
 			t.Fatal(err, s.got)

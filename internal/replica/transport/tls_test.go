@@ -39,7 +39,7 @@ func configOf(t testing.TB, a *Authority, node NodeID, v Validity) *tls.Config {
 }
 
 // loopback starts node i on a TCP port of this machine.
-func loopback(t testing.TB, i int, h Handlers, o Options) (*Transport, string) {
+func loopback(t testing.TB, i int, h handlers, o Options) (*Transport, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,14 +49,14 @@ func loopback(t testing.TB, i int, h Handlers, o Options) (*Transport, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.Start(l, h); err != nil {
+	if err := tr.Start(l, h, h); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tr.Close() })
 	return tr, l.Addr().String()
 }
 
-func echo(_ context.Context, _ NodeID, b []byte, r *Responder) { r.End(b) }
+func echo(_ context.Context, _ NodeID, b []byte, r Responder) { r.End(b) }
 
 // TestMutualTLS proves, over TCP, that only nodes of the authority with a certificate of their own name talk to each
 // other; in both directions.
@@ -78,8 +78,8 @@ func TestMutualTLS(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			_, address := loopback(t, 1, Handlers{OnCommand: echo}, good)
-			two, _ := loopback(t, 2, Handlers{}, Options{TLS: c.peer})
+			_, address := loopback(t, 1, handlers{command: echo}, good)
+			two, _ := loopback(t, 2, handlers{}, Options{TLS: c.peer})
 			two.SetAddress(id(1), address)
 			b, err := two.Call(t.Context(), id(1), []byte("x"))
 			if c.want == nil && c.text == "" {
@@ -93,8 +93,8 @@ func TestMutualTLS(t *testing.T) {
 			}
 		})
 		t.Run(c.name+"/dialled", func(t *testing.T) {
-			_, address := loopback(t, 2, Handlers{OnCommand: echo}, Options{TLS: c.peer})
-			one, _ := loopback(t, 1, Handlers{}, good)
+			_, address := loopback(t, 2, handlers{command: echo}, Options{TLS: c.peer})
+			one, _ := loopback(t, 1, handlers{}, good)
 			one.SetAddress(id(2), address)
 			_, err := one.Call(t.Context(), id(2), []byte("x"))
 			if bad := c.want != nil || c.text != ""; bad != (err != nil) || (c.want != nil && !errors.Is(err, c.want)) {
@@ -109,16 +109,16 @@ func TestMutualTLS(t *testing.T) {
 func TestCloseDoesNotWaitForPeers(t *testing.T) {
 	a := authority(t)
 	stuck := make(chan struct{})
-	_, address := loopback(t, 1, Handlers{OnFrame: func(NodeID, []byte) error {
+	connected := make(chan struct{}, 1)
+	_, address := loopback(t, 1, handlers{frame: func(NodeID, []byte) error {
 		<-stuck
 		return nil
-	}}, Options{TLS: configOf(t, a, id(1), Validity{})})
-	defer close(stuck)
-	connected := make(chan struct{}, 1)
-	two, _ := loopback(t, 2, Handlers{}, Options{
-		TLS:    configOf(t, a, id(2), Validity{}),
-		Events: Events{Connected: func(Peer, Class) { connected <- struct{}{} }},
+	}}, Options{
+		TLS:      configOf(t, a, id(1), Validity{}),
+		Observer: events{accepted: func() { connected <- struct{}{} }},
 	})
+	defer close(stuck)
+	two, _ := loopback(t, 2, handlers{}, Options{TLS: configOf(t, a, id(2), Validity{})})
 	two.SetAddress(id(1), address)
 	two.Send(id(1), make([]byte, 15<<20))
 	<-connected
@@ -162,9 +162,9 @@ func TestUselessTLS(t *testing.T) {
 // an invalid configuration changes nothing.
 func TestSetTLS(t *testing.T) {
 	before, after := authority(t), authority(t)
-	one, address := loopback(t, 1, Handlers{OnCommand: echo}, Options{TLS: configOf(t, before, id(1), Validity{})})
+	one, address := loopback(t, 1, handlers{command: echo}, Options{TLS: configOf(t, before, id(1), Validity{})})
 	call := func(i int, o Options) error {
-		two, _ := loopback(t, i, Handlers{}, o)
+		two, _ := loopback(t, i, handlers{}, o)
 		defer two.Close()
 		two.SetAddress(id(1), address)
 		_, err := two.Call(t.Context(), id(1), []byte("x"))
@@ -172,7 +172,7 @@ func TestSetTLS(t *testing.T) {
 	}
 	// Each has a separate id: for the acceptor, a closed connection remains connected for a moment.
 	by := func(a *Authority, i int) Options { return Options{TLS: configOf(t, a, id(i), Validity{})} }
-	open, _ := loopback(t, 3, Handlers{}, by(before, 3))
+	open, _ := loopback(t, 3, handlers{}, by(before, 3))
 	open.SetAddress(id(1), address)
 	if _, err := open.Call(t.Context(), id(1), []byte("x")); err != nil {
 		t.Fatal(err)

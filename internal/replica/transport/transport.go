@@ -20,7 +20,8 @@ type Transport struct {
 	self        Self
 	dial        Dial
 	opts        Options
-	handlers    Handlers
+	raft        RaftHandler
+	commands    CommandHandler
 	security    atomic.Pointer[security]
 	incarnation uint64
 	counters    counters
@@ -98,13 +99,13 @@ func (t *Transport) SetTLS(config *tls.Config) error {
 }
 
 // Start accepts connections from a listener, which Close closes. It must be called once, before anything can arrive.
-func (t *Transport) Start(l net.Listener, h Handlers) error {
+func (t *Transport) Start(l net.Listener, raft RaftHandler, commands CommandHandler) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return ErrClosed
 	}
-	t.handlers = h
+	t.raft, t.commands = raft, commands
 	t.listeners = append(t.listeners, l)
 	t.done.Add(1)
 	go func() {
@@ -188,9 +189,6 @@ func (t *Transport) accept(l net.Listener) {
 			if t.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			if t.opts.Events.AcceptFailed != nil {
-				t.opts.Events.AcceptFailed(err)
-			}
 			if !t.pause(t.ctx, acceptPause, nil) {
 				return
 			}
@@ -213,13 +211,11 @@ func (t *Transport) accept(l net.Listener) {
 
 func (t *Transport) handshakeRefused(c net.Conn, err error) {
 	t.counters.handshakesRefused.Add(1)
-	if t.opts.Events.HandshakeRefused != nil {
-		remote := ""
-		if a := c.RemoteAddr(); a != nil {
-			remote = a.String()
-		}
-		t.opts.Events.HandshakeRefused(remote, err)
+	remote := ""
+	if a := c.RemoteAddr(); a != nil {
+		remote = a.String()
 	}
+	t.opts.Observer.HandshakeRefused(remote, err)
 }
 
 // serve serves an accepted connection until it closes.
@@ -243,10 +239,7 @@ func (t *Transport) serve(conn net.Conn, host string) {
 	}
 	defer t.leave(s.peer, class)
 	t.noteHandshake(s.peer)
-	t.counters.accepted.Add(1)
-	if t.opts.Events.Accepted != nil {
-		t.opts.Events.Accepted(s.peer, class)
-	}
+	t.opts.Observer.Accepted(s.peer)
 	switch class {
 	case Raft:
 		t.serveRaft(s)
@@ -288,15 +281,10 @@ func (t *Transport) serveRaft(s *stream) {
 		case err != nil:
 			return err
 		case departed:
-			if t.opts.Events.Departed != nil {
-				t.opts.Events.Departed(s.peer)
-			}
+			t.opts.Observer.Departed(s.peer)
 			return errDeparted
-		case t.handlers.OnFrame == nil:
-			return malformed(kind, len(payload))
 		}
-		t.counters.framesReceived.Add(1)
-		return t.handlers.OnFrame(node, frame)
+		return t.raft.Receive(node, frame)
 	})
 }
 

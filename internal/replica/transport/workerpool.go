@@ -15,7 +15,7 @@ type workerPool struct {
 type worker struct{ tasks chan task }
 
 type task struct {
-	r       *Responder
+	r       *responder
 	request []byte
 }
 

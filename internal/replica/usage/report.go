@@ -4,7 +4,6 @@ package usage
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/ru"
@@ -174,17 +173,6 @@ func (t *Top) merge(o *Top, order func(a, b *HeavyPartition) int) Top {
 	})
 	out.Keys = out.Keys[:min(len(out.Keys), TopMax)]
 	return out
-}
-
-// EncodeReports encodes reports for transfer between nodes.
-func EncodeReports(list []Report) ([]byte, error) {
-	return json.Marshal(list[:min(len(list), ReportsMax)])
-}
-
-// DecodeReports decodes reports encoded by EncodeReports.
-func DecodeReports(b []byte) (list []Report, err error) {
-	err = json.Unmarshal(b, &list)
-	return list, err
 }
 
 const (

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -43,17 +42,6 @@ type member struct {
 	away atomic.Pointer[topology.NodeID]
 }
 
-// frames joins transport and raftgroup.
-type frames struct{ t *transport.Transport }
-
-func (f frames) Send(to raftgroup.NodeID, frame []byte) bool {
-	return f.t.Send(topology.NodeID(to), frame)
-}
-
-func (f frames) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
-	return f.t.SendSnapshot(topology.NodeID(to), head, data, size)
-}
-
 // newCluster4 starts four nodes that hold a table of n partitions and the table of batches.
 func newCluster4(t *testing.T, n int) []*member {
 	net := memnet.New()
@@ -83,7 +71,7 @@ func newCluster4(t *testing.T, n int) []*member {
 		must(err)
 		var co atomic.Pointer[Coordinator]
 		m.host, err = partition.Open(partition.Stored{Store: m.store}, partition.Options{Cluster: &partition.Cluster{
-			Node: node(i + 1), Log: m.log, Transport: frames{m.transport},
+			Node: node(i + 1), Log: m.log, Transport: m.transport,
 			Raft: raftgroup.Options{Tick: 30 * time.Millisecond, ElectionTicks: 10},
 			LeaderChanged: func(id topology.PartitionID, leader topology.NodeID, _ bool) {
 				if c := co.Load(); c != nil {
@@ -92,8 +80,8 @@ func newCluster4(t *testing.T, n int) []*member {
 			},
 		}})
 		must(err)
-		client, server := remote.New(remote.NewTransport(m.transport), nil),
-			remote.NewServer(m.host, remote.NewTransport(m.transport),
+		client, server := remote.New(m.transport, nil),
+			remote.NewServer(m.host, m.transport,
 				nil)
 		m.Coordinator = New(m.host, s, Options{Cluster: &Cluster{
 			Node:    node(i + 1),
@@ -110,18 +98,7 @@ func newCluster4(t *testing.T, n int) []*member {
 		co.Store(m.Coordinator)
 		l, err := net.Listen(at)
 		must(err)
-		must(m.transport.Start(l, transport.Handlers{
-			OnFrame: m.host.Receive,
-			OnSnapshot: func(from topology.NodeID, s *transport.SnapshotReader) error {
-				return m.host.ReceiveSnapshot(from, s, s.Size)
-			},
-			ServeInline: func(_ topology.NodeID, request []byte, r *transport.Responder) bool {
-				return server.ServeInline(request, r)
-			},
-			OnCommand: func(ctx context.Context, from topology.NodeID, request []byte, r *transport.Responder) {
-				server.Serve(ctx, from, request, r)
-			},
-		}))
+		must(m.transport.Start(l, m.host, server))
 	}
 	for i, m := range all {
 		for o := range all {

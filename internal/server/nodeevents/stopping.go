@@ -11,17 +11,19 @@ import (
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 const (
-	// leavingSubject is the subject of the message that a stopping node sends before it closes its client connections.
-	// The question is its node ID.
-	leavingSubject = "leaving"
 	// leavingTimeout bounds the wait for a receiver.
 	leavingTimeout = 500 * time.Millisecond
 	// returnWait is the time that a stopping node is watched for its return.
 	returnWait = time.Minute
 )
+
+// leavingCall sends the ID of a stopping node before it closes its client connections.
+var leavingCall = rpc.Declare[rpc.Bytes, rpc.None](rpc.Spec{Name: "leaving", Since: 7, Timeout: leavingTimeout,
+	RequestMax: rpc.SmallBytes, Idempotent: true})
 
 // AnnounceStop makes all nodes send their clients an event that this node is down. The node has already transferred its
 // leaderships and closes its connections immediately afterward. The gocql driver reacts to the event by closing its
@@ -31,11 +33,11 @@ func (n *Notifier) AnnounceStop() {
 	ctx, cancel := context.WithTimeout(context.Background(), leavingTimeout)
 	defer cancel()
 	n.StatusChanged(n.Self, false)
-	n.Queries.Others(ctx, leavingSubject, n.Self[:], leavingTimeout, func([]byte) {})
+	clusterquery.Others(ctx, n.Queries, leavingCall, n.Self[:], func(rpc.None) {})
 }
 
 // Register registers the handler for the announcements of other nodes.
-func (n *Notifier) Register(h *clusterquery.Handlers) { h.Handle(leavingSubject, n.handleStop) }
+func (n *Notifier) Register(s *rpc.Server) { clusterquery.Handle(s, leavingCall, n.handleStop) }
 
 // stoppingNodes holds the nodes that have announced their stop, with their processes and the times.
 type stoppingNodes struct {
@@ -46,12 +48,11 @@ type stoppingNodes struct {
 type stoppingNode struct{ process, at time.Time }
 
 // handleStop handles the announcement of a node that closes its client connections.
-func (n *Notifier) handleStop(_ context.Context, question []byte) ([]byte, error) {
+func (n *Notifier) handleStop(_ context.Context, id rpc.Bytes) (rpc.None, error) {
 	var node topology.NodeID
-	if len(question) != len(node) {
-		return nil, errors.New("malformed request: expected a node ID")
+	if copy(node[:], id) != len(id) || len(id) != len(node) {
+		return rpc.None{}, errors.New("malformed request: expected a node ID")
 	}
-	copy(node[:], question)
 	if k, ok := n.Peers.Report(node); ok {
 		n.stopping.mu.Lock()
 		if n.stopping.nodes == nil {
@@ -61,7 +62,7 @@ func (n *Notifier) handleStop(_ context.Context, question []byte) ([]byte, error
 		n.stopping.mu.Unlock()
 		n.StatusChanged(node, false)
 	}
-	return nil, nil
+	return rpc.None{}, nil
 }
 
 // WatchStopping sends clients an event when a new process of a stopped node reports, until ctx ends. Usually the change

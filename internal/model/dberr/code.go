@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dberr
+
+import "reflect"
+
+// coded maps codes to the errors that have only a message. Nodes send each other the codes, which must not change.
+// Invalid.Missing is not sent.
+var coded = map[byte]func(message string) error{
+	32: func(m string) error { return &Server{m} },
+	33: func(m string) error { return &Protocol{m} },
+	34: func(m string) error { return &BadCredentials{m} },
+	35: func(m string) error { return &Unauthorized{m} },
+	36: func(m string) error { return &Syntax{m} },
+	37: func(m string) error { return &Invalid{Message: m} },
+	38: func(m string) error { return &Config{m} },
+	47: func(m string) error { return &Truncate{m} },
+}
+
+// codes maps the types of these errors to their codes.
+var codes = func() map[reflect.Type]byte {
+	out := map[reflect.Type]byte{}
+	for code, e := range coded {
+		out[reflect.TypeOf(e(""))] = code
+	}
+	return out
+}()
+
+// CodeOf returns the code of an error that has only a message, or 0 for other errors. An error that wraps such an error
+// contains more information and has no code.
+func CodeOf(err error) byte { return codes[reflect.TypeOf(err)] }
+
+// WithCode returns the error with a code and a message, or nil for an unknown code.
+func WithCode(code byte, message string) error {
+	if e := coded[code]; e != nil {
+		return e(message)
+	}
+	return nil
+}
