@@ -119,7 +119,7 @@ func viewEdits() []planted.Edit {
 			New: "if !v.where[i].holds(w) && !mutated(`view where`) {"},
 		{File: write, Old: "t.group.ops = v.Row(t.group.ops, ",
 			New: "if mutated(`view deletions`) && p.kind == remove || mutated(`view conditions`) && p.conditional || " +
-				"mutated(`view batches`) && x.used > 1 {\ncontinue\n}\nt.group.ops = v.Row(t.group.ops, "},
+				"mutated(`view batches`) && x.groups.used > 1 {\ncontinue\n}\nt.group.ops = v.Row(t.group.ops, "},
 		{File: write, Old: "t.group.ops = v.Range(t.group.ops, start, end)",
 			New: "if !mutated(`view ranges`) {\nt.group.ops = v.Range(t.group.ops, start, end)\n}"},
 		{File: storage + "hints.go", Old: "if hintStamp(value) > stamp {",
