@@ -234,7 +234,7 @@ func TestEvaluation(t *testing.T) {
 		}
 		status := ""
 		peak, cpu := e.measure(func() { status = e.send(a) })
-		// The process also does other work, such as compactions. Memory that the request itself needs is needed each time.
+		// The process also does other work, such as compactions. The memory of the request itself is needed each time.
 		for i := 0; i < 2 && peak > oneMax; i++ {
 			again, _ := e.measure(func() { status = e.send(a) })
 			peak = min(peak, again)
