@@ -88,12 +88,20 @@ func (b *binder) fold(n node, operands ...node) node {
 
 func (b *binder) all(list []Expr) ([]node, error) {
 	out := make([]node, len(list))
+	shared := map[*Literal]node{} // see parser.list
 	for i, x := range list {
+		l, constant := x.(*Literal)
+		if n := shared[l]; constant && n != nil {
+			out[i] = n
+			continue
+		}
 		n, err := b.expr(x)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = n
+		if out[i] = n; constant && len(list) > sharedMin {
+			shared[l] = n
+		}
 	}
 	return out, nil
 }

@@ -200,8 +200,8 @@ func TestErrorsForClients(t *testing.T) {
 	}
 }
 
-// TestRepeatedConstants checks that IN keeps equal constants once, so a long text of repeated constants does not take a
-// multiple of its size in memory.
+// TestRepeatedConstants checks that IN keeps equal constants once, and that equal constants in an array share one
+// expression. A long text of repeated constants therefore does not take a multiple of its size in memory.
 func TestRepeatedConstants(t *testing.T) {
 	q, err := Parse("SELECT * FROM c WHERE c.n IN (1" + strings.Repeat(", 1", 1000) + ", 2, 1.0, '1', c.m, c.m)")
 	if err != nil {
@@ -210,5 +210,24 @@ func TestRepeatedConstants(t *testing.T) {
 	in, ok := q.Where.(*In)
 	if !ok || len(in.List) != 5 {
 		t.Errorf("the condition is %#v, want IN with 5 values: 1, 2, '1', c.m, c.m", q.Where)
+	}
+	q, err = Parse("SELECT VALUE [" + strings.Repeat("1, '1', ", 1000) + "2] FROM c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	array, ok := q.Items[0].Expr.(*ArrayExpr)
+	if !ok || len(array.Elements) != 2001 {
+		t.Fatalf("the value is %#v, want an array with 2001 elements", q.Items[0].Expr)
+	}
+	expressions := map[Expr]bool{}
+	for _, x := range array.Elements {
+		expressions[x] = true
+	}
+	if len(expressions) > sharedMin+3 {
+		t.Errorf("the array has %d expressions, want at most %d", len(expressions), sharedMin+3)
+	}
+	var text []byte
+	if text = array.appendTo(text); !strings.HasSuffix(string(text), `1, "1", 2]`) {
+		t.Errorf("the array ends with %s", text[max(0, len(text)-20):])
 	}
 }

@@ -325,12 +325,17 @@ func (p *parser) orders(s *Select) error {
 	}
 }
 
-// list parses comma-separated expressions. If set is true, it keeps equal constants once: a text of 512 KiB can repeat
-// a constant 250,000 times, and each expression takes more memory than its text.
+// sharedMin is the length of a list from which equal constants share one expression and one node.
+const sharedMin = 64
+
+// list parses comma-separated expressions. If set is true, it keeps equal constants once. Otherwise, constants with the
+// same text share one expression. A text of 512 KiB can repeat a constant 250,000 times, and each expression takes more
+// memory than its text.
 func (p *parser) list(set bool) ([]Expr, error) {
 	var out []Expr
 	var key []byte
 	known := valueSet{}
+	shared := map[string]*Literal{} // by the text of the constant
 	for {
 		e, err := p.expr()
 		if err != nil {
@@ -341,6 +346,14 @@ func (p *parser) list(set bool) ([]Expr, error) {
 				return out, err
 			}
 			continue
+		}
+		if l, ok := e.(*Literal); ok && !set && len(out) >= sharedMin {
+			text := p.text[l.start:l.end]
+			if first := shared[text]; first != nil {
+				e = first
+			} else {
+				shared[text] = l
+			}
 		}
 		if len(out) == cap(out) { // append would grow long lists by only a quarter
 			out = slices.Grow(out, max(1, len(out)))
