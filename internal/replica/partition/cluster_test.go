@@ -248,16 +248,31 @@ func (w *world) leader(id topology.PartitionID) (i int) {
 	return i
 }
 
-// request sends one command to the leader until somebody knows its outcome, as a coordinator does that has heard from
-// all nodes before; try addresses it.
-func (w *world) request(id topology.PartitionID, send func(r *Replica, try func(m *command.Mutation)) error) error {
-	began, unsure := time.Now(), false
-	known := make([]uint64, len(w.nodes))
-	for i := range w.nodes {
-		if r := w.replica(i, id); r != nil {
-			known[i] = r.host.DedupeEpoch()
+// attempts is what a coordinator remembers of a command over its attempts, which may be for several partitions.
+type attempts struct {
+	began  time.Time
+	unsure bool     // an attempt may have been applied
+	known  []uint64 // by node: its epoch before the first attempt
+}
+
+func (w *world) newAttempts() *attempts {
+	a := &attempts{began: time.Now(), known: make([]uint64, len(w.nodes))}
+	for i, n := range w.nodes {
+		if h := n.host.Load(); h != nil {
+			a.known[i] = h.DedupeEpoch()
 		}
 	}
+	return a
+}
+
+// request sends one command to the leader until its outcome is known, like a coordinator that knows the epochs of all
+// nodes.
+func (w *world) request(id topology.PartitionID, send sender) error {
+	return w.retry(w.newAttempts(), id, send)
+}
+
+// retry continues a request. send calls its second argument to address the command.
+func (w *world) retry(a *attempts, id topology.PartitionID, send sender) error {
 	for try, missing := 0, 0; ; try++ {
 		r := w.replica(try%len(w.nodes), id)
 		if r == nil {
@@ -267,20 +282,20 @@ func (w *world) request(id topology.PartitionID, send func(r *Replica, try func(
 			continue
 		}
 		missing = 0
-		err := send(r, func(m *command.Mutation) { m.Retried, m.Known = unsure, known[try%len(w.nodes)] })
+		err := send(r, func(m *command.Mutation) { m.Retried, m.Known = a.unsure, a.known[try%len(w.nodes)] })
 		if n := w.nodes[try%len(w.nodes)]; n.crashed.Load() || n.host.Load() != r.host {
 			err = ErrUncertain // the answer is lost
 		}
-		unsure = unsure || errors.Is(err, ErrUncertain)
+		a.unsure = a.unsure || errors.Is(err, ErrUncertain)
 		var moved *NotLeader
 		var busy *dberr.Overloaded
 		switch {
 		case errors.As(err, &moved), errors.Is(err, ErrInProgress), errors.Is(err, ErrClosed), errors.As(err, &busy):
-		case errors.Is(err, ErrUncertain) && time.Since(began) < 3*time.Second:
+		case errors.Is(err, ErrUncertain) && time.Since(a.began) < 3*time.Second:
 		default:
 			return err
 		}
-		if time.Since(began) > eventually.Limit {
+		if time.Since(a.began) > eventually.Limit {
 			return fmt.Errorf("given up: %w", err)
 		}
 		if try%len(w.nodes) == len(w.nodes)-1 {

@@ -31,16 +31,15 @@ func (w *world) pair(on ...int) (left, right topology.PartitionID) {
 }
 
 // either sends a command for a key to that of two partitions that holds it, until one does.
-func (w *world) either(left, right topology.PartitionID, key string,
-	send func(*Replica, func(*command.Mutation)) error) error {
+func (w *world) either(left, right topology.PartitionID, key string, send sender) error {
 	to := left
 	if token.Hash([]byte(key)).Position() >= 1<<63 {
 		to = right
 	}
-	for began := time.Now(); ; {
-		err := w.request(to, send)
+	for a := w.newAttempts(); ; {
+		err := w.retry(a, to, send)
 		var wrong *WrongRange
-		if !errors.As(err, &wrong) || time.Since(began) > 20*time.Second {
+		if !errors.As(err, &wrong) || time.Since(a.began) > 20*time.Second {
 			return err
 		}
 		time.Sleep(2 * time.Millisecond)

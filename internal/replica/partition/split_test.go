@@ -55,12 +55,11 @@ func (w *world) split(id topology.PartitionID, s *command.Split) {
 
 // anywhere sends a command for a key to the partition, and to the child once that holds the key. The id of the command
 // is the same in both.
-func (w *world) anywhere(id topology.PartitionID, key string,
-	send func(*Replica, func(*command.Mutation)) error) error {
+func (w *world) anywhere(id topology.PartitionID, key string, send sender) error {
 	at := keys.Position{Ring: token.Hash([]byte(key)).Position(), Key: []byte(key)}
 	to := id
-	for {
-		err := w.request(to, send)
+	for a := w.newAttempts(); ; {
+		err := w.retry(a, to, send)
 		var wrong *WrongRange
 		switch {
 		case !errors.As(err, &wrong):
