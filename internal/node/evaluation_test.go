@@ -33,7 +33,7 @@ func TestEvaluationIsPaidFor(t *testing.T) {
 	n := startNode(t, Options{UserFunctions: true})
 	spent := func(table uint32) (units float64) {
 		for _, p := range n.metadata.State().Topology.Partitions(table) {
-			c := n.host.Replica(p.ID).Counts()
+			c := n.host.Replica(p.ID).Load().Counts()
 			units += c.Units.Float()
 		}
 		return units

@@ -174,7 +174,7 @@ func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.Partition
 	var clients sync.WaitGroup
 	defer clients.Wait()
 	defer done.Store(true)
-	before := led.host.Replica(id).Counts().Units
+	before := led.host.Replica(id).Load().Counts().Units
 	failed := make(chan error, 2*len(nodes))
 	for _, n := range nodes {
 		if n == led {
@@ -204,7 +204,7 @@ func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.Partition
 		named = led.splitController.Report(id).HotKey == "ks.t k = 7"
 		return named || !leads()
 	})
-	own := (led.host.Replica(id).Counts().Units - before).Float() / time.Since(began).Seconds()
+	own := (led.host.Replica(id).Load().Counts().Units - before).Float() / time.Since(began).Seconds()
 	if !named || !leads() {
 		return false
 	}

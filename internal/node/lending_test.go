@@ -38,7 +38,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 	leaders := func() (out [4][]*partition.Replica) {
 		for i, n := range nodes {
 			for _, r := range n.host.Replicas() {
-				if r.Throughput() > 0 && r.Leading() {
+				if r.Throughput().PerSecond() > 0 && r.Leading() {
 					out[i] = append(out[i], r)
 				}
 			}
@@ -55,7 +55,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 	})
 	loans := func(some []*partition.Replica) (lent, borrowed ru.Units) {
 		for _, r := range some {
-			l, b := r.Loans()
+			l, b := r.Throughput().Loans()
 			lent, borrowed = lent+l, borrowed+b
 		}
 		return lent, borrowed

@@ -85,7 +85,7 @@ func TestMergeAlone(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.host.Replica(ps[1].ID).Freeze(t.Context(), ps[1].Epoch); err != nil {
+	if err := n.host.Replica(ps[1].ID).Control().Freeze(t.Context(), ps[1].Epoch); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(); err != nil {

@@ -35,7 +35,7 @@ func TestThroughputIsDivided(t *testing.T) {
 			out += table
 			ps := state.Topology.Partitions(state.Schema.Table("k", table).ID)
 			for _, p := range ps {
-				if bound := n.host.Replica(p.ID).Budgeted(); bound != (all[p.ID] > 0) {
+				if bound := n.host.Replica(p.ID).Throughput().Limited(); bound != (all[p.ID] > 0) {
 					t.Errorf("partition %d of %s: bounded is %v", p.ID, table, bound)
 				}
 			}

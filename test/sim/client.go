@@ -524,7 +524,7 @@ func (n *node) sweep() {
 		if bytes.Compare(s.Keys[0], s.Keys[1]) > 0 {
 			s.Keys[0], s.Keys[1] = s.Keys[1], s.Keys[0]
 		}
-		if err := r.Sweep(s, ending(func(*command.CASResult, error) {})); err == nil {
+		if err := r.Control().Sweep(s, ending(func(*command.CASResult, error) {})); err == nil {
 			w.counts.Sweeps++
 		}
 	}

@@ -49,7 +49,7 @@ func (n *node) sweepDedupeOf(t *world.Task, r *partition.Replica) {
 		g.AddParts(func(batch [16]byte) bool { return all[batch] })
 	}
 	for i := range g.Sweeps {
-		if r.Sweep(&g.Sweeps[i], ending(func(*command.CASResult, error) {})) == nil {
+		if r.Control().Sweep(&g.Sweeps[i], ending(func(*command.CASResult, error) {})) == nil {
 			n.w.counts.DedupeSweeps += len(g.Sweeps[i].Keys)
 		}
 	}

@@ -220,7 +220,7 @@ func (n *node) sweepFeeds() {
 		}
 		n.Spawn(func(*world.Task) {
 			if n.sweepTable(t.ID, func(r *partition.Replica, s *command.Sweep, done command.Completion) error {
-				return r.SweepLatched(context.Background(), s, done)
+				return r.Control().SweepLatched(context.Background(), s, done)
 			}) {
 				w.counts.FeedSweeps++
 			}

@@ -259,7 +259,10 @@ func (w *simulation) itemsNotRead(what string, n *node, err error) {
 // sweepItems makes a node remove invisible data of items, of their changes, and of their index entries.
 func (n *node) sweepItems() {
 	w := n.w
-	if w.items.table == nil || !w.OneIn(3) || !n.sweepTable(w.items.table.ID, (*partition.Replica).Sweep) {
+	if w.items.table == nil || !w.OneIn(3) || !n.sweepTable(w.items.table.ID,
+		func(r *partition.Replica, s *command.Sweep, done command.Completion) error {
+			return r.Control().Sweep(s, done)
+		}) {
 		return
 	}
 	if err := n.store.SweepEntries(context.Background(), n.plantPast().Unix()-1, func(int) {}); err != nil {

@@ -439,8 +439,9 @@ func (w *simulation) checkSpending() {
 		if leader := w.leaderOf(p.ID); leader != nil {
 			r = leader.parts.Replica(p.ID)
 		}
-		if want := min(units/int64(len(ps)), 10_000); r != nil && r.Throughput() != want && !w.plan.Bugs.Undivided {
-			w.Fail("the final limit of partition %d is %d request units per second, want %d", p.ID, r.Throughput(), want)
+		if want := min(units/int64(len(ps)), 10_000); r != nil && r.Throughput().PerSecond() != want &&
+			!w.plan.Bugs.Undivided {
+			w.Fail("the final limit of partition %d is %d request units per second, want %d", p.ID, r.Throughput().PerSecond(), want)
 		}
 	}
 	for _, e := range s.History {

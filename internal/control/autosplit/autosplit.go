@@ -208,7 +208,7 @@ func (w *SplitController) ledPartitions(replicas []*partition.Replica) (out []le
 		if most == 0 {
 			continue // (GR4)
 		}
-		c := r.Counts()
+		c := r.Load().Counts()
 		span, epoch := r.Span()
 		s := w.states[r.ID()]
 		switch {
@@ -249,10 +249,10 @@ func (w *SplitController) check(ctx context.Context, now time.Time, r *partition
 		w.update(func() { s.idle, s.candidate = merge.IdleTracker{}, merge.Candidate{} })
 		return // it is being split or merged, or the metadata lags
 	}
-	throughput := float64(r.Throughput())
+	throughput := float64(r.Throughput().PerSecond())
 	load := s.report.Load
 	tokens := w.sampledTokens(r, s)
-	r.SetSampling(w.samplingInterval(load, throughput, s.throttled))
+	r.Load().SetSampling(w.samplingInterval(load, throughput, s.throttled))
 	hot := s.hotTimer.Due(now, throughput == 0 && split.Exceeds(load, w.LoadLimit))
 	s.hotspot.Observe(now, split.Saturated(load, throughput, w.LoadLimit, s.throttled), tokens)
 	w.reportHotKey(ctx, now, r, p, s)
@@ -304,7 +304,7 @@ func (w *SplitController) reportHotKey(ctx context.Context, now time.Time, r *pa
 	s *partitionState) {
 	hotToken, share, hot := s.hotspot.Hot()
 	if !hot {
-		r.SetHot("")
+		r.Throughput().SetHot("")
 		w.update(func() { s.report.HotKey, s.report.HotKeyShare = "", 0 })
 		return
 	}
@@ -317,7 +317,7 @@ func (w *SplitController) reportHotKey(ctx context.Context, now time.Time, r *pa
 			slog.String("key", name), slog.Int("percent", int(100*share)), slog.Int("request_units_per_second",
 				int(s.report.Load)))
 	}
-	r.SetHot(name)
+	r.Throughput().SetHot(name)
 	w.update(func() { s.report.HotKey, s.report.HotKeyShare = name, share })
 }
 

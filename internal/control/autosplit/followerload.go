@@ -84,7 +84,7 @@ func (w *SplitController) reportFollowerLoad(ctx context.Context, replicas []*pa
 			continue
 		}
 		_, epoch := r.Span()
-		units := r.Counts().Units
+		units := r.Load().Counts().Units
 		f := w.followed[r.ID()]
 		switch {
 		case f == nil || f.epoch != epoch:
@@ -93,13 +93,14 @@ func (w *SplitController) reportFollowerLoad(ctx context.Context, replicas []*pa
 			f.load = (f.load + (units-f.units).Float()/elapsed.Seconds()) / 2
 		}
 		f.units, keep[r.ID()] = units, f
-		if limit := w.loadLimit(float64(r.Throughput())); limit <= 0 || !split.Exceeds(f.load, limit/reportShare) {
-			r.SetSampling(0)
+		if limit := w.loadLimit(float64(r.Throughput().PerSecond())); limit <= 0 ||
+			!split.Exceeds(f.load, limit/reportShare) {
+			r.Load().SetSampling(0)
 			continue
 		}
-		r.SetSampling(unitsPerSample(f.load))
+		r.Load().SetSampling(unitsPerSample(f.load))
 		if leader, ok := r.Leader(); ok && len(lists[leader]) < reportPartitionsMax {
-			tokens := appendEvenly(nil, r.SampledPositions(), reportTokensMax)
+			tokens := appendEvenly(nil, r.Load().SampledPositions(), reportTokensMax)
 			lists[leader] = append(lists[leader], followerLoad{partition: r.ID(), epoch: epoch, load: f.load,
 				tokens: tokens})
 		}
@@ -162,7 +163,7 @@ func (s *partitionState) totalLoad(now time.Time) float64 {
 // sampledTokens returns sampled ring positions of the requests to all replicas of a partition, in proportion to their
 // loads.
 func (w *SplitController) sampledTokens(r *partition.Replica, s *partitionState) []uint64 {
-	own := r.SampledPositions()
+	own := r.Load().SampledPositions()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(s.followers) == 0 {

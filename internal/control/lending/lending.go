@@ -104,7 +104,7 @@ func (l *Lender) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		for _, r := range l.host.Replicas() {
-			if wanted := r.Shortfall(); wanted > 0 {
+			if wanted := r.Throughput().Shortfall(); wanted > 0 {
 				l.Borrow(ctx, r, wanted)
 			}
 		}
@@ -115,7 +115,7 @@ func (l *Lender) Run(ctx context.Context) {
 // the wanted amount.
 func (l *Lender) Borrow(ctx context.Context, r *partition.Replica, wanted ru.Units) {
 	lent := l.lend(r.ID(), r.Table(), wanted)
-	r.TakeLoan(lent)
+	r.Throughput().TakeLoan(lent)
 	if l.queries == nil {
 		return
 	}
@@ -128,7 +128,7 @@ func (l *Lender) Borrow(ctx context.Context, r *partition.Replica, wanted ru.Uni
 		// A node that does not lend, or runs an older version, returns an error.
 		loan, _ := clusterquery.Query(ctx, l.queries, node, Call, Request{r.ID(), r.Table(), wanted})
 		lent = min(loan.Lent, wanted)
-		r.TakeLoan(lent)
+		r.Throughput().TakeLoan(lent)
 	}
 }
 
@@ -149,7 +149,7 @@ func (l *Lender) lend(to topology.PartitionID, table uint32, wanted ru.Units) (l
 		if r.ID() == to || !tables[r.Table()] {
 			continue
 		}
-		if lent += r.LendIdle(wanted - lent); lent >= wanted {
+		if lent += r.Throughput().LendIdle(wanted - lent); lent >= wanted {
 			break
 		}
 	}

@@ -36,7 +36,7 @@ func RaiseStandaloneLevel(ctx context.Context, store *storage.Directory, host *p
 		if r.Level() >= level {
 			continue
 		}
-		if err := r.RaiseLevel(ctx, level); err != nil {
+		if err := r.Control().RaiseLevel(ctx, level); err != nil {
 			return 0, fmt.Errorf("cannot raise partition %d to feature level %d: %w", r.ID(), level, err)
 		}
 	}

@@ -74,7 +74,7 @@ func (w *LoadTracker) Stats(m *topology.Snapshot) peers.NodeStats {
 		if p == nil || p.ID == topology.MetaPartition || r.Table() == 0 {
 			continue
 		}
-		is := w.rates[p.ID].next(r.Member(), r.Counts().Units, elapsed)
+		is := w.rates[p.ID].next(r.Member(), r.Load().Counts().Units, elapsed)
 		rates[p.ID] = is
 		bytes, err := w.store.DiskBytes(p.Span.Keys(p.Table))
 		if err != nil {

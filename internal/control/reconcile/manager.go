@@ -101,6 +101,17 @@ func LogMerge(log *slog.Logger, left, right topology.PartitionID, canceled bool)
 		slog.Uint64("right", uint64(right)))
 }
 
+// localReplica implements Replica.
+type localReplica struct {
+	*partition.Replica
+	partition.Control
+	partition.Membership
+}
+
+func newLocalReplica(r *partition.Replica) Replica {
+	return localReplica{r, r.Control(), r.Membership()}
+}
+
 // replica returns the local replica of a partition, or nil.
 func (l *Manager) replica(id topology.PartitionID) Replica {
 	r := l.Host.Replica(id)
@@ -108,16 +119,16 @@ func (l *Manager) replica(id topology.PartitionID) Replica {
 	case r == nil:
 		return nil
 	case l.Wrap != nil:
-		return l.Wrap(r)
+		return l.Wrap(newLocalReplica(r))
 	}
-	return r
+	return newLocalReplica(r)
 }
 
 // led returns the local replicas that lead.
 func (l *Manager) led() (out []Replica) {
 	for _, r := range l.Host.Replicas() {
 		if r.Leading() {
-			out = append(out, r)
+			out = append(out, newLocalReplica(r))
 		}
 	}
 	return out

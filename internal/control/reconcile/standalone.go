@@ -51,7 +51,7 @@ func (s *Standalone) ApplySplits(ctx context.Context) error {
 		if r == nil {
 			return fmt.Errorf("partition %d has no replica on this node", p.ID)
 		}
-		if err := splitter.Run(ctx, r, p); err != nil {
+		if err := splitter.Run(ctx, newLocalReplica(r), p); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (s *Standalone) ApplyMerges(ctx context.Context) error {
 // mergeable returns the local replica of a partition that is being merged.
 func (s *Standalone) mergeable(id topology.PartitionID) (Mergeable, error) {
 	if r := s.Host.Replica(id); r != nil {
-		return r, nil
+		return newLocalReplica(r), nil
 	}
 	return nil, fmt.Errorf("partition %d has no replica on this node", id)
 }

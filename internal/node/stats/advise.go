@@ -141,7 +141,7 @@ func (a *Advisor) survey(ctx context.Context, table uint32) (part advise.Part, e
 		if s.Sample, err = a.src.Store.Sample(ctx, span.Keys(table), o); err != nil {
 			return part, err
 		}
-		counts := r.Usage().Counts()
+		counts := r.Load().Usage().Counts()
 		s.Conditions, s.Units = counts.Requests[usage.Condition], counts.Total().Float()
 		s.Writes = counts.Requests[usage.Write] + s.Conditions + counts.Requests[usage.Update]
 		part.Samples = append(part.Samples, s)

@@ -128,7 +128,7 @@ func (s *SizeEstimator) Replica(p *topology.Partition) *catalog.Replica {
 	if counted := s.counts.Latest(p.ID); counted != nil {
 		out.LogicalPartitions = counted.Partitions
 	}
-	c := r.Counts()
+	c := r.Load().Counts()
 	out.Reads, out.Writes = c.Reads, c.Writes
 	return out
 }

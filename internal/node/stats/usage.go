@@ -76,7 +76,7 @@ func (u *UsageReporter) local(q usage.ReportOptions) (out []usage.Report) {
 		if q.Table != 0 && r.Table() != q.Table || u.src.Catalog.UserTable(r.Table()) == nil {
 			continue
 		}
-		report := r.Report(q)
+		report := r.Load().Report(q)
 		if q.Largest && r.Leading() {
 			for _, l := range u.largest.Latest(r.ID()) {
 				name := u.names.Name(report.Table, l.Token, l.Key)
@@ -123,7 +123,7 @@ func (u *UsageReporter) PartitionHot(r *partition.Replica, hot bool) {
 		return
 	}
 	u.becameHot.Add(1)
-	report := r.Report(usage.ReportOptions{Keys: 1})
+	report := r.Load().Report(usage.ReportOptions{Keys: 1})
 	key, share := "", 0.
 	if len(report.Top.Keys) > 0 && report.UnitsPerSecond() > 0 {
 		h := &report.Top.Keys[0]

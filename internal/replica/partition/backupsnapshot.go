@@ -34,12 +34,12 @@ type Snapshot struct {
 // Only the leader can do this. The caller must soon call Seal or ResumeWrites, because writers wait only for a limited
 // time, and must close the snapshot.
 func (r *Replica) BeginSnapshot(ctx context.Context) (*Snapshot, error) {
-	if err := r.begin(); err != nil {
+	if err := r.requests.begin(); err != nil {
 		return nil, err
 	}
 	m, err := r.beginSnapshot(ctx)
 	if err != nil {
-		r.end()
+		r.requests.end()
 		return nil, err
 	}
 	return m, nil
@@ -49,12 +49,12 @@ func (r *Replica) beginSnapshot(ctx context.Context) (*Snapshot, error) {
 	if _, err := r.evaluating(); err != nil {
 		return nil, err // before all writers wait
 	}
-	release, err := r.freeze(ctx)
+	release, err := r.Control().latchAll(ctx)
 	if err != nil {
 		return nil, err
 	}
 	m := &Snapshot{replica: r, extent: r.Extent()}
-	m.resume = func() { release(); r.end() }
+	m.resume = func() { release(); r.requests.end() }
 	if err := m.capture(ctx); err != nil {
 		release()
 		return nil, err
@@ -74,7 +74,7 @@ func (m *Snapshot) capture(ctx context.Context) (err error) {
 	}
 	still := &command.Entry{Kind: command.EntryRequire, Epoch: m.extent.Epoch, Span: m.extent.Span,
 		SchemaVersion: r.schema.Load()}
-	o, err := r.proposeAndWait(ctx, still)
+	o, err := r.Control().proposeAndWait(ctx, still)
 	if err != nil {
 		return err
 	}

@@ -27,14 +27,14 @@ type Part struct {
 // possible, nothing is applied. The dedupe ID of parts[0] applies to all parts. WriteAll completes done or returns an
 // error, like Write. All keys are latched until the write is applied.
 func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Completion) error {
-	if err := r.begin(); err != nil {
+	if err := r.requests.begin(); err != nil {
 		return err
 	}
-	defer r.end()
+	defer r.requests.end()
 	if _, err := r.evaluating(); err != nil {
 		return err
 	}
-	if err := r.admitWrite(parts[0].Mutation); err != nil {
+	if err := r.throughput.admitWrite(parts[0].Mutation); err != nil {
 		return err
 	}
 	for i := range parts {
@@ -42,27 +42,40 @@ func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Compl
 			return r.wrongRange()
 		}
 	}
-	done = r.awaitViewsAll(done, parts)
-	latches, err := r.latchAll(ctx, parts)
+	var hints [][]byte
+	for i := range parts {
+		hints = r.host.hintsOf(hints, parts[i].Mutation)
+	}
+	b := batchWrite{replica: r, parts: parts, done: awaitViews(r, done, hints)}
+	err := b.latchAll(ctx)
 	var proposed bool
 	if err == nil {
-		proposed, err = r.stampAndProposeAll(ctx, parts, latches, done)
+		proposed, err = b.stampAndPropose(ctx)
 	}
 	if !proposed {
-		for _, g := range latches {
+		for _, g := range b.latches {
 			r.host.latches.leave(g)
 		}
 	}
 	return err
 }
 
-// latchAll takes the latches of all parts in ascending order of stripes, one per stripe (see latches). On an error, it
-// returns the latches that it has taken.
-func (r *Replica) latchAll(ctx context.Context, parts []Part) ([]heldLatch, error) {
+// batchWrite is an atomic write in progress.
+type batchWrite struct {
+	replica *Replica
+	parts   []Part
+	done    command.Completion
+	// latches holds the latches of all parts, one per stripe.
+	latches []heldLatch
+}
+
+// latchAll takes the latches of all parts in ascending order of stripes, one per stripe (see latches).
+func (b *batchWrite) latchAll(ctx context.Context) error {
+	r := b.replica
 	stripe := func(p Part) uint32 { return stripeOf(p.Mutation.Table, p.Mutation.Token) }
-	parts = slices.Clone(parts)
+	parts := slices.Clone(b.parts)
 	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(stripe(a), stripe(b)) })
-	held := make([]heldLatch, 0, len(parts))
+	b.latches = make([]heldLatch, 0, len(parts))
 	for i := 0; i < len(parts); {
 		first := parts[i]
 		s, sc := stripe(first), oneKey
@@ -73,19 +86,17 @@ func (r *Replica) latchAll(ctx context.Context, parts []Part) ([]heldLatch, erro
 		}
 		g, err := r.host.latches.acquire(ctx, s, r, first.Mutation.Key, sc)
 		if err != nil {
-			return held, err
+			return err
 		}
-		held = append(held, g)
+		b.latches = append(b.latches, g)
 	}
-	return held, nil
+	return nil
 }
 
-// stampAndProposeAll is stampAndPropose for several mutations, whose keys are latched. The order of the parts matters:
-// the batch has the dedupe ID of the first part.
-func (r *Replica) stampAndProposeAll(
-	ctx context.Context, parts []Part, latches []heldLatch, done command.Completion,
-) (proposed bool, err error) {
-	if err := r.awaitPending(ctx, parts); err != nil {
+// stampAndPropose resolves the parts, whose keys are latched, and proposes them as one entry.
+func (b *batchWrite) stampAndPropose(ctx context.Context) (proposed bool, err error) {
+	r, parts, done := b.replica, b.parts, b.done
+	if err := b.awaitPending(ctx); err != nil {
 		return false, err
 	}
 	t := r.seq.lease()
@@ -97,13 +108,13 @@ func (r *Replica) stampAndProposeAll(
 	once := id != command.DedupeID{}
 	updates := slices.ContainsFunc(parts, func(p Part) bool { return p.Updates != nil })
 	if once && updates {
-		if done, err := r.appliedBefore(ctx, parts, t, done); done || err != nil {
+		if done, err := b.appliedBefore(ctx, t); done || err != nil {
 			return false, err
 		}
 	}
-	ms, price, err := r.resolveAll(ctx, parts)
+	ms, price, err := b.resolve(ctx)
 	if err == nil {
-		err = r.addChangeLogAll(parts, ms)
+		err = b.addChangeLog(ms)
 	}
 	if err != nil {
 		return false, err
@@ -125,13 +136,13 @@ func (r *Replica) stampAndProposeAll(
 		}
 	}
 	remembered := once && !updates
-	w := &latchedProposal{replica: r, latches: latches, done: func(o raftgroup.Outcome) {
+	w := &latchedProposal{replica: r, latches: b.latches, done: func(o raftgroup.Outcome) {
 		if remembered {
 			r.dedupe.end(id)
 		}
 		r.complete(done, o, price)
 	}}
-	if err := r.proposeAll(t.term, ms, result, w); err != nil {
+	if err := b.propose(t.term, ms, result, w); err != nil {
 		if remembered {
 			r.dedupe.end(id)
 		}
@@ -143,20 +154,20 @@ func (r *Replica) stampAndProposeAll(
 			kind = usage.Applied
 		}
 		price, bytes := ru.Write(m)
-		r.recordWrite(m.Principal, kind, price, bytes, m.Token)
+		r.load.recordWrite(m.Principal, kind, price, bytes, m.Token)
 	}
 	return true, nil
 }
 
 // appliedBefore completes done if the parts were applied before, according to the dedupe record of the first part. It
 // is called before the updates are resolved, because they may not be possible on the rows that they have changed.
-func (r *Replica) appliedBefore(ctx context.Context, parts []Part, t leaseToken, done command.Completion) (bool,
-	error) {
+func (b *batchWrite) appliedBefore(ctx context.Context, t leaseToken) (bool, error) {
+	r, parts, done := b.replica, b.parts, b.done
 	first := parts[0].Mutation
-	d, err := r.dedupeResult(first)
+	d, err := dedupeResult(r.host.store, first)
 	for i := 0; i < len(parts) && d == nil && err == nil; i++ {
 		if u := parts[i].Updates; u != nil {
-			d, err = r.recordMissing(ctx, &command.Conditional{Mutation: *first, Issued: u.Issued})
+			d, err = r.host.recordMissing(ctx, &command.Conditional{Mutation: *first, Issued: u.Issued})
 		}
 	}
 	if d == nil || err != nil {
@@ -171,8 +182,9 @@ func (r *Replica) appliedBefore(ctx context.Context, parts []Part, t leaseToken,
 	}))
 }
 
-// proposeAll proposes mutations as one entry with one timestamp.
-func (r *Replica) proposeAll(term uint64, ms []*command.Mutation, result []byte, w *latchedProposal) error {
+// propose proposes mutations as one entry with one timestamp.
+func (b *batchWrite) propose(term uint64, ms []*command.Mutation, result []byte, w *latchedProposal) error {
+	r := b.replica
 	for _, l := range w.latches {
 		l.keepKey()
 	}
@@ -189,7 +201,7 @@ func (r *Replica) proposeAll(term uint64, ms []*command.Mutation, result []byte,
 	r.stamping.Lock()
 	defer r.stamping.Unlock()
 	stamp := r.stamps.next(now)
-	entry := command.BeginWrite(nil, r.epoch(), len(ms), result)
+	entry := command.BeginWrite(nil, r.state.Load().epoch, len(ms), result)
 	for _, m := range ms {
 		entry = command.AddWrite(entry, m, stamp)
 	}
@@ -197,9 +209,10 @@ func (r *Replica) proposeAll(term uint64, ms []*command.Mutation, result []byte,
 }
 
 // awaitPending waits until blind writes to keys that are about to be read have completed. The keys must be latched.
-func (r *Replica) awaitPending(ctx context.Context, parts []Part) error {
-	for i := range parts {
-		if m := parts[i].Mutation; parts[i].Updates != nil {
+func (b *batchWrite) awaitPending(ctx context.Context) error {
+	r := b.replica
+	for i := range b.parts {
+		if m := b.parts[i].Mutation; b.parts[i].Updates != nil {
 			s := &r.host.latches.stripes[stripeOf(m.Table, m.Token)]
 			if err := s.awaitPending(ctx, r, m.Token, m.Key); err != nil {
 				return err
@@ -209,14 +222,14 @@ func (r *Replica) awaitPending(ctx context.Context, parts []Part) error {
 	return nil
 }
 
-// resolveAll returns the mutations of the parts, with updates resolved to operands, and the cost of the reads for them.
-func (r *Replica) resolveAll(ctx context.Context, parts []Part) (ms []*command.Mutation, read ru.Units, err error) {
-	ms = make([]*command.Mutation, 0, len(parts))
-	for i := range parts {
-		m := parts[i].Mutation
-		if parts[i].Updates != nil {
+// resolve returns the mutations of the parts, with updates resolved to operands, and the cost of the reads for them.
+func (b *batchWrite) resolve(ctx context.Context) (ms []*command.Mutation, read ru.Units, err error) {
+	ms = make([]*command.Mutation, 0, len(b.parts))
+	for i := range b.parts {
+		m := b.parts[i].Mutation
+		if b.parts[i].Updates != nil {
 			var price ru.Units
-			if m, price, err = r.resolve(ctx, parts[i].Updates); err != nil {
+			if m, price, err = b.resolveUpdates(ctx, b.parts[i].Updates); err != nil {
 				return nil, 0, err
 			}
 			read += price
@@ -226,14 +239,17 @@ func (r *Replica) resolveAll(ctx context.Context, parts []Part) (ms []*command.M
 	return ms, read, nil
 }
 
-// resolve returns the mutation of a conditional without conditions, with its updates resolved to operands. The caller
-// must hold the latch.
-func (r *Replica) resolve(ctx context.Context, c *command.Conditional) (*command.Mutation, ru.Units, error) {
-	f, price, err := r.findRows(ctx, c, r.host.store.Read)
+// resolveUpdates returns the mutation of a conditional without conditions, with its updates resolved to operands. The
+// caller must hold the latch.
+func (b *batchWrite) resolveUpdates(ctx context.Context, c *command.Conditional) (*command.Mutation, ru.Units,
+	error) {
+	r := b.replica
+	f, price, err := findRows(ctx, c, r.host.store.Read)
 	if err != nil {
 		return nil, 0, err
 	}
-	r.recordRead(c.Mutation.Principal, false, usage.Update, price, f.rows, f.bytes, c.Mutation.Token, c.Mutation.Key)
+	r.load.recordRead(c.Mutation.Principal, false, usage.Update, price, f.rows, f.bytes, c.Mutation.Token,
+		c.Mutation.Key)
 	whole := c.Mutation
 	whole.Ops, err = command.Resolve(slices.Clip(c.Mutation.Ops), c, f.found, row.Unstamped)
 	return &whole, price, err

@@ -21,20 +21,22 @@ import (
 // addChangeLog sets the timestamps of the operands of an evaluation and adds the change log entries. Expiry and the
 // retention of the change are computed from the timestamp, not from the second named by the client or its coordinator.
 // An image therefore never contains data that was missing in the previous image, and no change is gone immediately.
-func (r *Replica) addChangeLog(v *evaluation, c *command.Conditional) (err error) {
+func (w *conditionalWrite) addChangeLog(v *evaluation) (err error) {
+	r := w.replica
 	var at int64
 	at, v.stamp = r.stamps.over(r.stamps.next(r.host.stampTime(v.whole.Timestamp)), v.above)
 	v.whole.Ops = stampedOps(v.whole.Ops, v.stamp)
-	v.whole.Ops, err = r.changeLogEntries(v.whole, v.log, seconds(at), c.Dropped)
+	v.whole.Ops, err = changeLogEntries(r.host.store, v.whole, v.log, seconds(at), w.c.Dropped)
 	_, v.written = ru.Write(v.whole)
 	return err
 }
 
-// addChangeLogAll is addChangeLog for the parts of a batch, which get one timestamp if any of them is logged. ms holds
+// addChangeLog sets one timestamp and adds the change log entries for all parts if any of them is logged. ms holds
 // their mutations.
-func (r *Replica) addChangeLogAll(parts []Part, ms []*command.Mutation) (err error) {
+func (b *batchWrite) addChangeLog(ms []*command.Mutation) (err error) {
+	r := b.replica
 	is := func(p Part) bool { return p.Updates != nil && p.Updates.Log != nil }
-	if !slices.ContainsFunc(parts, is) {
+	if !slices.ContainsFunc(b.parts, is) {
 		return nil
 	}
 	now := r.host.micros()
@@ -45,9 +47,9 @@ func (r *Replica) addChangeLogAll(parts []Part, ms []*command.Mutation) (err err
 	stamp := r.stamps.next(now)
 	for i, m := range ms {
 		whole := *m
-		if whole.Ops = stampedOps(whole.Ops, stamp); is(parts[i]) {
-			c := parts[i].Updates
-			if whole.Ops, err = r.changeLogEntries(&whole, c.Log, seconds(stamp), c.Dropped); err != nil {
+		if whole.Ops = stampedOps(whole.Ops, stamp); is(b.parts[i]) {
+			c := b.parts[i].Updates
+			if whole.Ops, err = changeLogEntries(r.host.store, &whole, c.Log, seconds(stamp), c.Dropped); err != nil {
 				return err
 			}
 		}
@@ -74,7 +76,7 @@ func stampedOps(ops []command.Op, stamp int64) []command.Op {
 
 // changeLogEntries appends change log entries to the operands of a mutation, which have timestamps. It adds one entry
 // for the deletion of ranges or of the partition, and one for each row, or the static row, that visibly changes.
-func (r *Replica) changeLogEntries(m *command.Mutation, log *command.ChangeLog, now int64,
+func changeLogEntries(store Store, m *command.Mutation, log *command.ChangeLog, now int64,
 	dropped []cqltype.Dropped) ([]command.Op, error) {
 	x := changeWriter{log: log, ops: m.Ops, now: now}
 	if log.Keep > 0 {
@@ -82,7 +84,7 @@ func (r *Replica) changeLogEntries(m *command.Mutation, log *command.ChangeLog, 
 			return nil, err
 		}
 	}
-	err := r.host.store.Images(m, now, dropped, func(i *storage.Image) error {
+	err := store.Images(m, now, dropped, func(i *storage.Image) error {
 		if i.Changed() {
 			x.row(i)
 		}

@@ -24,10 +24,10 @@ import (
 // before earlier blind writes are applied, so ConditionalWrite waits for those. A failed condition writes nothing. It
 // is reported when the rows that were read are confirmed (P10).
 func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error {
-	if err := r.begin(); err != nil {
+	if err := r.requests.begin(); err != nil {
 		return err
 	}
-	defer r.end()
+	defer r.requests.end()
 	m := &c.Mutation
 	if r.isMeta() || m.Table != r.Table() {
 		return r.wrongRange()
@@ -35,7 +35,7 @@ func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, 
 	if _, err := r.evaluating(); err != nil {
 		return err // before it waits
 	}
-	if err := r.admitWrite(m); err != nil {
+	if err := r.throughput.admitWrite(m); err != nil {
 		return err
 	}
 	program, err := r.host.program(ctx, c)
@@ -46,20 +46,29 @@ func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, 
 	if err != nil {
 		return err
 	}
-	left := false
+	w := conditionalWrite{replica: r, c: c, program: program, done: done, latch: held}
 	defer func() { // also if the program panics
-		if !left {
+		if !w.left {
 			r.host.latches.leave(held)
 		}
 	}()
-	return r.evaluateLatched(ctx, c, program, held, &left, done)
+	return w.run(ctx)
 }
 
-// evaluateLatched evaluates a conditional write under the latch. It sets left once it has handled the latch: if there
-// is an entry, the latch is released when the entry is applied.
-func (r *Replica) evaluateLatched(
-	ctx context.Context, c *command.Conditional, p Program, latch heldLatch, left *bool, done command.Completion,
-) error {
+// conditionalWrite is a conditional write in progress.
+type conditionalWrite struct {
+	replica *Replica
+	c       *command.Conditional
+	program Program // of a transaction
+	done    command.Completion
+	latch   heldLatch
+	// left is set once the latch is released, or will be released when an entry is applied.
+	left bool
+}
+
+// run evaluates the write under its latch and proposes its mutation.
+func (w *conditionalWrite) run(ctx context.Context) error {
+	r, c, latch, done := w.replica, w.c, w.latch, w.done
 	m := &c.Mutation
 	if err := latch.stripe.awaitPending(ctx, r, m.Token, m.Key); err != nil {
 		return err
@@ -68,7 +77,7 @@ func (r *Replica) evaluateLatched(
 	if t.term == 0 {
 		return r.notLeader()
 	}
-	v, err := r.evaluate(ctx, c, p)
+	v, err := w.evaluate(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,7 +92,7 @@ func (r *Replica) evaluateLatched(
 			return err // the key moved to a child and may have been written there before it was read here
 		}
 		table, tok := m.Table, m.Token
-		*left = true
+		w.left = true
 		r.host.latches.leave(latch) // it refers to m's key, which the caller may reuse once done is called
 		return r.refused(r.seq.confirmAsync(t, table, tok, func(err error) {
 			if err != nil {
@@ -96,55 +105,50 @@ func (r *Replica) evaluateLatched(
 	latch.keepKey()
 	r.stamps.observe(r.host.store.StampsAbove(m.Table))
 	if v.log != nil {
-		if err := r.addChangeLog(&v, c); err != nil {
+		if err := w.addChangeLog(&v); err != nil {
 			return err
 		}
 	}
 	applied := d.Applied
-	if err := r.proposeConditional(t.term, &v, latch, left, done); err != nil {
+	if err := w.propose(t.term, &v); err != nil {
 		return err
 	}
 	if applied { // done may have been called: d and m must not be used any longer
-		r.recordWrite(v.whole.Principal, usage.Applied, v.price, v.written, v.whole.Token)
+		r.load.recordWrite(v.whole.Principal, usage.Applied, v.price, v.written, v.whole.Token)
 	}
 	return nil
 }
 
-// proposeConditional proposes the mutation of a conditional write whose conditions hold. Applying the entry releases
-// the latch, and left is set.
-func (r *Replica) proposeConditional(term uint64, v *evaluation, latch heldLatch, left *bool,
-	done command.Completion) error {
+// propose proposes the mutation of a conditional write whose conditions hold. Applying the entry releases the latch.
+func (w *conditionalWrite) propose(term uint64, v *evaluation) error {
+	r, latch := w.replica, w.latch
 	latch.stripe.mu.Lock()
 	defer latch.stripe.mu.Unlock()
 	if err := r.admits(v.whole); err != nil {
 		return err
 	}
 	d := v.cas
-	done = r.awaitViews(done, v.whole)
+	done := awaitViews(r, w.done, r.host.hintsOf(nil, v.whole))
 	r.stamping.Lock()
 	defer r.stamping.Unlock()
 	stamp := r.stamps.next(r.host.stampTime(v.whole.Timestamp))
 	if stamp, d.Timestamp = r.stamps.over(stamp, v.above); v.log != nil {
 		d.Timestamp = v.stamp // its operands and the row images have this timestamp
 	}
-	entry := command.AddWriteAt(command.BeginWrite(nil, r.epoch(), 1, v.result), v.whole, stamp, d.Timestamp)
-	w := &latchedProposal{replica: r, latches: []heldLatch{latch},
-		done: func(o raftgroup.Outcome) { r.completeConditional(done, d, o) }}
-	*left = true // from here on, a panic may come after the proposal
-	if err := r.seq.propose(term, entry, w); err != nil {
-		*left = false
+	entry := command.AddWriteAt(command.BeginWrite(nil, r.state.Load().epoch, 1, v.result), v.whole, stamp, d.Timestamp)
+	p := &latchedProposal{replica: r, latches: []heldLatch{latch}, done: func(o raftgroup.Outcome) {
+		if err := r.ended(o); err != nil {
+			done.Done(command.Failed(err))
+			return
+		}
+		done.Done(command.Decided(d, o.Index))
+	}}
+	w.left = true // from here on, a panic may come after the proposal
+	if err := r.seq.propose(term, entry, p); err != nil {
+		w.left = false
 		return r.refused(err)
 	}
 	return nil
-}
-
-// completeConditional completes a conditional write when its entry has an outcome.
-func (r *Replica) completeConditional(done command.Completion, d *command.CASResult, o raftgroup.Outcome) {
-	if err := r.ended(o); err != nil {
-		done.Done(command.Failed(err))
-		return
-	}
-	done.Done(command.Decided(d, o.Index))
 }
 
 // evaluation is the outcome of evaluating a conditional write: the result, and the mutation to apply, or nil if none
@@ -167,18 +171,19 @@ type evaluation struct {
 	written int64
 }
 
-// evaluate reads and checks, under the latch. p is the program of a transaction.
-func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Program) (v evaluation, err error) {
+// evaluate reads the rows and checks the conditions, or runs the program of a transaction, under the latch.
+func (w *conditionalWrite) evaluate(ctx context.Context) (v evaluation, err error) {
+	r, c := w.replica, w.c
 	m := &c.Mutation
 	if err := r.accepts(m); err != nil {
 		return v, err
 	}
 	once := m.Dedupe != command.DedupeID{}
 	if once {
-		if d, err := r.dedupeResult(m); d != nil || err != nil {
+		if d, err := dedupeResult(r.host.store, m); d != nil || err != nil {
 			return evaluation{cas: d, fromRecord: true}, err
 		}
-		if d, err := r.recordMissing(ctx, c); d != nil || err != nil {
+		if d, err := r.host.recordMissing(ctx, c); d != nil || err != nil {
 			return evaluation{cas: d, fromRecord: true}, err
 		}
 	}
@@ -188,10 +193,10 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 			err = bad
 		}
 	}()
-	if p != nil {
-		return r.transact(ctx, c, p, at)
+	if w.program != nil {
+		return w.transact(ctx, at)
 	}
-	f, price, err := r.findRows(ctx, c, at.Read)
+	f, price, err := findRows(ctx, c, at.Read)
 	if err != nil {
 		return v, err
 	}
@@ -205,7 +210,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 		}
 	case c.First != command.NoFirst:
 		var more ru.Units
-		v.cas.First, more, err = r.firstRow(ctx, c, at.Read)
+		v.cas.First, more, err = firstRow(ctx, c, at.Read)
 		price += more
 		v.cas.Charge = int64(price)
 	}
@@ -213,7 +218,7 @@ func (r *Replica) evaluate(ctx context.Context, c *command.Conditional, p Progra
 	if len(c.Conditions) > 0 {
 		kind = usage.Condition
 	}
-	r.recordRead(m.Principal, false, kind, price, f.rows, f.bytes, m.Token, m.Key)
+	r.load.recordRead(m.Principal, false, kind, price, f.rows, f.bytes, m.Token, m.Key)
 	if err == nil {
 		err = checkMaxCharge(c, ru.Units(v.cas.Charge))
 	}
@@ -278,8 +283,7 @@ type readFunc func(ctx context.Context, q *command.Read, v command.Visitor) erro
 
 // findRows reads the rows that a conditional write refers to and returns the cost: a point read for each row, whether
 // or not it exists.
-func (r *Replica) findRows(ctx context.Context, c *command.Conditional, read readFunc) (*rowCollector, ru.Units,
-	error) {
+func findRows(ctx context.Context, c *command.Conditional, read readFunc) (*rowCollector, ru.Units, error) {
 	f := &rowCollector{refs: c.Rows, found: make([]*row.Row, len(c.Rows)), serial: len(c.Conditions) > 0}
 	if len(c.Rows) > 0 {
 		if err := read(ctx, f.read(c), f); err != nil {
@@ -290,8 +294,8 @@ func (r *Replica) findRows(ctx context.Context, c *command.Conditional, read rea
 }
 
 // dedupeResult returns the result of a command that was applied before, from its dedupe record.
-func (r *Replica) dedupeResult(m *command.Mutation) (*command.CASResult, error) {
-	result, err := r.host.store.Dedupe(m.Table, m.Token, m.Key, m.Dedupe)
+func dedupeResult(store Store, m *command.Mutation) (*command.CASResult, error) {
+	result, err := store.Dedupe(m.Table, m.Token, m.Key, m.Dedupe)
 	if result == nil || err != nil {
 		return nil, err
 	}

@@ -135,7 +135,7 @@ func (h *Host) storeReplicas(list []replicaInit) error {
 	}
 	h.replicas.Store(&replicas)
 	for i := range list {
-		replicas[list[i].id].markFound()
+		replicas[list[i].id].local.markFound(h.clock.Now())
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 		return nil
 	}
 	for _, r := range gone {
-		r.close()
+		r.requests.drain(h.sim)
 	}
 	finish, err := h.seqs.stopSequencers(gone)
 	if err != nil {

@@ -30,20 +30,20 @@ const askingMax = 16
 // was not applied. A part of an atomic batch may be sent as long as the batch is in the batch log, and its dedupe
 // record is kept at least as long (storage.SweeperOptions.Recorded). If the batch is still in the log, the part was not
 // applied; otherwise all of its parts were. Any other conditional of that age is rejected with ErrUncertain.
-func (r *Replica) recordMissing(ctx context.Context, c *command.Conditional) (*command.CASResult, error) {
+func (h *Host) recordMissing(ctx context.Context, c *command.Conditional) (*command.CASResult, error) {
 	m := &c.Mutation
-	now := r.host.opts.Now()
+	now := h.opts.Now()
 	if m.Timestamp == 0 { // not a part of a batch
 		age := time.Duration(now.Unix()-c.Issued) * time.Second
-		if c.Issued != 0 && max(age, -age) > r.host.opts.DedupeReach {
+		if c.Issued != 0 && max(age, -age) > h.opts.DedupeReach {
 			return nil, fmt.Errorf("%w: the command is %v old", ErrUncertain, age)
 		}
 		return nil, nil
 	}
-	if time.Duration(now.UnixMicro()-m.Timestamp)*time.Microsecond < r.host.opts.DedupeReach {
+	if time.Duration(now.UnixMicro()-m.Timestamp)*time.Microsecond < h.opts.DedupeReach {
 		return nil, nil
 	}
-	recorded, err := r.host.recorded(ctx, m.Dedupe.Coordinator)
+	recorded, err := h.recorded(ctx, m.Dedupe.Coordinator)
 	if err != nil || recorded {
 		return nil, err
 	}

@@ -30,7 +30,8 @@ func sweepDedupe(t *testing.T, r *Replica, m *command.Mutation) {
 	t.Helper()
 	key := keys.AppendDedupe(nil, m.Table, m.Token, m.Key, m.Dedupe)
 	done := make(result, 1)
-	if err := r.Sweep(&command.Sweep{Table: m.Table, Keys: [][]byte{key}, Horizon: 1 << 40}, done); err != nil {
+	sweep := &command.Sweep{Table: m.Table, Keys: [][]byte{key}, Horizon: 1 << 40}
+	if err := r.Control().Sweep(sweep, done); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {

@@ -37,6 +37,10 @@
 //   - (P12) The log of a partition is in the order of the leader's timestamps: when a timestamp is applied, all lower
 //     ones are, too. This also holds across splits and merges.
 //
+// The methods of Replica serve requests. The rest of a replica is divided by subject: Throughput admits requests, Load
+// records them, SizeLimits bounds logical partitions, Control proposes splits, merges, and sweeps, Membership changes
+// the replica set, and Hints reads the work that is left for views.
+//
 // A Host holds all replicas of a node on one store. They share the latches, the machine, and the goroutines of the
 // sequencers. Spans of its replicas never overlap. The package knows nothing of CQL text, addresses, or senders. Start
 // reading at Host, then Replica.Write (write.go), sequencer.go, and machine.go.

@@ -134,7 +134,7 @@ func TestRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("the learner", func() bool {
-		return w.replica(w.leader(meta), meta).ChangeMembers(t.Context(), learner(3, 9)) == nil
+		return w.replica(w.leader(meta), meta).Membership().ChangeMembers(t.Context(), learner(3, 9)) == nil
 	})
 	w.until("a snapshot", func() bool { return w.replica(3, meta).Applied() > 10 })
 	w.same(meta, 0, 1, 2, 3)
@@ -250,7 +250,7 @@ func TestWholeExtent(t *testing.T) {
 		for _, kind := range []command.EntryKind{command.EntryTruncate, command.EntryRequire} {
 			e := &command.Entry{Kind: kind, Epoch: later.Epoch, Span: now.Span, SchemaVersion: 1 << 40}
 			var moved *WrongRange
-			if _, err := r.proposeAndWait(t.Context(), e); !errors.As(err, &moved) {
+			if _, err := r.Control().proposeAndWait(t.Context(), e); !errors.As(err, &moved) {
 				t.Errorf("%s: entry %d: %v", name, kind, err)
 			}
 		}

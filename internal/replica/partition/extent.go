@@ -22,12 +22,6 @@ func ExtentOf(p *topology.Partition) Extent {
 	return Extent{Epoch: p.Epoch, Span: p.Span.Keys(p.Table)}
 }
 
-// Extent returns the current extent of the replica.
-func (r *Replica) Extent() Extent {
-	s := r.state.Load()
-	return Extent{Epoch: s.epoch, Span: s.keys}
-}
-
 // matches returns *WrongRange unless the replica has exactly the given extent.
 func (r *Replica) matches(x Extent) error {
 	own := r.Extent()

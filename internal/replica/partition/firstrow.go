@@ -17,7 +17,7 @@ import (
 const firstRowsMax = 100
 
 // firstRow finds the row that c.First asks for and returns the cost.
-func (r *Replica) firstRow(ctx context.Context, c *command.Conditional, read readFunc) (*command.FoundRow, ru.Units,
+func firstRow(ctx context.Context, c *command.Conditional, read readFunc) (*command.FoundRow, ru.Units,
 	error) {
 	m := &c.Mutation
 	q := command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped,

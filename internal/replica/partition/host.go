@@ -110,7 +110,7 @@ type Host struct {
 	abstains      atomic.Uint32
 	readers       sync.Pool // *readMeter
 	pendingWrites sync.Pool // *pendingWrite
-	// writeSamplesReady is signaled when Replica.WriteSamples should be called.
+	// writeSamplesReady is signaled when Load.WriteSamples should be called.
 	writeSamplesReady chan struct{}
 
 	// mu serializes changes of replicas, except for the children of splits, which the machine creates. listing
@@ -208,7 +208,7 @@ func (h *Host) load(metas []keys.Meta) ([]replicaInit, error) {
 	}
 	h.replicas.Store(&replicas)
 	for _, r := range replicas {
-		r.markFound()
+		r.local.markFound(h.clock.Now())
 	}
 	return list, nil
 }
@@ -318,7 +318,7 @@ func (h *Host) Close() error {
 	}
 	h.closed = true
 	for _, r := range h.Replicas() {
-		r.close()
+		r.requests.drain(h.sim)
 	}
 	close(h.ended)
 	err := h.seqs.close()
@@ -376,9 +376,9 @@ func (h *Host) Sweep(ctx context.Context, sw *command.Sweep, logged bool) error 
 		done := make(command.OutcomeChannel, 1)
 		var err error
 		if logged {
-			err = r.SweepLatched(ctx, sw, done)
+			err = r.Control().SweepLatched(ctx, sw, done)
 		} else {
-			err = r.Sweep(sw, done)
+			err = r.Control().Sweep(sw, done)
 		}
 		if err != nil {
 			return err

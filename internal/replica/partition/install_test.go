@@ -159,7 +159,7 @@ func TestSnapshotOverOthers(t *testing.T) {
 
 	// After a split: the other node has the first partition in its state before the split.
 	half := []byte{0x20, 0, 0, 0, 0, 0, 0, 0}
-	if err := r.Split(t.Context(), keys.InitialEpoch, splitAt(half, childID, 0)); err != nil {
+	if err := r.Control().Split(t.Context(), keys.InitialEpoch, splitAt(half, childID, 0)); err != nil {
 		t.Fatal(err)
 	}
 	about, data, err := receive(childID)
@@ -183,10 +183,10 @@ func TestSnapshotOverOthers(t *testing.T) {
 	for n, right := range []topology.PartitionID{childID, ps[1].ID, ps[2].ID} {
 		other := w.replica(0, right)
 		_, epoch := other.Span()
-		if err := other.Freeze(t.Context(), epoch); err != nil {
+		if err := other.Control().Freeze(t.Context(), epoch); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Merge(t.Context(), keys.InitialEpoch+1+uint64(n), &command.Merge{Right: uint64(right),
+		if err := r.Control().Merge(t.Context(), keys.InitialEpoch+1+uint64(n), &command.Merge{Right: uint64(right),
 			Frozen: other.Frozen(), RightEpoch: epoch}); err != nil {
 			t.Fatal(err)
 		}

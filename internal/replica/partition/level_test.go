@@ -53,7 +53,7 @@ func (w *world) lead(id topology.PartitionID, i int) {
 	w.until(fmt.Sprintf("node %d leads", i), func() bool {
 		now := w.leader(id)
 		if now != i {
-			_ = w.replica(now, id).Transfer(w.replica(i, id).Member())
+			_ = w.replica(now, id).Membership().Transfer(w.replica(i, id).Member())
 		}
 		return now == i
 	})
@@ -106,7 +106,7 @@ func TestTwoFeatureLevels(t *testing.T) {
 		}
 	}
 	if err := w.request(p.ID, func(r *Replica, _ func(*command.Mutation)) error {
-		return r.RaiseLevel(t.Context(), laterLevels.Newest)
+		return r.Control().RaiseLevel(t.Context(), laterLevels.Newest)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestLevelNotUnderstood(t *testing.T) {
 	}
 	p := w.newTable(0, 1, 2)
 	w.lead(p.ID, 1)
-	if err := w.replica(1, p.ID).RaiseLevel(t.Context(), laterLevels.Newest); err != nil {
+	if err := w.replica(1, p.ID).Control().RaiseLevel(t.Context(), laterLevels.Newest); err != nil {
 		t.Fatal(err)
 	}
 	var err error

@@ -163,7 +163,7 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 	case command.EntryWrite:
 		return a.write(r, next)
 	case command.EntrySweep:
-		if !r.holdsAll(&e.Sweep) {
+		if !holdsAll(r, &e.Sweep) {
 			return r.wrongRange(), nil
 		}
 		if err := a.Commit(); err != nil {
@@ -349,7 +349,7 @@ func (r *Replica) show(now raftgroup.Instant) {
 	r.horizon.Store(p.stamp)
 	r.visible.Store(p.progress.applied)
 	r.stamps.observe(p.stamp)
-	r.raiseSchema(p.schema)
+	r.schema.raise(p.schema)
 	r.level.Store(uint32(p.level))
 	if len(p.ids) > 0 {
 		r.dedupe.remember(p.ids, now)
@@ -369,18 +369,4 @@ func sweptBelow(s *command.Sweep) int64 {
 		}
 	}
 	return 0
-}
-
-// holdsAll reports whether all keys of a sweep belong to the replica.
-func (r *Replica) holdsAll(s *command.Sweep) bool {
-	state := r.state.Load()
-	if r.isMeta() || s.Table != state.keys.Table {
-		return false
-	}
-	for _, key := range s.Keys {
-		if at, ok := positionOf(key); !ok || !state.serves(at) {
-			return false
-		}
-	}
-	return true
 }

@@ -17,7 +17,8 @@ import (
 // Freeze makes the partition reject all commands, at the given epoch. When it returns, this is applied here and
 // durable: all commands get *WrongRange, from Frozen on. Only the leader can freeze. The errors are the same as for
 // Split.
-func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
+func (c Control) Freeze(ctx context.Context, epoch uint64) error {
+	r := c.replica
 	now := r.state.Load()
 	switch {
 	case r.isMeta(), now.epoch != epoch:
@@ -31,34 +32,31 @@ func (r *Replica) Freeze(ctx context.Context, epoch uint64) error {
 	r.rejectFrom.Store(&now.span.Begin)
 	defer r.rejectFrom.Store(nil)
 	r.host.latches.awaitHolders()
-	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: epoch})
+	_, err := c.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: epoch})
 	return err
 }
 
 // Unfreeze ends a Freeze, including a Freeze that has not been applied yet: the partition serves again, at the next
 // epoch. Only the leader can unfreeze, and only at the given epoch.
-func (r *Replica) Unfreeze(ctx context.Context, epoch uint64) error {
-	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryUnfreeze, Epoch: epoch})
+func (c Control) Unfreeze(ctx context.Context, epoch uint64) error {
+	_, err := c.proposeAndWait(ctx, &command.Entry{Kind: command.EntryUnfreeze, Epoch: epoch})
 	return err
 }
 
 // Merge makes the partition take over the span of its right neighbor. All replicas of the neighbor must be frozen, on
 // nodes with a replica of this partition that is adjacent to it. Merge returns when it is applied here. No data is
 // copied. Only the leader can merge, and only at the given epoch. The errors are the same as for Split.
-func (r *Replica) Merge(ctx context.Context, epoch uint64, m *command.Merge) error {
+func (c Control) Merge(ctx context.Context, epoch uint64, m *command.Merge) error {
+	r := c.replica
 	if right := r.host.Replica(topology.PartitionID(m.Right)); right != nil {
 		// Timestamps below the last timestamp of the neighbor precede the entry in the log (P12).
 		r.stamping.Lock()
 		r.stamps.observe(right.stamps.last.Load())
 		r.stamping.Unlock()
 	}
-	_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryMerge, Epoch: epoch, Merge: *m})
+	_, err := c.proposeAndWait(ctx, &command.Entry{Kind: command.EntryMerge, Epoch: epoch, Merge: *m})
 	return err
 }
-
-// Frozen returns the log index at which the partition was durably frozen, as far as this replica has applied it, or 0
-// if it serves.
-func (r *Replica) Frozen() uint64 { return r.state.Load().frozen }
 
 // Absorber returns the partition whose local replica may still take over the span of a frozen local replica, with its
 // epoch. It returns 0 if none exists, or if the replica is not frozen. Until then, the frozen replica must stay: its
@@ -207,13 +205,13 @@ func (h *Host) absorb(r *Replica, m *keys.Meta, right *Replica) error {
 		return err
 	}
 	r.dedupe.merge(&right.dedupe)
-	r.budget.Absorb(&right.budget)
+	r.throughput.budget.Absorb(&right.throughput.budget)
 	r.wholeBatch.Store(max(r.wholeBatch.Load(), right.wholeBatch.Load()))
 	h.retire(right)
 	h.seqs.discard(right)
 	r.ahead.meta, r.ahead.changed = *m, false
 	r.stamps.observe(m.MaxTimestamp) // before the other span can be written
-	r.raiseSchema(m.SchemaVersion)
+	r.schema.raise(m.SchemaVersion)
 	r.state.Store(wide)
 	return nil
 }
@@ -229,7 +227,7 @@ func (h *Host) retire(dead ...*Replica) {
 	}
 	h.replicas.Store(&replicas)
 	for _, r := range dead {
-		r.refuseNew()
+		r.requests.refuseNew()
 	}
 }
 

@@ -72,7 +72,7 @@ func (w *world) done(what string, id topology.PartitionID, order func(*Replica) 
 // freeze freezes a partition on all nodes and returns the index.
 func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
 	w.t.Helper()
-	w.done("the freeze", id, func(r *Replica) error { return r.Freeze(context.Background(), epoch) },
+	w.done("the freeze", id, func(r *Replica) error { return r.Control().Freeze(context.Background(), epoch) },
 		func(r *Replica) bool { return r.Frozen() != 0 })
 	w.until("all replicas to be frozen", func() bool {
 		for i := range w.nodes {
@@ -100,12 +100,14 @@ func TestMerge(t *testing.T) {
 	tally := w.clients(&clients, end, func(key string, f sender) error { return w.either(left, right, key, f) })
 	time.Sleep(500 * time.Millisecond)
 	w.freeze(right, keys.InitialEpoch)
-	w.done("the thaw", right, func(r *Replica) error { return r.Unfreeze(context.Background(), keys.InitialEpoch) },
+	w.done("the thaw", right,
+		func(r *Replica) error { return r.Control().Unfreeze(context.Background(), keys.InitialEpoch) },
 		func(r *Replica) bool { _, epoch := r.Span(); return epoch > keys.InitialEpoch })
 	time.Sleep(500 * time.Millisecond)
 	index := w.freeze(right, keys.InitialEpoch+1)
 	w.done("the merge", left, func(r *Replica) error {
-		return r.Merge(context.Background(), keys.InitialEpoch, &command.Merge{Right: uint64(right), Frozen: index,
+		return r.Control().Merge(context.Background(), keys.InitialEpoch, &command.Merge{Right: uint64(right),
+			Frozen:     index,
 			RightEpoch: keys.InitialEpoch + 1})
 	}, func(r *Replica) bool { _, epoch := r.Span(); return epoch == keys.InitialEpoch+2 })
 	clients.Wait()
@@ -161,7 +163,7 @@ func TestUnfreeze(t *testing.T) {
 		}
 	}
 	thaw := func(epoch uint64) {
-		w.done("the thaw", right, func(r *Replica) error { return r.Unfreeze(ctx, epoch) },
+		w.done("the thaw", right, func(r *Replica) error { return r.Control().Unfreeze(ctx, epoch) },
 			func(r *Replica) bool { _, now := r.Span(); return now > epoch })
 	}
 	thaw(keys.InitialEpoch)
@@ -171,7 +173,8 @@ func TestUnfreeze(t *testing.T) {
 	thaw(keys.InitialEpoch + 1)
 	for range 10 {
 		r := w.replica(w.leader(right), right)
-		_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: keys.InitialEpoch + 1})
+		freeze := &command.Entry{Kind: command.EntryFreeze, Epoch: keys.InitialEpoch + 1}
+		_, err := r.Control().proposeAndWait(ctx, freeze)
 		if err == nil || r.Frozen() != 0 {
 			t.Fatalf("a freeze that came after the thaw: %v, frozen at %d", err, r.Frozen())
 		}
@@ -196,7 +199,8 @@ func TestMergeBySnapshot(t *testing.T) {
 	index := w.freeze(right, keys.InitialEpoch)
 	w.isolate(2, true)
 	w.done("the merge", left, func(r *Replica) error {
-		return r.Merge(context.Background(), keys.InitialEpoch, &command.Merge{Right: uint64(right), Frozen: index,
+		return r.Control().Merge(context.Background(), keys.InitialEpoch, &command.Merge{Right: uint64(right),
+			Frozen:     index,
 			RightEpoch: keys.InitialEpoch})
 	}, func(r *Replica) bool { _, epoch := r.Span(); return epoch == keys.InitialEpoch+1 })
 	for n := range 1000 { // the log is cut beyond the merge

@@ -728,18 +728,18 @@ func TestCounts(t *testing.T) {
 	if _, err := decide(t.Context(), r, add("k", 1)); err != nil {
 		t.Fatal(err)
 	}
-	c := r.Counts()
+	c := r.Load().Counts()
 	if c.Writes != 2 || c.Conditions != 1 || c.Reads != 3 || c.RowsRead != 2 || c.Units.Float() != 5+1+1+1+5 {
 		t.Fatalf("%+v, %v RU", c, c.Units.Float())
 	}
-	u := r.Usage().Counts()
+	u := r.Load().Usage().Counts()
 	if u.Requests[usage.Point] != 2 || u.Requests[usage.Update] != 1 || u.RequestCount() != 4 ||
 		u.Units[usage.Applied].Float() != 5 {
 		t.Errorf("by kind: %+v", u)
 	}
 	h.TickUsage(now.Add(time.Second))
 	h.TickUsage(now.Add(2 * time.Second))
-	top := r.Hottest(2)
+	top := r.Load().Hottest(2)
 	if len(top.Keys) != 2 || top.Keys[0].Token != token.Hash([]byte("k")) || top.Keys[0].Units.Float() != 5+1+1+5 ||
 		top.Keys[1].Token != token.Hash([]byte("nothing")) {
 		t.Errorf("what takes most: %+v", top)

@@ -154,7 +154,7 @@ func TestPriceIsTheSameEverywhere(t *testing.T) {
 	if err := w.request(p.ID, func(r *Replica, _ func(*command.Mutation)) error {
 		done := make(result, 1)
 		s := &command.Sweep{Table: testTable, Keys: stored, Horizon: 1000}
-		if err := r.SweepLatched(t.Context(), s, done); err != nil {
+		if err := r.Control().SweepLatched(t.Context(), s, done); err != nil {
 			return err
 		}
 		return <-done
@@ -213,8 +213,8 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		return asks.lent == 23*ru.Unit
 	})
 	w.until("a fresh follower answers with what it was lent", func() bool {
-		if !f.AllowsLocalRead(fairshare.Principal{}) {
-			f.Lent(ru.Unit, 0)
+		if !f.Throughput().AllowsLocalRead(fairshare.Principal{}) {
+			f.Throughput().Lent(ru.Unit, 0)
 		}
 		v, _, err := get(t.Context(), f, "k", dberr.One)
 		return err == nil && v == 1
@@ -222,18 +222,18 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*NotLeader)) {
 		t.Errorf("ONE at a follower that has spent it: %v", err)
 	}
-	f.Refused(fairshare.Principal{}, time.Hour)
+	f.Throughput().Refused(fairshare.Principal{}, time.Hour)
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*dberr.Overloaded)) {
 		t.Errorf("ONE at a follower that was refused: %v", err)
 	}
-	if n := f.Counts().Throttled; n != 1 {
+	if n := f.Load().Counts().Throttled; n != 1 {
 		t.Errorf("a follower counts %d refusals", n)
 	}
 	w.split(p.ID, splitAt(halfway, childID, 0, 1, 2))
 	child := w.replica(w.leader(childID), childID)
 	r = w.replica(w.leader(p.ID), p.ID)
 	halves := func(when string, want int64) {
-		if a, b := r.budget.PerSecond(), child.budget.PerSecond(); a != want || b != want {
+		if a, b := r.throughput.budget.PerSecond(), child.throughput.budget.PerSecond(); a != want || b != want {
 			t.Errorf("%s the halves of a split take %d and %d RU/s, want %d", when, a, b, want)
 		}
 	}
@@ -245,12 +245,12 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		})
 	}
 	halves("while the map does not have it", 4_000)
-	r.budget.Charge(fairshare.Principal{}, 1e6*ru.Unit)
+	r.throughput.budget.Charge(fairshare.Principal{}, 1e6*ru.Unit)
 	key := "k"
 	for i := 0; !r.state.Load().serves(put(key, 1).Position()); i++ {
 		key = fmt.Sprint("k", i)
 	}
-	throttled := r.Counts().Throttled
+	throttled := r.Load().Counts().Throttled
 	for name, ask := range map[string]func() error{
 		"a write":     func() error { return write(t.Context(), r, put(key, 2)) },
 		"a condition": func() error { _, err := decide(t.Context(), r, swap(key, nil, 3)); return err },
@@ -267,7 +267,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 			t.Errorf("%s: %+v", name, busy)
 		}
 	}
-	if n := r.Counts().Throttled - throttled; n != 5 {
+	if n := r.Load().Counts().Throttled - throttled; n != 5 {
 		t.Errorf("%d were refused, want 5", n)
 	}
 	again := put(key, 5)

@@ -64,7 +64,7 @@ type pushdown struct {
 }
 
 // newPushdown returns the pushdown of a read, or nil if the rows must be passed on.
-func (r *Replica) newPushdown(ctx context.Context, c *command.Read, v command.Visitor) *pushdown {
+func newPushdown(ctx context.Context, r *Replica, c *command.Read, v command.Visitor) *pushdown {
 	if c.Pushdown == nil || c.Changes != nil || c.Index.Ordered() {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (r *Replica) newPushdown(ctx context.Context, c *command.Read, v command.Vi
 		return nil
 	}
 	f = &pushdown{aggregation: aggregation, to: to, rows: pushdownRowsMax, bytes: pushdownBytesMax}
-	if r.Budgeted() {
+	if r.Throughput().Limited() {
 		f.rows, f.bytes = pushdownRowsBudgeted, pushdownBytesBudgeted
 	}
 	if n := int64(c.Pushdown.Rows); n > 0 {

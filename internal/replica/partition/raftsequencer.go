@@ -77,8 +77,8 @@ func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here
 		return leaseToken{}, s.replica.notLeader()
 	case level.OneReplica():
 		now := s.host.clock.Now()
-		if g.Applied() < s.replica.acknowledged.Load() || !g.Fresh(now,
-			s.replica.freshEnough(now, s.opts.StalenessMax)) {
+		if g.Applied() < s.replica.local.acknowledged.Load() || !g.Fresh(now,
+			s.replica.local.freshEnough(now, s.opts.StalenessMax)) {
 			return leaseToken{}, s.replica.notLeader()
 		}
 		return t, nil

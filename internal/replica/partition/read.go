@@ -25,11 +25,11 @@ func (r *Replica) ReadHere(ctx context.Context, c *command.Read, v command.Visit
 }
 
 func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, here bool) error {
-	if err := r.begin(); err != nil {
+	if err := r.requests.begin(); err != nil {
 		return err
 	}
-	defer r.end()
-	lent, err := r.admitRead(c, here)
+	defer r.requests.end()
+	lent, err := r.throughput.admitRead(c, here)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	p := r.host.readers.Get().(*readMeter)
 	p.begin(v, c)
-	f := r.newPushdown(ctx, c, v)
+	f := newPushdown(ctx, r, c, v)
 	if f != nil {
 		defer func() { f.aggregation.Close(); r.host.pushdown.Add(-1) }()
 		p.v = f
@@ -62,14 +62,14 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	if f != nil && !f.failed { // the work of a failed aggregation is repeated and charged where the rows are sent
 		price += f.aggregation.Charge()
 	}
-	r.recordRead(c.Principal, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
+	r.load.recordRead(c.Principal, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
 	if err == nil {
 		err = r.seq.confirmRead(ctx, t, p.c)
 		if err != nil && passed && (t.follower || t.term != 0) && ctx.Err() == nil {
 			err = ErrUnconfirmed
 		}
 	}
-	if err == nil && r.gaveAway(c, s) {
+	if err == nil && r.state.Load().lost(c, s) {
 		if err = r.wrongRange(); passed {
 			err = ErrUnconfirmed
 		}
@@ -79,7 +79,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	if err == nil {
 		ru.Tell(v, price)
-		r.lend(c, v, lent)
+		r.throughput.lend(c, v, lent)
 	}
 	p.begin(nil, nil)
 	r.host.readers.Put(p)
@@ -94,10 +94,41 @@ func staleIndex(err error) error {
 	return err
 }
 
-// gaveAway reports whether a part of the data that c reads has moved, or may have moved, to another partition since the
-// replica was in state s. It may have been changed there before it was read here.
-func (r *Replica) gaveAway(c *command.Read, s *state) bool {
-	now := r.state.Load()
-	return now != s && (now.frozen != 0 || c.Key == nil && now.epoch != s.epoch ||
-		c.Key != nil && !now.serves(c.Position()))
+// lost reports whether a part of the data that c reads has moved, or may have moved, to another partition since the
+// replica was in state before. It may have been changed there before it was read here.
+func (s *state) lost(c *command.Read, before *state) bool {
+	return s != before && (s.frozen != 0 || c.Key == nil && s.epoch != before.epoch ||
+		c.Key != nil && !s.serves(c.Position()))
+}
+
+// LookLed is Look on a replica that leads and has applied everything acknowledged before. It returns *NotLeader if the
+// replica does not lead.
+func (r *Replica) LookLed(ctx context.Context, q *command.Read, v command.Visitor) error {
+	t := r.seq.lease()
+	if t.term == 0 {
+		return r.notLeader()
+	}
+	if err := r.Look(ctx, q, v); err != nil {
+		return err
+	}
+	return r.seq.confirmRead(ctx, t, q)
+}
+
+// Look reads the state applied here, regardless of other replicas. It is free of charge and does not confirm anything.
+func (r *Replica) Look(ctx context.Context, q *command.Read, v command.Visitor) error {
+	if err := r.requests.begin(); err != nil {
+		return err
+	}
+	defer r.requests.end()
+	s := r.state.Load()
+	if r.isMeta() || q.Table != s.keys.Table || !s.serves(q.Position()) {
+		return r.wrongRange()
+	}
+	if err := r.host.store.Read(ctx, q, v); err != nil {
+		return err
+	}
+	if r.state.Load().lost(q, s) {
+		return r.wrongRange()
+	}
+	return nil
 }

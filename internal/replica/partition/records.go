@@ -11,7 +11,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
-	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // The records of the meta partition share one version. The version is stored under its own key, in the batch that
@@ -42,8 +41,6 @@ func (r *Replica) showRecords() {
 		o.RecordsChanged(p.version)
 	}
 }
-
-func (r *Replica) isMeta() bool { return r.id == topology.MetaPartition }
 
 // records applies a compare-and-set. The result is the new version or a *Conflict.
 func (a *machine) records(r *Replica, next *progress) (result any, err error) {
@@ -113,7 +110,7 @@ func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64
 			return 0, fmt.Errorf("record with the key %x: %w", k, command.ErrMalformed)
 		}
 	}
-	o, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryRecords, Records: c})
+	o, err := r.Control().proposeAndWait(ctx, &command.Entry{Kind: command.EntryRecords, Records: c})
 	if err != nil {
 		return 0, err
 	}
@@ -127,10 +124,10 @@ func (r *Replica) NewestRecords(ctx context.Context) (version uint64, err error)
 	if !r.isMeta() {
 		return 0, r.wrongRange()
 	}
-	if err := r.begin(); err != nil {
+	if err := r.requests.begin(); err != nil {
 		return 0, err
 	}
-	defer r.end()
+	defer r.requests.end()
 	t, err := r.seq.admit(ctx, dberr.Quorum, true)
 	if err != nil {
 		return 0, err

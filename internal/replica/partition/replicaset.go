@@ -3,66 +3,73 @@
 package partition
 
 import (
-	"context"
 	"errors"
 
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Status returns the replica's view of its replica set.
-func (r *Replica) Status() (s raftgroup.Status, err error) {
-	g, err := r.host.replicaSets()
-	if err != nil {
-		return s, err
-	}
-	known := false
-	err = g.runner.Do(func(h *raftgroup.Host) { s, known = h.Status(uint64(r.id)) })
-	if err != nil || !known {
-		return s, ErrClosed
-	}
-	return s, nil
+// replicaSet is the replica set of a partition as one of its replicas knows it.
+type replicaSet struct {
+	id  topology.PartitionID
+	seq sequencer
 }
 
-// Transfer asks another replica to lead. It returns once the request is sent, or *NotLeader if this replica does not
-// lead.
-func (r *Replica) Transfer(to topology.ReplicaID) error {
-	g, err := r.host.replicaSets()
-	if err != nil {
-		return err
-	}
-	if closed := g.runner.Do(func(h *raftgroup.Host) { err = h.Transfer(uint64(r.id), uint64(to)) }); closed != nil {
-		return ErrClosed
-	}
-	if err != nil {
-		return r.refused(err)
-	}
-	return nil
+// ID returns the ID of the physical partition.
+func (s *replicaSet) ID() topology.PartitionID { return s.id }
+
+func (s *replicaSet) isMeta() bool { return s.id == topology.MetaPartition }
+
+// Leading reports whether this replica leads and may evaluate commands. It is a hint that may already be outdated.
+func (s *replicaSet) Leading() bool { return s.seq.evaluating() != 0 }
+
+// Leader returns the node that leads, as far as this replica knows. ok is false if it knows none.
+func (s *replicaSet) Leader() (node topology.NodeID, ok bool) {
+	m, ok := s.seq.leader()
+	return m.Node, ok
 }
 
-// Campaign makes a replica set without a leader elect one now.
-func (r *Replica) Campaign() {
-	if g, err := r.host.replicaSets(); err == nil {
-		g.runner.Call(func(h *raftgroup.Host) { h.Campaign(uint64(r.id)) })
+// Applied returns the index of the last entry visible to readers, or 0 for a replica that waits for its first snapshot.
+func (s *replicaSet) Applied() uint64 { return s.seq.applied() }
+
+// evaluating returns the term in which this replica leads and has applied all older entries, or *NotLeader.
+func (s *replicaSet) evaluating() (term uint64, err error) {
+	if term = s.seq.evaluating(); term == 0 {
+		return 0, s.notLeader()
 	}
+	return term, nil
 }
 
-// ChangeMembers changes the members of the replica set. It returns when this replica, the leader, has applied the
-// change. Errors are *NotLeader, raftgroup.ErrMembersBusy, and ErrUncertain.
-func (r *Replica) ChangeMembers(ctx context.Context, changes []raftgroup.Change) error {
-	g, err := r.host.replicaSets()
-	if err != nil {
-		return err
-	}
-	done := make(outcomeWaiter, 1)
-	if !g.runner.Call(func(h *raftgroup.Host) { h.ChangeMembers(uint64(r.id), changes, done) }) {
-		return ErrClosed
-	}
-	o, err := await(r.host.sim, waitLimit{ctx: ctx, ends: [2]chan struct{}{g.closed, g.stopped}}, done)
+func (s *replicaSet) notLeader() error {
+	node, _ := s.Leader()
+	return &NotLeader{Partition: s.id, Leader: node}
+}
+
+// ended returns the error of a proposal. If the log has rejected it, the error is in the result.
+func (s *replicaSet) ended(o raftgroup.Outcome) error {
 	switch {
-	case err == nil:
-		return r.ended(o)
-	case errors.Is(err, errEnded):
+	case o.Err == nil:
+		err, _ := o.Result.(error)
+		return err
+	case errors.Is(o.Err, raftgroup.ErrUnknown):
+		return ErrUncertain
+	}
+	return s.refused(o.Err)
+}
+
+// refused converts an error of the sequencer after which nothing was done.
+func (s *replicaSet) refused(err error) error {
+	var bound *raftgroup.LimitError
+	switch {
+	case errors.As(err, &bound) && bound.Bound == "ProposalBytes":
+		return &dberr.Invalid{Message: "The mutation exceeds the maximum size of a log entry"}
+	case errors.As(err, &bound):
+		return &dberr.Overloaded{Message: "Too many requests are waiting for the partition's log"}
+	case errors.Is(err, raftgroup.ErrNotLeader), errors.Is(err, raftgroup.ErrStaleTerm),
+		errors.Is(err, raftgroup.ErrReadTimeout):
+		return s.notLeader()
+	case errors.Is(err, raftgroup.ErrClosed):
 		return ErrClosed
 	}
 	return err

@@ -58,8 +58,8 @@ func (w *world) trouble(id topology.PartitionID, stop chan struct{}) {
 		lead := w.leader(id)
 		switch r := w.replica(lead, id); round % 4 {
 		case 0, 1:
-			if s, err := r.Status(); err == nil && len(s.Peers) > 0 {
-				_ = r.Transfer(topology.ReplicaID(s.Peers[round%len(s.Peers)].Replica))
+			if s, err := r.Membership().Status(); err == nil && len(s.Peers) > 0 {
+				_ = r.Membership().Transfer(topology.ReplicaID(s.Peers[round%len(s.Peers)].Replica))
 			}
 		case 2:
 			w.isolate(lead, true)
@@ -148,7 +148,7 @@ func TestStaleTerm(t *testing.T) {
 	next := (w.leader(p.ID) + 1) % 3
 	move := func(r *Replica, to int) {
 		w.until("another leader", func() bool {
-			_ = r.Transfer(w.replica(to, p.ID).Member())
+			_ = r.Membership().Transfer(w.replica(to, p.ID).Member())
 			return w.replica(to, p.ID).Leading()
 		})
 	}
@@ -198,7 +198,7 @@ func TestRetries(t *testing.T) {
 	again()
 	next := (lead + 1) % 3
 	w.until("another leader", func() bool {
-		_ = r.Transfer(w.replica(next, p.ID).Member())
+		_ = r.Membership().Transfer(w.replica(next, p.ID).Member())
 		return w.replica(next, p.ID).Leading()
 	})
 	again()
@@ -251,7 +251,7 @@ func TestFollowerReads(t *testing.T) {
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, &moved) {
 		t.Errorf("a follower that has not applied what was seen: %v", err)
 	}
-	f.acknowledged.Store(seen)
+	f.local.acknowledged.Store(seen)
 	w.isolate(i, true)
 	w.until("silence", func() bool {
 		_, _, err := get(t.Context(), f, "k", dberr.One)
@@ -287,7 +287,7 @@ func TestMove(t *testing.T) {
 	change := func(changes ...raftgroup.Change) {
 		t.Helper()
 		w.until("a change of members", func() bool {
-			err := w.replica(w.leader(p.ID), p.ID).ChangeMembers(t.Context(), changes)
+			err := w.replica(w.leader(p.ID), p.ID).Membership().ChangeMembers(t.Context(), changes)
 			return err == nil
 		})
 	}

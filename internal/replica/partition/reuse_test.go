@@ -58,7 +58,7 @@ func TestNothingAfterDone(t *testing.T) {
 		}
 		<-u.done
 	}
-	if got := int64(r.Counts().BytesWritten); got != want || errs.Load() > 0 {
+	if got := int64(r.Load().Counts().BytesWritten); got != want || errs.Load() > 0 {
 		t.Errorf("%d bytes were counted, %d were written; %d errors", got, want, errs.Load())
 	}
 }

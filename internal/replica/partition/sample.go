@@ -29,8 +29,8 @@ type samples struct {
 }
 
 // sample records the position of a request once for each of its sampled units.
-func (r *Replica) sample(u ru.Units, tok token.Token) {
-	s := r.samples.Load()
+func (l *Load) sample(u ru.Units, tok token.Token) {
+	s := l.samples.Load()
 	if s == nil || u <= 0 {
 		return
 	}
@@ -55,29 +55,29 @@ func drawn(stretch, every int64) int64 {
 
 // SetSampling starts sampling positions, one per interval of the given length, or stops it if every is 0. Existing
 // samples are dropped.
-func (r *Replica) SetSampling(every ru.Units) {
-	s := r.samples.Load()
+func (l *Load) SetSampling(every ru.Units) {
+	s := l.samples.Load()
 	switch {
 	case every <= 0:
 		if s != nil {
-			r.samples.Store(nil)
+			l.samples.Store(nil)
 		}
 	case s == nil:
 		s = new(samples)
 		s.every.Store(int64(every))
-		r.samples.Store(s)
+		l.samples.Store(s)
 	default:
 		s.every.Store(int64(every))
 	}
 }
 
 // SampledPositions returns the sampled positions that are still in the replica's span, in no particular order.
-func (r *Replica) SampledPositions() []uint64 {
-	s := r.samples.Load()
+func (l *Load) SampledPositions() []uint64 {
+	s := l.samples.Load()
 	if s == nil {
 		return nil
 	}
-	tokens := r.state.Load().span.Tokens()
+	tokens := l.state.Load().span.Tokens()
 	out := make([]uint64, 0, sampleCount)
 	for i := range min(s.next.Load(), sampleCount) {
 		if at := s.place[i].Load(); tokens.Contains(token.AtPosition(at)) {

@@ -14,23 +14,30 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
+// newDetachedReplica returns a replica without a store or a sequencer.
+func newDetachedReplica() *Replica {
+	r := new(Replica)
+	r.init(&Host{}, 1)
+	return r
+}
+
 // TestSamples checks that samples represent the spent units, also if clients alternate between keys; that old samples
 // are replaced; and that no samples are taken unless requested, and none returned of a part that the replica no longer
 // has.
 func TestSamples(t *testing.T) {
-	r := &Replica{host: &Host{}}
+	r := newDetachedReplica()
 	r.state.Store(&state{})
-	r.sample(5*ru.Unit, 1)
-	if len(r.SampledPositions()) != 0 {
+	r.load.sample(5*ru.Unit, 1)
+	if len(r.Load().SampledPositions()) != 0 {
 		t.Error("samples that nobody asked for")
 	}
 	for _, turns := range []uint64{2, 3, 32, 64, 100, 128} {
-		r.SetSampling(0)
-		r.SetSampling(64 * 5 * ru.Unit)
+		r.Load().SetSampling(0)
+		r.Load().SetSampling(64 * 5 * ru.Unit)
 		for n := range uint64(1 << 17) {
-			r.sample(5*ru.Unit, token.Token(n%turns))
+			r.load.sample(5*ru.Unit, token.Token(n%turns))
 		}
-		places := r.SampledPositions()
+		places := r.Load().SampledPositions()
 		of := map[uint64]int{}
 		for _, p := range places {
 			of[p]++
@@ -45,12 +52,12 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	r.state.Store(&state{span: topology.Span{Begin: topology.Position{Ring: token.Token(50).Position()}}})
-	for _, p := range r.SampledPositions() {
+	for _, p := range r.Load().SampledPositions() {
 		if token.AtPosition(p) < 50 {
 			t.Fatalf("a place that went to another partition: %x", p)
 		}
 	}
-	if testing.AllocsPerRun(1000, func() { r.sample(ru.Unit, 1) }) != 0 {
+	if testing.AllocsPerRun(1000, func() { r.load.sample(ru.Unit, 1) }) != 0 {
 		t.Error("a sample is allocated")
 	}
 }
@@ -59,19 +66,19 @@ func TestSamples(t *testing.T) {
 // position is its part of the spent units, within one in ten.
 func TestSamplesWeigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := &Replica{host: &Host{}}
+		r := newDetachedReplica()
 		r.state.Store(&state{})
 		prices := rapid.SliceOfN(rapid.Int64Range(1, int64(20*ru.Unit)), 2, 6).Draw(t, "prices")
-		r.SetSampling(ru.Units(rapid.Int64Range(slices.Max(prices)/8+1, int64(50*ru.Unit)).Draw(t, "every")))
+		r.Load().SetSampling(ru.Units(rapid.Int64Range(slices.Max(prices)/8+1, int64(50*ru.Unit)).Draw(t, "every")))
 		spent, all := make([]int64, len(prices)), int64(0)
-		for all < int64(sampleCount)*r.samples.Load().every.Load() {
+		for all < int64(sampleCount)*r.load.samples.Load().every.Load() {
 			for i, price := range prices {
-				r.sample(ru.Units(price), token.Token(i))
+				r.load.sample(ru.Units(price), token.Token(i))
 				spent[i] += price
 				all += price
 			}
 		}
-		places := r.SampledPositions()
+		places := r.Load().SampledPositions()
 		of := make([]int, len(prices))
 		for _, p := range places {
 			of[token.AtPosition(p)]++
@@ -89,10 +96,10 @@ func TestSamplesWeigh(t *testing.T) {
 func BenchmarkSample(b *testing.B) {
 	for name, every := range map[string]ru.Units{"off": 0, "on": 64 * ru.Unit} {
 		b.Run(name, func(b *testing.B) {
-			r := &Replica{host: &Host{}}
-			r.SetSampling(every)
+			r := newDetachedReplica()
+			r.Load().SetSampling(every)
 			for b.Loop() {
-				r.sample(ru.Unit, 1)
+				r.load.sample(ru.Unit, 1)
 			}
 		})
 	}

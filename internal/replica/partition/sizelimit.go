@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // SizeLimitText is contained in the error for a write to a full logical partition, from any node.
@@ -34,24 +35,24 @@ type writeSamples struct {
 }
 
 // sampleWrite samples a write. all is the total number of bytes written, including it.
-func (r *Replica) sampleWrite(bytes, all int64, tok token.Token) {
+func (l *Load) sampleWrite(bytes, all int64, tok token.Token) {
 	if all>>writeSampleBits == (all-bytes)>>writeSampleBits {
 		return
 	}
-	h := r.writeSamples.Load()
+	h := l.writeSamples.Load()
 	if h == nil {
-		if h = new(writeSamples); !r.writeSamples.CompareAndSwap(nil, h) {
-			h = r.writeSamples.Load()
+		if h = new(writeSamples); !l.writeSamples.CompareAndSwap(nil, h) {
+			h = l.writeSamples.Load()
 		}
 	}
 	h.positions[h.next.Add(1)%writeSamplesMax].Store(tok.Position())
-	r.host.notifyWriteSamples()
+	l.host.notifyWriteSamples()
 }
 
 // WriteSamples passes on the sampled positions since the last call, one for every WriteSampleBytes. Calls must not be
 // concurrent. from is the result of the last call, or 0.
-func (r *Replica) WriteSamples(from uint64, visit func(tok token.Token)) (to uint64) {
-	h := r.writeSamples.Load()
+func (l *Load) WriteSamples(from uint64, visit func(tok token.Token)) (to uint64) {
+	h := l.writeSamples.Load()
 	if h == nil {
 		return 0
 	}
@@ -92,23 +93,30 @@ func (n *SizeTracker) Bytes() int64 { return n.bytes.Load() }
 // Full reports whether the measured size has reached the limit.
 func (n *SizeTracker) Full() bool { return n.full.Load() }
 
-// SetSizeTrackers tracks writes to the given logical partitions and rejects writes that would exceed their limits.
+// SizeLimits enforces the maximum size of the logical partitions of a replica that are close to it.
+type SizeLimits struct {
+	host     *Host
+	id       topology.PartitionID
+	trackers atomic.Pointer[[]*SizeTracker]
+}
+
+// Set tracks writes to the given logical partitions and rejects writes that would exceed their limits.
 // Tracking ends for other partitions.
-func (r *Replica) SetSizeTrackers(list []*SizeTracker) {
+func (s *SizeLimits) Set(list []*SizeTracker) {
 	if len(list) == 0 {
-		r.sizeTrackers.Store(nil)
+		s.trackers.Store(nil)
 		return
 	}
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b *SizeTracker) int { return cmp.Compare(a.Token, b.Token) })
-	r.sizeTrackers.Store(&list)
+	s.trackers.Store(&list)
 }
 
-// checkSize rejects a mutation that adds data to a full logical partition. It admits deletions. It admits a part of a
+// check rejects a mutation that adds data to a full logical partition. It admits deletions. It admits a part of a
 // batch over several partitions, which has its timestamp, because other parts may already be written. It also admits a
 // retry, which may already be applied.
-func (r *Replica) checkSize(m *command.Mutation) error {
-	list := r.sizeTrackers.Load()
+func (s *SizeLimits) check(m *command.Mutation) error {
+	list := s.trackers.Load()
 	if list == nil || m.Timestamp != 0 || m.Retried {
 		return nil
 	}
@@ -122,8 +130,8 @@ func (r *Replica) checkSize(m *command.Mutation) error {
 	_, bytes := ru.Write(m)
 	if !n.full.Load() && n.bytes.Load()+bytes > n.Limit+n.Limit/slackShare {
 		// The partition may be full or may have been overwritten. It will be measured before the next attempt.
-		r.host.notifyWriteSamples()
-		return &NotLeader{Partition: r.id}
+		s.host.notifyWriteSamples()
+		return &NotLeader{Partition: s.id}
 	}
 	if n.full.Load() {
 		return &dberr.Invalid{Message: fmt.Sprintf("The logical partition %s"+SizeLimitText+"of %d bytes: "+
@@ -131,7 +139,7 @@ func (r *Replica) checkSize(m *command.Mutation) error {
 			n.Name, n.Limit)}
 	}
 	if n.bytes.Add(bytes) > n.Limit {
-		r.host.notifyWriteSamples()
+		s.host.notifyWriteSamples()
 	}
 	return nil
 }

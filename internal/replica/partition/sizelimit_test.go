@@ -32,8 +32,8 @@ func TestEntriesAreNoGrowth(t *testing.T) {
 		r := &Replica{}
 		near := &SizeTracker{Limit: 1}
 		near.SetMeasured(1, 0)
-		r.SetSizeTrackers([]*SizeTracker{near})
-		if err := r.checkSize(&command.Mutation{Ops: c.ops}); (err != nil) != c.want {
+		r.SizeLimits().Set([]*SizeTracker{near})
+		if err := r.sizes.check(&command.Mutation{Ops: c.ops}); (err != nil) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

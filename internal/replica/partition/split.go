@@ -22,7 +22,8 @@ const splitLevel feature.Level = 2
 // commands for the new span then get *WrongRange. No data is copied. Only the leader can split, and only at the given
 // epoch; it sets s.Leader. The errors are the same as for Write. After ErrUncertain, the split may still happen, unless
 // the epoch changes first.
-func (r *Replica) Split(ctx context.Context, epoch uint64, s *command.Split) error {
+func (c Control) Split(ctx context.Context, epoch uint64, s *command.Split) error {
+	r := c.replica
 	if r.isMeta() {
 		return r.wrongRange()
 	}
@@ -42,10 +43,10 @@ func (r *Replica) Split(ctx context.Context, epoch uint64, s *command.Split) err
 	defer r.rejectFrom.Store(nil)
 	r.host.latches.awaitHolders()
 	e := &command.Entry{Kind: command.EntrySplit, Epoch: epoch, Split: *s}
-	if c := r.host.opts.Cluster; c != nil {
-		e.Split.Leader = c.Node
+	if cluster := r.host.opts.Cluster; cluster != nil {
+		e.Split.Leader = cluster.Node
 	}
-	_, err = r.proposeAndWait(ctx, e)
+	_, err = c.proposeAndWait(ctx, e)
 	return err
 }
 
@@ -128,7 +129,7 @@ func (h *Host) divide(r *Replica, left, right *keys.Meta) (*replicaInit, error) 
 		return nil, err
 	}
 	child.dedupe.inherit(&r.dedupe)
-	child.budget.Inherit(&r.budget)
+	child.throughput.budget.Inherit(&r.throughput.budget)
 	child.wholeBatch.Store(r.wholeBatch.Load())
 	child.quorumLowDisk.Store(r.quorumLowDisk.Load())
 	b.PutMeta(right)
@@ -142,7 +143,7 @@ func (h *Host) divide(r *Replica, left, right *keys.Meta) (*replicaInit, error) 
 	replicas := h.copyReplicas(1)
 	replicas[child.id] = child
 	h.replicas.Store(&replicas)
-	child.markFound()
+	child.local.markFound(h.clock.Now())
 	r.state.Store(narrow) // a reader that sees the smaller span of the parent finds the child
 	return n, nil
 }

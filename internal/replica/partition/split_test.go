@@ -42,7 +42,7 @@ func (w *world) split(id topology.PartitionID, s *command.Split) {
 		if epoch > keys.InitialEpoch {
 			return true
 		}
-		err := r.Split(context.Background(), keys.InitialEpoch, s)
+		err := r.Control().Split(context.Background(), keys.InitialEpoch, s)
 		var moved *NotLeader
 		var wrong *WrongRange
 		if err != nil && !errors.As(err, &moved) && !errors.As(err, &wrong) && !errors.Is(err, ErrUncertain) &&
@@ -182,7 +182,7 @@ func TestSplitOrUnfreeze(t *testing.T) {
 		return splitAt([]byte{0x80 >> n, 0, 0, 0, 0, 0, 0, 0}, childID+topology.PartitionID(n), 0, 1, 2)
 	}
 	thaw := func() {
-		w.done("the thaw", id, func(r *Replica) error { return r.Unfreeze(ctx, epoch) },
+		w.done("the thaw", id, func(r *Replica) error { return r.Control().Unfreeze(ctx, epoch) },
 			func(r *Replica) bool { _, now := r.Span(); return now > epoch })
 	}
 	// outcome waits until all replicas have the next epoch, and reports whether the partition has split there.
@@ -218,7 +218,7 @@ func TestSplitOrUnfreeze(t *testing.T) {
 	lone := w.leader(id) // the others take the order back, and it does not know
 	w.isolate(lone, true)
 	var asked sync.WaitGroup
-	asked.Go(func() { _ = w.replica(lone, id).Split(ctx, epoch, order(0)) })
+	asked.Go(func() { _ = w.replica(lone, id).Control().Split(ctx, epoch, order(0)) })
 	thaw()
 	w.isolate(lone, false)
 	asked.Wait()
@@ -226,11 +226,11 @@ func TestSplitOrUnfreeze(t *testing.T) {
 		t.Error("it has split after it was taken back")
 	}
 
-	w.done("the split", id, func(r *Replica) error { return r.Split(ctx, epoch, order(0)) },
+	w.done("the split", id, func(r *Replica) error { return r.Control().Split(ctx, epoch, order(0)) },
 		func(r *Replica) bool { _, now := r.Span(); return now > epoch })
 	var wrong *WrongRange
 	w.until("the thaw to be refused", func() bool {
-		return errors.As(w.replica(w.leader(id), id).Unfreeze(ctx, epoch), &wrong)
+		return errors.As(w.replica(w.leader(id), id).Control().Unfreeze(ctx, epoch), &wrong)
 	})
 	if !outcome(0) {
 		t.Error("a split was taken back that the log had")
@@ -240,10 +240,10 @@ func TestSplitOrUnfreeze(t *testing.T) {
 		lone = w.leader(id)
 		w.isolate(lone, true)
 		r := w.replica(lone, id)
-		asked.Go(func() { _ = r.Split(ctx, epoch, order(n)) })
-		asked.Go(func() { _ = r.Unfreeze(ctx, epoch) })
+		asked.Go(func() { _ = r.Control().Split(ctx, epoch, order(n)) })
+		asked.Go(func() { _ = r.Control().Unfreeze(ctx, epoch) })
 		w.until("both are proposed, or nobody leads", func() bool {
-			s, err := r.Status()
+			s, err := r.Membership().Status()
 			return err == nil && (s.Last >= r.Applied()+2 || !s.Leading)
 		})
 		w.isolate(lone, false)

@@ -162,7 +162,7 @@ func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
 	if err := t.checkKey(c.Mutation.Table, c.Mutation.Key); err != nil {
 		return err
 	}
-	f, price, err := t.replica.findRows(ctx, c, t.pinned.Read)
+	f, price, err := findRows(ctx, c, t.pinned.Read)
 	if err != nil {
 		return err
 	}
@@ -243,8 +243,8 @@ func (b *boundedVisitor) Row(clustering []byte, r *row.Row) (command.Step, error
 }
 
 // transact is evaluate for a transaction: it runs its program under the latch.
-func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Program, at *storage.Pinned) (v evaluation,
-	err error) {
+func (w *conditionalWrite) transact(ctx context.Context, at *storage.Pinned) (v evaluation, err error) {
+	r, c, p := w.replica, w.c, w.program
 	m := &c.Mutation
 	t := &Txn{replica: r, c: c, pinned: at}
 	result, err := r.host.runLimited(ctx, func(ctx context.Context) ([]byte,
@@ -254,7 +254,7 @@ func (r *Replica) transact(ctx context.Context, c *command.Conditional, p Progra
 	if t.price == 0 && len(t.ops) == 0 {
 		t.price = ru.PointRead // it still had its turn at the leader
 	}
-	r.recordRead(m.Principal, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
+	r.load.recordRead(m.Principal, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
 	if t.failed != nil && err == nil {
 		err = t.failed
 	}

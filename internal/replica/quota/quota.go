@@ -174,14 +174,14 @@ func (q *Quota) round(ctx context.Context) {
 		if f == nil || f.epoch != epoch {
 			f = &replicaState{epoch: epoch, partitions: map[token.Token]*trackedPartition{}}
 			q.replicas[id] = f
-			r.SetSizeTrackers(nil)
+			r.SizeLimits().Set(nil)
 		}
 		q.checkReplica(ctx, r, f)
 	}
 	for id := range q.replicas {
 		if !here[id] {
 			if r := q.Host.Replica(id); r != nil {
-				r.SetSizeTrackers(nil) // another node leads
+				r.SizeLimits().Set(nil) // another node leads
 			}
 			delete(q.replicas, id)
 		}
@@ -190,7 +190,7 @@ func (q *Quota) round(ctx context.Context) {
 
 // checkReplica measures the partitions of a replica that have grown.
 func (q *Quota) checkReplica(ctx context.Context, r *partition.Replica, f *replicaState) {
-	f.from = r.WriteSamples(f.from, func(tok token.Token) {
+	f.from = r.Load().WriteSamples(f.from, func(tok token.Token) {
 		t := f.partitions[tok]
 		if t == nil {
 			f.makeRoom()
@@ -223,7 +223,7 @@ func (q *Quota) checkReplica(ctx context.Context, r *partition.Replica, f *repli
 			near = append(near, t.tracker)
 		}
 	}
-	r.SetSizeTrackers(near)
+	r.SizeLimits().Set(near)
 }
 
 // due reports whether a logical partition may have reached its next threshold or fallen below its limit.

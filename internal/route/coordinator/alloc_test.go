@@ -5,26 +5,24 @@ package coordinator
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/fairshare"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 // instant is a local or remote replica that succeeds immediately and does nothing.
 type instant struct{ *fake }
 
-func (instant) AllowsLocalRead(fairshare.Principal) bool   { return true }
-func (instant) Borrow(*command.Read)                       {}
-func (instant) Lent(_, _ ru.Units)                         {}
-func (instant) Refused(fairshare.Principal, time.Duration) {}
-func (instant) Leading() bool                              { return true }
-func (i instant) Leader() (topology.NodeID, bool)          { return i.node, true }
-func (instant) NoteAcknowledged(uint64)                    {}
+var unlimited partition.Throughput
+
+func (instant) Throughput() *partition.Throughput { return &unlimited }
+
+func (instant) Leading() bool                     { return true }
+func (i instant) Leader() (topology.NodeID, bool) { return i.node, true }
+func (instant) NoteAcknowledged(uint64)           {}
 
 func (instant) Write(_ context.Context, _ *command.Mutation, done command.Completion) error {
 	done.Done(command.Outcome{})

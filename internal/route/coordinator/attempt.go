@@ -60,12 +60,12 @@ func (e *routedRequest) readFor(ctx context.Context, t *target, q *command.Read,
 		}
 		return err
 	}
-	t.local.Borrow(q)
+	t.local.Throughput().Borrow(q)
 	err := e.read(ctx, t, q, r)
 	if err == nil {
-		t.local.Lent(r.lent, r.price)
+		t.local.Throughput().Lent(r.lent, r.price)
 	} else if busy, ok := errors.AsType[*dberr.Overloaded](err); ok && busy.RetryAfter > 0 {
-		t.local.Refused(q.Principal, busy.RetryAfter)
+		t.local.Throughput().Refused(q.Principal, busy.RetryAfter)
 	}
 	return err
 }

@@ -60,13 +60,8 @@ type Local interface {
 	Leader() (topology.NodeID, bool)
 	// Leading reports whether the replica leads.
 	Leading() bool
-	// AllowsLocalRead reports whether the budget of the partition allows the replica to serve a read as a follower.
-	// Borrow adds a request for a share of the budget to a read that is sent to the leader. Lent and Refused process
-	// the leader's response.
-	AllowsLocalRead(who fairshare.Principal) bool
-	Borrow(c *command.Read)
-	Lent(lent, price ru.Units)
-	Refused(who fairshare.Principal, wait time.Duration)
+	// Throughput returns the throughput limit of the partition and the units that the replica has borrowed.
+	Throughput() *partition.Throughput
 	// Spend charges a principal for evaluating what was read.
 	Spend(who fairshare.Principal, t token.Token, key []byte, u ru.Units)
 	// ReadHere reads at any consistency level from a replica that need not lead. Above ONE, the replica asks the leader

@@ -397,11 +397,8 @@ func (r *fake) Leader() (topology.NodeID, bool) {
 	return l, ok
 }
 
-// AllowsLocalRead and the others implement Local.
-func (r *fake) AllowsLocalRead(fairshare.Principal) bool       { return true }
-func (r *fake) Borrow(*command.Read)                           {}
-func (r *fake) Lent(_, _ ru.Units)                             {}
-func (r *fake) Refused(_ fairshare.Principal, _ time.Duration) {}
+// Throughput returns an unlimited throughput.
+func (r *fake) Throughput() *partition.Throughput { return new(partition.Throughput) }
 
 // Spend records the charge.
 func (r *fake) Spend(_ fairshare.Principal, _ token.Token, _ []byte, u ru.Units) {

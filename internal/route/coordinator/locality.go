@@ -21,5 +21,5 @@ func (c *Coordinator) ServesLocally(table uint32, t token.Token, level dberr.Con
 		return true
 	}
 	here := c.cluster.localReplica(s.Partitions(table)[i].ID)
-	return here != nil && (level.OneReplica() && here.AllowsLocalRead(who) || here.Leading())
+	return here != nil && (level.OneReplica() && here.Throughput().AllowsLocalRead(who) || here.Leading())
 }

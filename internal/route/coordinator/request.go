@@ -149,7 +149,7 @@ func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, err
 	e.exclude = topology.NodeID{}
 	if e.anyReplica {
 		e.required = 1
-		if t.local != nil && !e.localRefused && t.local.AllowsLocalRead(e.who) {
+		if t.local != nil && !e.localRefused && t.local.Throughput().AllowsLocalRead(e.who) {
 			return t.toNode(cl, cl.Node, p)
 		}
 	}
@@ -158,7 +158,7 @@ func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, err
 	}
 	node, known := e.knownLeader(&t, avoid)
 	if known && e.localFollower && !e.anyReplica && !e.localRefused && t.local != nil && node != cl.Node &&
-		t.local.AllowsLocalRead(e.who) {
+		t.local.Throughput().AllowsLocalRead(e.who) {
 		t.follower, node = true, cl.Node
 	}
 	if !e.anyReplica || !known {

@@ -11,8 +11,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/fairshare"
-	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -25,12 +23,8 @@ type signalWaiter struct {
 	changed  bool
 }
 
-func (signalWaiter) AllowsLocalRead(fairshare.Principal) bool   { return true }
-func (signalWaiter) Borrow(*command.Read)                       {}
-func (signalWaiter) Lent(_, _ ru.Units)                         {}
-func (signalWaiter) Refused(fairshare.Principal, time.Duration) {}
-func (signalWaiter) Leading() bool                              { return true }
-func (w signalWaiter) Leader() (topology.NodeID, bool)          { return w.node, true }
+func (signalWaiter) Leading() bool                     { return true }
+func (w signalWaiter) Leader() (topology.NodeID, bool) { return w.node, true }
 
 func (w *signalWaiter) wait(ctx context.Context, encode func() []byte) error {
 	before := encode()

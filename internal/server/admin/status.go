@@ -222,7 +222,7 @@ func (n *Reporter) partitionStatus(p *topology.Partition) PartitionStatus {
 		ps.CapBytes, ps.Load, ps.Stuck = g.SizeLimit, g.Load, g.NotSplitReason
 		ps.Hot, ps.HotShare = g.HotKey, g.HotKeyShare
 	}
-	c := r.Counts()
+	c := r.Load().Counts()
 	ps.Reads, ps.Writes, ps.Conditions, ps.RequestUnits = c.Reads, c.Writes, c.Conditions, c.Units.Float()
 	return ps
 }

@@ -51,7 +51,7 @@ func (n *Reporter) collectUsage(ch chan<- prometheus.Metric) {
 	hot := 0
 	var list []usage.Report
 	for _, r := range n.Host.Replicas() {
-		u := r.Report(usage.ReportOptions{})
+		u := r.Load().Report(usage.ReportOptions{})
 		units += u.Counts.Total()
 		throttled += u.Throttled
 		if u.Hot != 0 {

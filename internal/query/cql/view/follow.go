@@ -129,7 +129,7 @@ func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows
 	for _, hint := range hints {
 		stamp := written
 		if stamp == 0 {
-			at, ok, failed := r.HintAt(hint)
+			at, ok, failed := r.Hints().At(hint)
 			if failed != nil {
 				return nil, nil, failed
 			}
@@ -248,7 +248,7 @@ func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, sta
 	}
 	known := false
 	lower, upper := keys.ViewRowBounds(w.clustering)
-	err := d.replica.ViewPlaces(v.Index, w.token, w.key, lower, upper, func(place []byte, _ int64) bool {
+	err := d.replica.Hints().ViewKeys(v.Index, w.token, w.key, lower, upper, func(place []byte, _ int64) bool {
 		e, _ := keys.ParseIndex(place)
 		_, value, ok := keys.ParseViewRow(e.Clustering)
 		same := ok && image.Value != nil && bytes.Equal(value, image.Value)
@@ -283,7 +283,7 @@ func (v *View) settle(d *delivery, w *wanted, places [][]byte, stamp int64) erro
 	if len(places) == 0 {
 		return nil
 	}
-	since, err := d.replica.DueSince(v.Index, w.token, w.key, w.clustering, stamp)
+	since, err := d.replica.Hints().DueSince(v.Index, w.token, w.key, w.clustering, stamp)
 	if since || err != nil {
 		return err
 	}
@@ -316,7 +316,7 @@ func (k *Keeper) followRange(ctx context.Context, r *partition.Replica, g *wante
 	for more := true; more; {
 		more = false
 		var rows []wanted
-		err := r.ViewPlaces(g.view.Index, g.token, g.key, lower, upper, func(place []byte, _ int64) bool {
+		err := r.Hints().ViewKeys(g.view.Index, g.token, g.key, lower, upper, func(place []byte, _ int64) bool {
 			e, _ := keys.ParseIndex(bytes.Clone(place))
 			clustering, _, ok := keys.ParseViewRow(e.Clustering)
 			if n := len(rows); !ok || n > 0 && bytes.Equal(rows[n-1].clustering, clustering) {

@@ -263,7 +263,7 @@ func (k *Keeper) settle(least int) {
 	for _, r := range all {
 		for list := lists[r]; len(list) > 0; {
 			n := min(len(list), settleMax)
-			_ = r.Sweep(&command.Sweep{Table: r.Table(), Keys: list[:n]}, ignored{})
+			_ = r.Control().Sweep(&command.Sweep{Table: r.Table(), Keys: list[:n]}, ignored{})
 			list = list[n:]
 		}
 	}

@@ -72,7 +72,7 @@ func (k *Keeper) catchUp(ctx context.Context, r *partition.Replica, v *View, bef
 	for more := true; more && ctx.Err() == nil && r.Leading(); {
 		more = false
 		var hints [][]byte
-		err := r.Due(v.Index, from, func(key []byte, stamp int64) bool {
+		err := r.Hints().Due(v.Index, from, func(key []byte, stamp int64) bool {
 			if stamp > before {
 				return true
 			}
@@ -161,7 +161,7 @@ func (k *Keeper) Lags() map[uint32]*Lag {
 			if !r.Leading() {
 				continue
 			}
-			_ = r.Due(v.Index, nil, func(_ []byte, stamp int64) bool { // a read failure stops the node
+			_ = r.Hints().Due(v.Index, nil, func(_ []byte, stamp int64) bool { // a read failure stops the node
 				l.Due++
 				if l.Oldest == 0 || stamp < l.Oldest {
 					l.Oldest = stamp

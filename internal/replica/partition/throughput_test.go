@@ -22,8 +22,9 @@ import (
 // meteredReplica is a replica with a budget and nothing else.
 func meteredReplica(perSecond int64) *Replica {
 	opened := time.Now()
-	r := &Replica{id: 7, host: &Host{budgetClock: func() budget.Instant { return budget.Instant(time.Since(opened)) }}}
-	r.budget.Set(perSecond, r.host.budgetClock())
+	r := new(Replica)
+	r.init(&Host{budgetClock: func() budget.Instant { return budget.Instant(time.Since(opened)) }}, 7)
+	r.throughput.budget.Set(perSecond, r.host.budgetClock())
 	return r
 }
 
@@ -31,8 +32,8 @@ func meteredReplica(perSecond int64) *Replica {
 // split the text at commas and then at equals signs, and want an integer behind the key RetryAfterMs.
 func TestRefusalOfBudget(t *testing.T) {
 	r := meteredReplica(400)
-	r.budget.Charge(fairshare.Principal{}, 1000*ru.Unit)
-	err := r.admit(1, fairshare.Principal{})
+	r.throughput.budget.Charge(fairshare.Principal{}, 1000*ru.Unit)
+	err := r.throughput.admit(1, fairshare.Principal{})
 	busy, ok := errors.AsType[*dberr.Overloaded](err)
 	if !ok || !strings.HasPrefix(err.Error(), "Request rate is large: ActivityID=") ||
 		!strings.Contains(err.Error(), "TooManyRequests (429): physical partition 7") {
@@ -59,29 +60,29 @@ func TestSpend(t *testing.T) {
 	r := meteredReplica(400)
 	r.seq = &evaluator{term: 1}
 	who := fairshare.Principal{User: 1}
-	if err := r.admit(1, who); err != nil {
+	if err := r.throughput.admit(1, who); err != nil {
 		t.Fatal(err)
 	}
 	r.Spend(who, 5, []byte("k"), 10_000*ru.Unit)
-	if err := r.admit(1, who); err == nil {
+	if err := r.throughput.admit(1, who); err == nil {
 		t.Error("the leader admits a request with a negative balance")
 	}
-	if c := r.Counts(); c.Units != 10_000*ru.Unit || c.Reads != 0 {
+	if c := r.Load().Counts(); c.Units != 10_000*ru.Unit || c.Reads != 0 {
 		t.Errorf("%+v", c)
 	}
 	f := meteredReplica(400)
 	f.seq = &evaluator{}
 	f.host.budgetClock = func() budget.Instant { return budget.Instant(time.Hour) }
-	f.Lent(20*ru.Unit, ru.Unit)
-	if !f.AllowsLocalRead(who) {
+	f.Throughput().Lent(20*ru.Unit, ru.Unit)
+	if !f.Throughput().AllowsLocalRead(who) {
 		t.Fatal("the follower has something")
 	}
 	f.Spend(who, 5, nil, 100*ru.Unit)
-	if f.AllowsLocalRead(who) {
+	if f.Throughput().AllowsLocalRead(who) {
 		t.Error("the follower serves a read though it owes")
 	}
 	var c command.Read
-	if f.Borrow(&c); ru.Units(c.Owed) != 80*ru.Unit {
+	if f.Throughput().Borrow(&c); ru.Units(c.Owed) != 80*ru.Unit {
 		t.Errorf("the follower pays %d units", ru.Units(c.Owed)/ru.Unit)
 	}
 }
@@ -105,18 +106,18 @@ func BenchmarkBudget(b *testing.B) {
 	b.Run("admitted", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if r.admit(1, fairshare.Principal{}) != nil {
+			if r.throughput.admit(1, fairshare.Principal{}) != nil {
 				b.Fatal("refused")
 			}
 			n++
-			r.recordRead(fairshare.Principal{}, false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
+			r.load.recordRead(fairshare.Principal{}, false, usage.Point, 1, 1, 100, tokens[n%len(tokens)], key)
 		}
 	})
 	b.Run("refused", func(b *testing.B) {
-		r.budget.Charge(fairshare.Principal{}, 1e6*ru.Unit)
+		r.throughput.budget.Charge(fairshare.Principal{}, 1e6*ru.Unit)
 		b.ReportAllocs()
 		for b.Loop() {
-			if r.admit(1, fairshare.Principal{}) == nil {
+			if r.throughput.admit(1, fairshare.Principal{}) == nil {
 				b.Fatal("admitted")
 			}
 		}

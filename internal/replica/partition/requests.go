@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// requestTracker counts the requests in progress at a replica, so that a closing replica can wait for them.
+type requestTracker struct {
+	// active counts requests in progress, plus closing once new requests are rejected. drained is closed when only
+	// closing is left.
+	active  atomic.Int64
+	drained chan struct{}
+	once    sync.Once
+	closed  atomic.Bool
+}
+
+// closing is larger than the possible number of requests.
+const closing = int64(1) << 40
+
+// begin registers a request. Every successful call must be followed by end.
+func (q *requestTracker) begin() error {
+	if q.active.Add(1) > closing {
+		q.end()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (q *requestTracker) end() {
+	if q.active.Add(-1) == closing {
+		q.once.Do(func() { close(q.drained) })
+	}
+}
+
+// refuseNew rejects new requests.
+func (q *requestTracker) refuseNew() {
+	if !q.closed.Swap(true) && q.active.Add(closing) == closing {
+		q.once.Do(func() { close(q.drained) })
+	}
+}
+
+// drain rejects new requests and waits for requests in progress.
+func (q *requestTracker) drain(sim *SimHooks) {
+	q.refuseNew()
+	_, _ = await(sim, waitLimit{ctx: context.Background()}, q.drained)
+}
