@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/tool/backup"
 )
 
@@ -56,7 +57,8 @@ func (c *backupArchiveCommand) Run(out io.Writer) error {
 	}
 	shown := &archiveProgress{out: out, terminal: isTerminal(os.Stderr) && !c.Quiet}
 	f := &backup.Follower{Node: nodes, Target: target, Every: c.Every, BaseEvery: c.BaseEvery, Keep: c.Keep,
-		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Now: time.Now, Say: shown.say, OnProgress: shown.show}
+		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Clock: sched.SystemClock, Say: shown.say,
+		OnProgress: shown.show}
 	err = f.Run(ctx)
 	shown.end()
 	return err
@@ -173,7 +175,8 @@ type backupPruneCommand struct {
 func (c *backupPruneCommand) Run(out io.Writer) error {
 	ctx, stop := interrupted()
 	defer stop()
-	p := &backup.Pruner{Now: time.Now, KeepLast: c.KeepLast, OlderThan: c.OlderThan, Keep: c.Keep, Dry: c.Dry}
+	p := &backup.Pruner{Clock: sched.SystemClock, KeepLast: c.KeepLast, OlderThan: c.OlderThan, Keep: c.Keep,
+		Dry: c.Dry}
 	if err := p.Check(); err != nil {
 		return &usageError{err.Error()}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/tool/backup"
 )
 
@@ -63,7 +64,7 @@ func (c *backupMakeCommand) Run(out io.Writer) error {
 	}
 	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "read"}
 	k := &backup.Maker{Node: &nodeClient{adminClient: &c.adminClient}, Target: target, Parallel: c.Parallel,
-		Rate: int64(c.RateMB) * 1e6, OnProgress: shown.show, Now: time.Now}
+		Rate: int64(c.RateMB) * 1e6, OnProgress: shown.show, Clock: sched.SystemClock}
 	began := time.Now()
 	m, taken, err := k.Make(ctx)
 	shown.end()

@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/advise"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // TestAdvice checks that a node gives the same advice in the virtual table and over HTTP. The advice is based on rows
@@ -144,7 +145,8 @@ func TestAdviceOfAllNodes(t *testing.T) {
 func TestAdviceOnTraffic(t *testing.T) {
 	t.Parallel()
 	now := aMinute()
-	n := startNode(t, Options{HTTP: "127.0.0.1:0", Testing: options.Testing{Now: func() time.Time { return now }}})
+	n := startNode(t, Options{HTTP: "127.0.0.1:0",
+		Testing: options.Testing{Clock: fakeclock.Func(func() time.Time { return now })}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")

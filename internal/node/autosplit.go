@@ -21,10 +21,8 @@ func (n *Node) newQuota() *quota.Quota {
 	return quota.New(quota.Options{
 		Limits: quota.Limits{Bytes: int64(n.opts.Limits.LogicalPartitionBytes), Large: []int64{largeBytes, hugeBytes},
 			Values: manyValues},
-		Host: n.host, Measure: n.store.MeasurePartition,
-		IsUserTable: func(table uint32) bool { return n.catalog.UserTable(table) != nil },
-		Name:        stats.NewKeyNames(n.catalog, n.store).Describe,
-		Now:         n.clock.Seconds, Log: n.log,
+		Host: n.host, Store: n.store.Statistics, Tables: n.catalog, Names: stats.NewKeyNames(n.catalog, n.store),
+		Clock: n.clock, Log: n.log,
 	})
 }
 

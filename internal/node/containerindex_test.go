@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // indexPolicies are the indexing policies of TestIndexChangesNoResult.
@@ -193,7 +194,7 @@ func TestIndexChangesNoResult(t *testing.T) {
 	var clock atomic.Int64 // advanced only by this test
 	clock.Store(1_800_000_000)
 	now := func() time.Time { return time.Unix(clock.Load(), 0) }
-	n := startNode(t, Options{InitialPartitions: 2, Testing: options.Testing{Now: now}})
+	n := startNode(t, Options{InitialPartitions: 2, Testing: options.Testing{Clock: fakeclock.Func(now)}})
 	const head = `"partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"defaultTtl":-1,"indexingPolicy":`
 	plain := newContainer(t, n, `{"id":"plain",`+head+`{"indexingMode":"none","automatic":false,`+
 		indexComposites[0]+`}}`)

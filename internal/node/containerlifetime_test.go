@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // aging is a container on several nodes whose default time to live changes. The test controls the clock.
@@ -34,8 +35,9 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 	a.level.Store(uint32(feature.Newest))
 	for _, n := range nodes {
 		n.Containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
-			Definitions: &n.definitions, Now: func() time.Time { return time.UnixMilli(a.now.Load()) },
-			Level: func() feature.Level { return feature.Level(a.level.Load()) }, Newest: n.metadata.AwaitLatest})
+			Definitions: &n.definitions,
+			Clock:       fakeclock.Func(func() time.Time { return time.UnixMilli(a.now.Load()) }),
+			Level:       func() feature.Level { return feature.Level(a.level.Load()) }, Newest: n.metadata.AwaitLatest})
 		n.host.SetPrograms(n.Programs())
 		n.host.SetAggregator(n.Aggregator())
 	}

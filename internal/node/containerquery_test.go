@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/query/container"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // query reads all pages of a query and returns the documents as text.
@@ -316,7 +317,7 @@ func TestTimeToLive(t *testing.T) {
 	n := startNode(t, Options{})
 	now := time.Now().Truncate(time.Second).Add(999 * time.Millisecond)
 	n.Containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
-		Definitions: &n.definitions, Now: func() time.Time { return now }})
+		Definitions: &n.definitions, Clock: fakeclock.Func(func() time.Time { return now })})
 	n.host.SetPrograms(n.Programs())
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"defaultTtl":100,
 		"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}`)

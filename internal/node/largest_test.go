@@ -72,8 +72,8 @@ func TestLargestKeys(t *testing.T) {
 	id := n.metadata.State().Topology.Partitions(table)[0].ID
 	for _, most := range []uint64{0, 1} { // a complete read, and a search by bytes on disk
 		began = time.Now()
-		l := &partitioncount.LargestFinder{Store: n.store.Statistics, Replicas: n.host.Replicas, ReadMax: most,
-			Now: n.clock.Seconds}
+		l := &partitioncount.LargestFinder{Store: n.store.Statistics, Host: n.host, ReadMax: most,
+			Clock: n.clock}
 		var looks sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		looks.Go(func() { l.Run(ctx) })

@@ -118,8 +118,7 @@ func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 func (n *Node) openPartitions(ctx context.Context) error {
 	n.changes = changebuffer.New(int64(n.opts.Memory.ChangeBuffer))
 	n.life.OnClose(n.changes.Close)
-	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, Now: n.opts.Testing.Now,
-		ChangeBuffer: n.changes, Log: n.log,
+	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, ChangeBuffer: n.changes, Log: n.log,
 		Hot: func(r *partition.Replica, hot bool) { n.usage.PartitionHot(r, hot) }}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
@@ -135,10 +134,11 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		if n.cluster, err = n.newCluster(); err != nil {
 			return err
 		}
-		o.Cluster, o.Now = n.cluster.options(), n.cluster.peers.Now
-		n.clock = peers.NewNodeClock(n.cluster.peers, n.opts.Testing.Now)
+		o.Cluster, o.Now = n.cluster.options(), n.cluster.peers.Wall
+		n.clock = peers.NewNodeClock(n.cluster.peers, n.opts.Testing.Clock)
 	} else {
-		n.clock = peers.NewNodeClock(nil, n.opts.Testing.Now)
+		n.clock = peers.NewNodeClock(nil, n.opts.Testing.Clock)
+		o.Now = n.clock.Wall
 	}
 	if n.host, err = partition.Open(partition.Stored{Store: n.store}, o); err != nil {
 		if n.cluster != nil {
@@ -260,7 +260,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 // statsSources returns the parts of this node that statistics are read from.
 func (n *Node) statsSources() stats.Sources {
 	return stats.Sources{Store: n.store, Host: n.host, Catalog: n.catalog, Metadata: n.metadata, Queries: n.queries,
-		Now: n.clock.Now, EarliestNow: n.clock.EarliestSeconds}
+		Clock: n.clock}
 }
 
 func (n *Node) coordinatorOptions() coordinator.Options {
@@ -273,7 +273,7 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	o.Cluster = &coordinator.Cluster{Node: n.store.Identity().Node, Batches: batches}
 	if c := n.cluster; c != nil {
 		o.ThrottledReadsMax = clusterWorkers / 2
-		o.Now = c.peers.Now
+		o.Clock = c.peers
 		o.Cluster = &coordinator.Cluster{
 			Node: c.self, Sequence: c.directoryGuard.Directory.History.FirstNumber(), Alive: c.peers.Alive,
 			Acknowledged: c.peers.SendAcknowledged, DedupeEpoch: c.peers.Memory, NodeName: c.transport.Address,

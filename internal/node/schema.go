@@ -43,7 +43,7 @@ func (n *Node) newSchema() *metadata.Follower {
 		ListsRows: n.opts.VectorListsRows, ListsPause: n.opts.VectorListsPause,
 	})
 	n.views = view.New(view.Options{Coordinator: n.coordinator, Schema: n.catalog.Snapshot, Replicas: n.host.Replicas,
-		Now: n.clock.Now, Log: n.log})
+		Clock: n.clock, Log: n.log})
 	n.host.SetViews(n.views)
 	placer := membership.TablePlacer{Node: n.store.Identity().Node, Region: n.opts.Region,
 		Partitions: n.opts.InitialPartitions}
@@ -99,7 +99,7 @@ func (n *Node) newSchema() *metadata.Follower {
 // pageVerifier returns the verifier of views and indexes.
 func (n *Node) pageVerifier() *view.PageVerifier {
 	return &view.PageVerifier{Rows: n.coordinator, Schema: n.catalog.Snapshot, Entries: n.definitions.IndexOps,
-		Builds: n.builder, Now: n.clock.Now}
+		Builds: n.builder, Clock: n.clock}
 }
 
 // setLists assigns lists to a vector index.

@@ -66,7 +66,7 @@ func (n *Node) serve() error {
 	}
 	n.life.Background(n.certificates.Watch)
 	sweeper := &sweep.Sweeper{Store: n.store, Host: n.host, Coordinator: n.coordinator, Catalog: n.catalog,
-		Now: n.clock.EarliestSeconds, Overloaded: n.clients.overloaded, KeysPerSecond: n.opts.Storage.SweepKeys,
+		Clock: n.clock, Overloaded: n.clients.overloaded, KeysPerSecond: n.opts.Storage.SweepKeys,
 		Log: n.log}
 	n.life.Background(sweeper.Run)
 	n.life.Background(controllers.Run)
@@ -85,7 +85,7 @@ func (n *Node) openEngines(restorer *backup.Restorer) (err error) {
 	o := engines.Options{Node: &n.opts, Release: n.compat, Catalog: n.catalog, Coordinator: n.coordinator,
 		Changer: n.changer, Metadata: n.metadata, Builder: n.builder, Host: n.host, Definitions: &n.definitions,
 		Level: n.featureLevel, Authority: n.authority, Audit: n.audit, Sizes: n.usage, Restores: restorer,
-		Large: large, Pressure: &n.clients, Now: n.clock.Now, Log: n.log}
+		Large: large, Pressure: &n.clients, Clock: n.clock, Log: n.log}
 	if n.cluster != nil {
 		o.Self = &n.cluster.self
 	}
@@ -125,7 +125,7 @@ func (n *Node) openServers() {
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.Engine.NewSession(c) }, o)
 	n.account = account.New(account.Options{Node: &n.opts, Listeners: n.Set, Metadata: n.metadata, CQL: n.cql,
 		Containers: n.Containers, Scripts: n.Scripts, TLS: n.certificates.Clients(), Audit: n.audit,
-		OnLogin: n.auditLogin, Now: n.clock.Now, Log: n.log})
+		OnLogin: n.auditLogin, Clock: n.clock, Log: n.log})
 }
 
 // drainClients closes each client connection when it is idle: see cql.Server.Shutdown.
@@ -162,7 +162,7 @@ func (n *Node) newBackupServer() *backup.Server {
 		Identity: backup.Identity{Cluster: id.Node, Node: id.Node, Process: uuid.NewString(),
 			Software: process.Version()},
 		Metadata: n.metadata, Host: n.host, Changes: n.changes, Catalog: n.catalog, Queries: n.queries,
-		Now: n.clock.Now,
+		Clock: n.clock,
 	}
 	if n.cluster != nil {
 		s.Identity.Cluster, s.Identity.Process = id.Cluster, ""

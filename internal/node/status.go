@@ -20,7 +20,7 @@ func (n *Node) newReporter() *admin.Reporter {
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.Engine, CQL: n.cql,
 		Records: n.metadata, Census: n.stats.PartitionCounts(), Growth: n.splitController,
 		Statistics: n.stats, ChangeBuffer: n.changes, Views: n.views,
-		Slow: n.Slow, Now: n.clock.Now,
+		Slow: n.Slow, Clock: n.clock,
 	}
 	if n.account.REST != nil {
 		out.REST = n.account.REST.Stats()
@@ -51,7 +51,7 @@ func (n *Node) startDiagnostics() {
 	n.diagnostics = diagnostics.Diagnostics{
 		Sessions:     diagnostics.NewSessions(self, n.cql, n.account.REST, n.queries, n.log),
 		SlowRequests: diagnostics.NewSlowRequests(self, n.Slow, n.queries),
-		Locator: &diagnostics.Locator{Catalog: n.catalog, Release: n.compat, Now: n.clock.Now, Metadata: n.metadata,
+		Locator: &diagnostics.Locator{Catalog: n.catalog, Release: n.compat, Clock: n.clock, Metadata: n.metadata,
 			Host: n.host, Node: n.nodeRecord(), Queries: n.queries},
 		Engine: n.Engine, RingReporter: n.reports,
 	}

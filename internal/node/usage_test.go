@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // aMinute returns a time near the beginning of the current minute. Keys are counted by the minute.
@@ -28,7 +29,8 @@ func aMinute() time.Time { return time.Now().Truncate(time.Minute).Add(10 * time
 // be reported as hot.
 func TestUsageIsShown(t *testing.T) {
 	now := aMinute()
-	n := startNode(t, Options{HTTP: "127.0.0.1:0", Testing: options.Testing{Now: func() time.Time { return now }}})
+	n := startNode(t, Options{HTTP: "127.0.0.1:0",
+		Testing: options.Testing{Clock: fakeclock.Func(func() time.Time { return now })}})
 	c := newClient(t, n)
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	c.query("CREATE TABLE k.t (city text, day int, v text, PRIMARY KEY ((city, day))) WITH throughput = 400")

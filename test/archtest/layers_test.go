@@ -148,7 +148,7 @@ var withinLayer = map[string]string{
 	"internal/model/invariant":   "",
 	"internal/model/compat":      "",
 	"internal/model/sched":       "",
-	"internal/model/meter":       "internal/model/dberr internal/model/fairshare",
+	"internal/model/meter":       "internal/model/dberr internal/model/fairshare internal/model/sched",
 	"internal/model/pattern":     "",
 	"internal/model/trace":       "",
 	"internal/model/vector":      "internal/model/codec",

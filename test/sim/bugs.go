@@ -309,7 +309,7 @@ func (n *node) plantNow() func() time.Time {
 	if n.w.plan.Bugs.FarStamp {
 		return n.Wall
 	}
-	return n.peers.Now
+	return n.peers.Wall
 }
 
 // plantPast returns the time that sweeps use.

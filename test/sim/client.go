@@ -302,7 +302,7 @@ func (c *client) ask(o *op) (a answer) {
 		a.err = coord.Truncate(ctx, tableOf(o.key))
 		return a
 	case opSwap, opAdd:
-		coord.ConditionalWrite(ctx, conditionalOf(o, n.peers.Now().Unix()), write, done)
+		coord.ConditionalWrite(ctx, conditionalOf(o, n.peers.Wall().Unix()), write, done)
 	case opBatch:
 		write.Atomic, write.Type = true, "BATCH"
 		coord.Write(ctx, []command.Mutation{*mutationOf(o.parts[0], now), *mutationOf(o.parts[1], now)}, write, done)

@@ -153,7 +153,7 @@ func (w *simulation) firstContainer(s *meta.State) (*meta.State, error) {
 func (n *node) serveItems() {
 	n.definitions = &container.Definitions{}
 	n.stock = container.New(container.Options{Catalog: n.cat, Coordinator: n.coord, Store: n.changer,
-		Definitions: n.definitions, Sched: n.Scheduler(), Now: n.peers.Now, Builds: n.builder})
+		Definitions: n.definitions, Sched: n.Scheduler(), Clock: n.peers, Builds: n.builder})
 	n.scripts = script.NewService(n.stock, script.New(script.Bounds{}))
 }
 

@@ -103,7 +103,7 @@ func (n *node) connect() {
 	n.member.Register(n.calls)
 	n.cat = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	client := remote.New(n.fakeTransport, s)
-	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Now: n.peers.Now,
+	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Clock: n.peers,
 		Cluster: &coordinator.Cluster{
 			Node: n.self(), Sequence: n.originals.Directory.History.FirstNumber(), Alive: n.peers.Alive,
 			Acknowledged: n.peers.SendAcknowledged, DedupeEpoch: n.peers.Memory,

@@ -23,6 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/read"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/test/fakeclock"
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
@@ -82,7 +83,7 @@ func (w *simulation) firstFeeds(s *meta.State) (*meta.State, error) {
 	}
 	cat := catalog.New(at.schema, func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	executor := ddl.New(cat, at, ddl.Options{
-		Release: compat.Cassandra50, Now: w.Time, UUID: func() (id schema.UUID) {
+		Release: compat.Cassandra50, Clock: fakeclock.Func(w.Time), UUID: func() (id schema.UUID) {
 			binary.BigEndian.PutUint64(id[:], w.Rand.Uint64())
 			return id
 		}})
@@ -329,7 +330,7 @@ func (n *node) modifyOnce(t *world.Task, text string) (*statementEnd, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &write.Request{Bindings: expr.Bindings{Now: n.peers.Now(), UUIDs: n.w.feeds.uuids}, Level: dberr.Quorum,
+	r := &write.Request{Bindings: expr.Bindings{Now: n.peers.Wall(), UUIDs: n.w.feeds.uuids}, Level: dberr.Quorum,
 		Serial: dberr.Serial}
 	end := &statementEnd{}
 	if b, ok := stmt.(*parser.Batch); ok {
@@ -376,9 +377,9 @@ func (n *node) query(text string, size int, state []byte) (rows []feedLine, next
 	if err != nil {
 		return nil, nil, err
 	}
-	now, page := n.peers.Now(), &read.Page{}
+	now, page := n.peers.Wall(), &read.Page{}
 	err = plan.Execute(context.Background(), n.coord, &expr.Bindings{Now: now}, read.Options{Level: dberr.Quorum,
-		PageSize: size, PagingState: state, Now: now.Unix(), Clock: n.peers.Now, Deadline: now.Add(time.Minute)}, page)
+		PageSize: size, PagingState: state, Now: now.Unix(), Clock: n.peers, Deadline: now.Add(time.Minute)}, page)
 	if err != nil {
 		return nil, nil, err
 	}

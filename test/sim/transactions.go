@@ -110,7 +110,7 @@ func (n *node) transact(t *world.Task, o *txn) {
 		n.coord.Write(context.Background(), []command.Mutation{m}, write, done)
 	default:
 		n.coord.ConditionalWrite(context.Background(), &command.Conditional{Mutation: m, Serial: dberr.Serial,
-			Now: n.peers.Now().Unix(), Program: o.program()}, write, done)
+			Now: n.peers.Wall().Unix(), Program: o.program()}, write, done)
 	}
 	if e := t.Wait(func() bool { return responded }, responseTimeout); e != nil && !responded {
 		if err = e; !t.Dead() {

@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/ddl"
@@ -63,12 +64,12 @@ func (d viewDraft) Apply(_ context.Context, c schema.Change, _ string) (*schema.
 }
 
 // define executes a statement that changes the schema.
-func define(cat *catalog.Catalog, store ddl.Store, now func() time.Time, text string) error {
+func define(cat *catalog.Catalog, store ddl.Store, clock sched.Clock, text string) error {
 	stmt, _, err := parser.Parse(text)
 	if err != nil {
 		return err
 	}
-	_, err = ddl.New(cat, store, ddl.Options{Now: now}).Execute(context.Background(), stmt, seen, ddl.Actor{}, nil)
+	_, err = ddl.New(cat, store, ddl.Options{Clock: clock}).Execute(context.Background(), stmt, seen, ddl.Actor{}, nil)
 	return err
 }
 
@@ -78,7 +79,7 @@ func (w *simulation) firstViews(s *meta.State) (*meta.State, error) {
 	cat := catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	cat.Publish(catalog.WithSystem(out.Schema))
 	for _, text := range viewTables {
-		if err := define(cat, viewDraft{cat}, w.nodes[0].Wall, text); err != nil {
+		if err := define(cat, viewDraft{cat}, w.nodes[0], text); err != nil {
 			return nil, fmt.Errorf("%s: %w", text, err)
 		}
 	}
@@ -100,7 +101,7 @@ func (n *node) keepViews() {
 	}
 	s := n.Scheduler()
 	n.views = view.New(view.Options{Coordinator: n.coord, Schema: n.cat.Snapshot, Replicas: n.parts.Replicas,
-		Now: n.peers.Now, Log: slog.New(slog.DiscardHandler), Workers: 4, Sched: s})
+		Clock: n.peers, Log: slog.New(slog.DiscardHandler), Workers: 4, Sched: s})
 	n.parts.SetViews(n.views)
 	s.Go(func() { n.views.Run(context.Background()) })
 }
@@ -130,7 +131,7 @@ func (n *node) startViews() {
 	n.Spawn(func(t *world.Task) {
 		for t.Sleep(w.Between(2*time.Second, 9*time.Second)) && !w.finished && !w.Calm {
 			if ks := n.cat.Snapshot().Keyspaces[seen]; ks != nil && ks.Tables[lateView] == nil {
-				w.Note("node %d: %s: %v", n.ID, lateView, define(n.cat, n.changer, n.Wall, lateText))
+				w.Note("node %d: %s: %v", n.ID, lateView, define(n.cat, n.changer, n, lateText))
 			}
 		}
 	})
@@ -194,7 +195,7 @@ func (c *viewClient) executeOnce(text string) error {
 	}
 	names := baseNames{c.n.cat.Snapshot()}
 	r := &write.Request{Level: dberr.Quorum, Serial: dberr.Serial}
-	r.Now = c.n.peers.Now()
+	r.Now = c.n.peers.Wall()
 	responded := false
 	done := answered(func(e error) { responded, err = true, e })
 	if batch, ok := stmt.(*parser.Batch); ok {

@@ -51,10 +51,10 @@ type clockBounds struct {
 	low, high time.Time
 }
 
-// Now returns the wall clock of this node, limited by the clocks of a quorum (PE3). A jump of the node's own clock has
+// Wall returns the wall clock of this node, limited by the clocks of a quorum (PE3). A jump of the node's own clock has
 // no effect, because the bounds advance with the monotonic clock.
-func (p *Peers) Now() time.Time {
-	now := p.wall()
+func (p *Peers) Wall() time.Time {
+	now := p.clock.Wall()
 	h := p.bounds.Load()
 	if h == nil {
 		return now
@@ -73,7 +73,7 @@ func (p *Peers) Now() time.Time {
 // EarliestNow returns a time that has passed according to the clocks of a quorum. Data that expires by then has expired
 // (PE3).
 func (p *Peers) EarliestNow() time.Time {
-	now := p.wall()
+	now := p.clock.Wall()
 	if h := p.bounds.Load(); h != nil {
 		if low := h.low.Add(p.steady() - h.at); low.Before(now) {
 			now = low
@@ -89,7 +89,7 @@ func (p *Peers) ClockOffset() time.Duration {
 	if h == nil {
 		return 0
 	}
-	now, since := p.wall(), p.steady()-h.at
+	now, since := p.clock.Wall(), p.steady()-h.at
 	if over := now.Sub(h.high.Add(since)); over > clockTolerance {
 		return over
 	}
@@ -125,7 +125,7 @@ func (p *Peers) updateBounds() {
 		return
 	}
 	now := p.steady()
-	clocks := []time.Time{p.wall().Round(0)}
+	clocks := []time.Time{p.clock.Wall().Round(0)}
 	for _, q := range p.peers {
 		if !q.reportedAt.IsZero() && now-q.clockAt <= clockReportTTL {
 			clocks = append(clocks, q.clock.Add(now-q.clockAt))

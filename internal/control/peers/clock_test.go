@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // clocks are the clocks of a node and of other nodes, each as its offset from the right time.
 type clocks struct {
+	sched.Driver
 	p      *Peers
 	steady time.Duration
 	own    time.Duration
@@ -24,8 +26,7 @@ var epoch = time.Unix(1_800_000_000, 0)
 func newClocks(others int) *clocks {
 	c := &clocks{steady: time.Hour}
 	c.p = New(topology.NodeID{}, nil, Options{Observer: c})
-	c.p.wall = func() time.Time { return epoch.Add(c.steady + c.own) }
-	c.p.steady = func() time.Duration { return c.steady }
+	c.p.clock, c.p.began = sched.Driven(c), epoch
 	var nodes []topology.NodeID
 	for i := range others {
 		nodes = append(nodes, topology.NodeID{byte(i + 1)})
@@ -33,6 +34,9 @@ func newClocks(others int) *clocks {
 	c.p.Watch(nodes)
 	return c
 }
+
+func (c *clocks) Wall() time.Time { return epoch.Add(c.steady + c.own) }
+func (c *clocks) Now() time.Time  { return epoch.Add(c.steady) }
 
 func (*clocks) AliveChanged(topology.NodeID, bool) {}
 func (*clocks) Removed()                           {}
@@ -55,7 +59,7 @@ func (c *clocks) off(t time.Time) time.Duration { return t.Sub(epoch.Add(c.stead
 
 const minute = time.Minute
 
-// TestClockIsHeld checks (PE3) for each way in which the clocks of a cluster may disagree: the results of Now and
+// TestClockIsHeld checks (PE3) for each way in which the clocks of a cluster may disagree: the results of Wall and
 // EarliestNow, and whether the node knows that its clock is wrong.
 func TestClockIsHeld(t *testing.T) {
 	for _, c := range []struct {
@@ -90,7 +94,7 @@ func TestClockIsHeld(t *testing.T) {
 			k := newClocks(c.nodes - 1)
 			k.own = c.own
 			k.hear(c.others...)
-			if got := k.off(k.p.Now()); got != c.now {
+			if got := k.off(k.p.Wall()); got != c.now {
 				t.Errorf("Now is off by %v, want %v", got, c.now)
 			}
 			if got := k.off(k.p.EarliestNow()); got != c.past {
@@ -111,7 +115,7 @@ func TestClockJumps(t *testing.T) {
 	c.told = nil
 	c.own = 45 * 24 * time.Hour
 	c.steady += time.Second
-	if now, past := c.off(c.p.Now()), c.off(c.p.EarliestNow()); now != clockTolerance || past != -clockTolerance {
+	if now, past := c.off(c.p.Wall()), c.off(c.p.EarliestNow()); now != clockTolerance || past != -clockTolerance {
 		t.Errorf("Now is off by %v, Past by %v", now, past)
 	}
 	for range 3 {
@@ -124,7 +128,7 @@ func TestClockJumps(t *testing.T) {
 	if len(c.told) != 2 || c.told[0] != 45*24*time.Hour || c.told[1] != 0 {
 		t.Errorf("ClockSkewed received %v", c.told)
 	}
-	if now := c.off(c.p.Now()); now != 0 {
+	if now := c.off(c.p.Wall()); now != 0 {
 		t.Errorf("Now is off by %v", now)
 	}
 }
@@ -135,7 +139,7 @@ func TestClocksMoveTogether(t *testing.T) {
 	c.hear(0, 0, 0)
 	c.own = -minute
 	c.hear(-minute, -minute, -minute)
-	if now, ahead := c.off(c.p.Now()), c.p.ClockOffset(); now != -minute || ahead != 0 {
+	if now, ahead := c.off(c.p.Wall()), c.p.ClockOffset(); now != -minute || ahead != 0 {
 		t.Errorf("Now is off by %v, Ahead is %v", now, ahead)
 	}
 }
@@ -147,7 +151,7 @@ func TestSilentNodesClock(t *testing.T) {
 	c.hear(0, 0)
 	c.steady += time.Hour
 	c.own = minute
-	if now := c.off(c.p.Now()); now != clockTolerance {
+	if now := c.off(c.p.Wall()); now != clockTolerance {
 		t.Errorf("without a quorum Now is off by %v", now)
 	}
 	c.own = 0

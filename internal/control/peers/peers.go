@@ -69,9 +69,9 @@ type Peers struct {
 	self   topology.NodeID
 	client rpc.Client
 	opts   Options
-	// wall is the wall clock and steady a monotonic clock.
-	wall   func() time.Time
-	steady func() time.Duration
+	// clock provides the wall clock, and a monotonic clock since began.
+	clock *sched.Scheduler
+	began time.Time
 
 	wake chan struct{} // targetVersion has grown
 
@@ -145,13 +145,14 @@ func New(self topology.NodeID, c rpc.Caller, o Options) *Peers {
 	if o.Interval == 0 {
 		o.Interval = time.Second
 	}
-	began := o.Sched.Now()
 	return &Peers{
-		self: self, client: rpc.Client{Caller: c, Sched: o.Sched}, opts: o, wall: o.Sched.Wall,
-		steady: func() time.Duration { return o.Sched.Since(began) }, wake: make(chan struct{}, 1),
-		peers: map[topology.NodeID]*peer{}, changed: make(chan struct{}),
+		self: self, client: rpc.Client{Caller: c, Sched: o.Sched}, opts: o, clock: o.Sched, began: o.Sched.Now(),
+		wake: make(chan struct{}, 1), peers: map[topology.NodeID]*peer{}, changed: make(chan struct{}),
 	}
 }
+
+// steady returns the monotonic time since a fixed instant.
+func (p *Peers) steady() time.Duration { return p.clock.Since(p.began) }
 
 func (p *Peers) get(node topology.NodeID) *peer {
 	q := p.peers[node]
@@ -198,7 +199,7 @@ func (p *Peers) setDown(node topology.NodeID, down, reports bool) {
 		q.down = time.Time{}
 		q.stopping, q.returned = false, !down && !reports && !q.reportedAt.IsZero()
 		if down {
-			q.down = p.wall()
+			q.down = p.clock.Wall()
 		}
 		p.signal()
 	}
@@ -307,7 +308,8 @@ func (p *Peers) Report(node topology.NodeID) (k PeerStatus, ok bool) {
 	if q == nil || q.reportedAt.IsZero() {
 		return PeerStatus{Alive: q == nil || q.down.IsZero()}, false
 	}
-	return PeerStatus{Report: q.report, Age: p.wall().Sub(q.reportedAt), Skew: q.skew, Alive: q.down.IsZero()}, true
+	return PeerStatus{Report: q.report, Age: p.clock.Wall().Sub(q.reportedAt), Skew: q.skew, Alive: q.down.IsZero()},
+		true
 }
 
 // Run polls the reports of all nodes until ctx ends.
@@ -362,7 +364,7 @@ func (p *Peers) handleReport(node topology.NodeID, asked time.Duration, r Report
 	}
 	p.mu.Lock()
 	if q := p.peers[node]; q != nil {
-		now, middle := p.wall(), (p.steady()-asked)/2
+		now, middle := p.clock.Wall(), (p.steady()-asked)/2
 		if !r.Started.Equal(q.report.Started) {
 			if !q.reportedAt.IsZero() {
 				q.restartedAt = p.opts.Sched.Now()

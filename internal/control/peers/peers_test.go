@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
@@ -122,7 +123,7 @@ func TestPeers(t *testing.T) {
 	}, cut: map[topology.NodeID]bool{}}
 	var events observed
 	p := New(a, w, Options{Observer: &events})
-	p.wall, p.steady = func() time.Time { return now }, func() time.Duration { return 0 }
+	p.clock, p.began = sched.Driven(&clocks{own: now.Sub(epoch)}), epoch
 	p.Watch([]topology.NodeID{a, b, c})
 	p.pollReports(t.Context())
 	if k, ok := p.Report(b); !ok || k.Leading != 4 || k.Skew != 3*time.Second || !k.Alive {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // Pool is memory that evaluations share. It is safe for concurrent use.
@@ -73,7 +74,7 @@ type Limits struct {
 	// Deadline ends the evaluation with the error Late. Clock returns the current time. Without a Clock or a Deadline,
 	// the evaluation has no deadline.
 	Deadline time.Time
-	Clock    func() time.Time
+	Clock    sched.Clock
 	Late     error
 	// Slots limits the number of concurrent evaluations. nil means no limit. Who is the principal.
 	Slots *fairshare.Slots
@@ -281,7 +282,7 @@ func (m *Meter) look() error {
 			return m.fail(err)
 		}
 	}
-	if c := m.limits.Clock; c != nil && !m.limits.Deadline.IsZero() && !c().Before(m.limits.Deadline) {
+	if c := m.limits.Clock; c != nil && !m.limits.Deadline.IsZero() && !c.Wall().Before(m.limits.Deadline) {
 		m.exhausted = true
 		return m.fail(m.late())
 	}
@@ -311,7 +312,7 @@ func (m *Meter) takeTurn() error {
 	m.leave()
 	limit := time.Duration(0)
 	if c := m.limits.Clock; c != nil && !m.limits.Deadline.IsZero() {
-		limit = max(m.limits.Deadline.Sub(c()), 1)
+		limit = max(m.limits.Deadline.Sub(c.Wall()), 1)
 	}
 	if err := m.limits.Slots.Enter(m.Context(), m.limits.Who, limit); err != nil {
 		switch {

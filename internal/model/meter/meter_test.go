@@ -10,6 +10,8 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // TestMemory checks ME1: reserved memory belongs to the pool until it is released, and a reservation above either limit
@@ -64,7 +66,7 @@ func TestWork(t *testing.T) {
 		t.Errorf("ended after %d steps, %d beyond the allowance", steps, m.Excess())
 	}
 	now := time.Unix(0, 0)
-	m = New(t.Context(), Limits{Deadline: time.Unix(5, 0), Clock: func() time.Time { return now }})
+	m = New(t.Context(), Limits{Deadline: time.Unix(5, 0), Clock: fakeclock.Func(func() time.Time { return now })})
 	if err := m.Step(stride); err != nil {
 		t.Error(err)
 	}
@@ -89,7 +91,8 @@ func TestTurns(t *testing.T) {
 	if err := first.Step(stride); err != nil || slots.Used() != 1 {
 		t.Fatalf("%v, %d slots are taken", err, slots.Used())
 	}
-	second := New(t.Context(), Limits{Slots: slots, Deadline: time.Now().Add(time.Millisecond), Clock: time.Now})
+	second := New(t.Context(), Limits{Slots: slots, Deadline: time.Now().Add(time.Millisecond),
+		Clock: sched.SystemClock})
 	second.ran = turn
 	if err := second.Step(stride); !errors.Is(err, context.DeadlineExceeded) || !second.Exhausted() {
 		t.Errorf("without a free slot: %v", err)

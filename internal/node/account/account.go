@@ -17,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/node/lifecycle"
 	"github.com/ilion-db/ilion/internal/node/listeners"
 	"github.com/ilion-db/ilion/internal/node/options"
@@ -44,7 +45,7 @@ type Options struct {
 	// Audit is nil without an audit log. OnLogin receives the login attempts of CQL clients.
 	Audit   *audit.Log
 	OnLogin func(from netip.Addr, name string, outcome error)
-	Now     func() time.Time
+	Clock   sched.Clock
 	Log     *slog.Logger
 }
 
@@ -68,7 +69,7 @@ func New(o Options) *Server {
 	}
 	limits := &o.Node.Limits
 	r := rest.Options{
-		Keys: s.keys.Keys, Now: o.Now, TLS: o.TLS,
+		Keys: s.keys.Keys, Clock: o.Clock, TLS: o.TLS,
 		ConnectionsMax:        max(1, limits.Connections/4),
 		AddressConnectionsMax: limits.AddressConnections,
 		RequestBytesMax:       int64(limits.RequestBytes / 4),

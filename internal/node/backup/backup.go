@@ -21,6 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
@@ -80,7 +81,7 @@ type Server struct {
 	Catalog  *catalog.Catalog
 	// Queries queries the other nodes. It is nil on a standalone node.
 	Queries *clusterquery.Client
-	Now     func() time.Time
+	Clock   sched.Clock
 
 	snapshots snapshotset.Manager
 	dump      atomic.Pointer[metadataDump]

@@ -92,7 +92,7 @@ func (s *Server) trySnapshot(ctx context.Context, mark bool) (*archive.Snapshot,
 			parts = append(parts, own...)
 			return nil
 		})
-	t.Time = s.Now().UTC()
+	t.Time = s.Clock.Wall().UTC()
 	if err == nil {
 		err = s.requestAll(ctx, &nodeRequest{Op: "seal", FileRequest: archive.FileRequest{ID: t.ID}}, nil)
 	}

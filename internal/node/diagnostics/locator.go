@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/epk"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -35,7 +35,7 @@ var leaderCall = rpc.Declare[topology.PartitionID, string](rpc.Spec{Name: "leade
 type Locator struct {
 	Catalog  *catalog.Catalog
 	Release  *compat.Release
-	Now      func() time.Time
+	Clock    sched.Clock
 	Metadata *meta.Keeper
 	Host     *partition.Host
 	// Node is the record of this node.
@@ -114,7 +114,7 @@ func (l *Locator) literal(t *schema.Table, c *schema.Column, text string) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	wire, state, err := bound.Eval(&expr.Bindings{Now: l.Now()})
+	wire, state, err := bound.Eval(&expr.Bindings{Now: l.Clock.Wall()})
 	if err == nil && state != expr.Value {
 		err = errors.New("a key component cannot be null")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -59,7 +60,7 @@ type Options struct {
 	Restores Restores
 	Large    LargePartitions
 	Pressure Pressure
-	Now      func() time.Time
+	Clock    sched.Clock
 	Log      *slog.Logger
 }
 
@@ -104,13 +105,13 @@ func New(o Options) (*Engines, error) {
 	so := o.session()
 	so.Memory, so.Slots, so.Functions, so.Slow = memory, slots, functions, e.Slow
 	e.Containers = container.New(container.Options{Catalog: o.Catalog, Coordinator: o.Coordinator, Store: o.Changer,
-		Definitions: o.Definitions, Now: o.Now, ReadTimeout: o.Node.Limits.ReadTimeout,
+		Definitions: o.Definitions, Clock: o.Clock, ReadTimeout: o.Node.Limits.ReadTimeout,
 		Builds: o.Builder, Sizes: o.Sizes.ContainerSizes, Restoring: o.Restores.Restoring,
 		SortFreely: o.Node.REST.AllowUnindexedOrderBy, Level: o.Level.Current,
 		Newest: so.ReadBarrier, Memory: memory, Slots: slots})
 	e.Scripts = script.NewService(e.Containers, scripts)
 	so.Calls = call.NewExecutor(e.Containers, e.Scripts)
-	changes := ddl.New(o.Catalog, o.Changer, ddl.Options{Now: o.Now, Release: o.Release, MaskingOff: so.MaskingOff,
+	changes := ddl.New(o.Catalog, o.Changer, ddl.Options{Clock: o.Clock, Release: o.Release, MaskingOff: so.MaskingOff,
 		KeepsCompact: !o.Node.DropsCompact(o.Release), Functions: functions})
 	var err error
 	if e.Engine, err = session.New(o.Catalog, o.Coordinator, changes, so); err != nil {
@@ -127,7 +128,7 @@ func (o *Options) session() session.Options {
 	so := session.Options{
 		Release:    o.Release,
 		MaskingOff: o.Node.MaskingOff(),
-		Now:        o.Now,
+		Clock:      o.Clock,
 		Limits: session.Limits{
 			PreparedMax:      limits.PreparedStatements,
 			PreparedBytesMax: int(o.Node.Memory.StatementBytes()),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
@@ -88,9 +89,9 @@ type Testing struct {
 	NewestLevel feature.Level
 	// DiskUsage returns the usage of the disk with a directory.
 	DiskUsage func(dir string) (vfs.DiskUsage, error)
-	// Now is the clock for timestamps, usage records, and the times and expirations of items. If it stands still, no
+	// Clock is used for timestamps, usage records, and the times and expirations of items. If it stands still, no
 	// minute ends and nothing expires during a test.
-	Now func() time.Time
+	Clock sched.Clock
 }
 
 // Memory divides the memory of the process.

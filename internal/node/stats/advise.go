@@ -124,7 +124,7 @@ func (a *Advisor) survey(ctx context.Context, table uint32) (part advise.Part, e
 			led = append(led, r)
 		}
 	}
-	o := advise.SurveyOptions(len(led), a.src.Now())
+	o := advise.SurveyOptions(len(led), a.src.Clock.Wall())
 	for _, r := range led {
 		if err := ctx.Err(); err != nil {
 			return part, err

@@ -33,22 +33,19 @@ type SizeEstimator struct {
 
 // NewSizeEstimator returns a SizeEstimator. tokens are the ring tokens of this node until the cluster assigns others.
 func NewSizeEstimator(src Sources, self topology.NodeID, tokens []token.Token) *SizeEstimator {
-	s := &SizeEstimator{src: src, self: self, tokens: tokens}
-	s.counts = partitioncount.New(partitioncount.Options{
-		Store: src.Store.Statistics, Replicas: src.Host.Replicas, Now: func() int64 { return src.Now().Unix() },
-		Boundaries: func() []token.Token {
-			var out []token.Token
-			for _, p := range s.ring() {
-				out = append(out, p.token)
-			}
-			return out
-		},
-	})
-	return s
+	return &SizeEstimator{src: src, self: self, tokens: tokens,
+		counts: partitioncount.New(src.Store.Statistics, src.Host, src.Clock)}
 }
 
 // CountPartitions counts the logical partitions of the local replicas until ctx ends.
-func (s *SizeEstimator) CountPartitions(ctx context.Context) { s.counts.Run(ctx) }
+func (s *SizeEstimator) CountPartitions(ctx context.Context) {
+	s.counts.Run(ctx, func() (out []token.Token) {
+		for _, p := range s.ring() {
+			out = append(out, p.token)
+		}
+		return out
+	})
+}
 
 // PartitionCounts returns the counter of logical partitions.
 func (s *SizeEstimator) PartitionCounts() *partitioncount.Counter { return s.counts }

@@ -10,10 +10,9 @@
 package stats
 
 import (
-	"time"
-
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/query/cql/view"
@@ -30,9 +29,7 @@ type Sources struct {
 	Metadata *meta.Keeper
 	// Queries queries the other nodes. It is nil on a standalone node.
 	Queries *clusterquery.Client
-	// Now returns the time. EarliestNow returns a time, in seconds, that has passed according to a quorum of clocks.
-	Now         func() time.Time
-	EarliestNow func() int64
+	Clock   *peers.NodeClock
 }
 
 // Engine holds the statistics of the requests that clients sent to this node. It is a *session.Engine.

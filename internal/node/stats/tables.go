@@ -93,10 +93,10 @@ func (s *TableSampler) local(ctx context.Context, ids []uint32) (parts []tablePa
 
 // sample samples the led partitions of a table. Read errors stop the node by themselves.
 func (s *TableSampler) sample(ctx context.Context, t *schema.Table, led []keys.Span, p *tablePart) {
-	now := s.src.Now().Unix()
+	now := s.src.Clock.Wall().Unix()
 	if d, err := s.src.Store.PendingGarbage(t.ID, led, now, deadKeysMax); err == nil && d.Count > 0 {
 		p.Dead, p.More = d.Count, d.Partial
-		p.Lag = max(0, s.src.EarliestNow()-int64(t.Options.GCGrace)-d.Oldest)
+		p.Lag = max(0, s.src.Clock.EarliestSeconds()-int64(t.Options.GCGrace)-d.Oldest)
 	}
 	p.Sampled, p.Exact = true, true
 	for _, span := range led {

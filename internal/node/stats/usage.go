@@ -39,8 +39,7 @@ type UsageReporter struct {
 // NewUsageReporter returns a UsageReporter that logs partitions that become hot.
 func NewUsageReporter(src Sources, log *slog.Logger) *UsageReporter {
 	return &UsageReporter{src: src, names: NewKeyNames(src.Catalog, src.Store), log: log,
-		largest: &partitioncount.LargestFinder{Store: src.Store.Statistics, Replicas: src.Host.Replicas,
-			Now: func() int64 { return src.Now().Unix() }}}
+		largest: &partitioncount.LargestFinder{Store: src.Store.Statistics, Host: src.Host, Clock: src.Clock}}
 }
 
 // FindLargest finds the largest logical partitions for reports that request them, until ctx ends.

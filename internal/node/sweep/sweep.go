@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
@@ -24,8 +25,7 @@ type Sweeper struct {
 	Host        *partition.Host
 	Coordinator *coordinator.Coordinator
 	Catalog     *catalog.Catalog
-	// Now returns a time, in seconds, that has passed according to a quorum of clocks.
-	Now func() int64
+	Clock       *peers.NodeClock
 	// Overloaded reports whether sweeps must yield to requests.
 	Overloaded func() bool
 	// KeysPerSecond limits the sweeps of entries that are due.
@@ -36,7 +36,7 @@ type Sweeper struct {
 // Run sweeps until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) {
 	s.Store.RunSweeper(ctx, storage.SweeperOptions{
-		Now:   s.Now,
+		Now:   s.Clock.EarliestSeconds,
 		Spans: s.spans,
 		// The due entries are known; scanning everything else finds little.
 		DuePerSecond: s.KeysPerSecond, KeysPerSecond: s.KeysPerSecond / 5,

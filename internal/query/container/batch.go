@@ -175,7 +175,7 @@ func (e *Engine) decide(ctx context.Context, c *Container, key epk.Key, q *reque
 	s := e.opts.Sched
 	began := s.Now()
 	for {
-		q.table, q.revision, q.now = c.table.ID, c.table.Revision, e.opts.Now().Unix()
+		q.table, q.revision, q.now = c.table.ID, c.table.Revision, e.opts.Clock.Wall().Unix()
 		cond := &command.Conditional{
 			Mutation: command.Mutation{Table: c.table.ID, Token: at, Key: keyBytes, SchemaVersion: c.table.Revision,
 				Principal: o.Claimant},
@@ -309,7 +309,7 @@ func (e *Engine) DeleteKey(ctx context.Context, c *Container, key epk.Key, o Req
 	}
 	var b row.Builder
 	b.Reset(row.Unstamped)
-	now := e.opts.Now().Unix()
+	now := e.opts.Clock.Wall().Unix()
 	b.DeleteRow(now)
 	keyBytes := epk.AppendKey(make([]byte, 0, keyRoom), key)
 	at := c.table.Token(keyBytes)

@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/feature"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
@@ -27,14 +27,14 @@ type definer struct {
 	store  Store
 	builds IndexBuilds
 	level  func() feature.Level
-	now    func() time.Time
+	clock  sched.Clock
 }
 
 // indexes reports whether all nodes of the cluster support item indexes.
 func (f *definer) indexes() bool { return f.level() >= IndexLevel }
 
 func (f *definer) stamp() schema.Stamp {
-	return schema.Stamp{Version: schema.UUID(uuid.New()), At: f.now().UnixMicro()}
+	return schema.Stamp{Version: schema.UUID(uuid.New()), At: f.clock.Wall().UnixMicro()}
 }
 
 // apply applies a schema change.
@@ -59,7 +59,7 @@ func (f *definer) CreateDatabase(ctx context.Context, id string, t Throughput) (
 	}
 	failure := f.apply(ctx, &schema.CreateKeyspace{Stamp: f.stamp(), Name: name,
 		Properties: append(slices.Clip(replication), properties...),
-		Database:   &schema.Database{ID: id, At: f.now().Unix(), Increment: t.Increment}})
+		Database:   &schema.Database{ID: id, At: f.clock.Wall().Unix(), Increment: t.Increment}})
 	if failure != nil {
 		return nil, refused(failure)
 	}
@@ -126,7 +126,7 @@ func (f *definer) CreateContainer(ctx context.Context, d *Database, body []byte,
 		ID: schema.UUID(uuid.New()), Properties: properties, Unique: len(def.UniqueKeys),
 		Indexed: !def.Index.None && f.indexes(),
 		Container: schema.Container{ID: def.ID, Paths: def.Paths, Scheme: def.Hash, Definition: def.JSON,
-			Keep: def.Keep, At: f.now().Unix(), Increment: t.Increment}})
+			Keep: def.Keep, At: f.clock.Wall().Unix(), Increment: t.Increment}})
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -160,10 +160,10 @@ func (f *definer) ReplaceContainer(ctx context.Context, c *Container, body []byt
 		if t.Keep == 0 && def.Keep > 0 {
 			t.KeptGeneration = in.Revision
 		}
-		t.KeptSince = keptSince(t, def.Keep, f.now().Unix())
+		t.KeptSince = keptSince(t, def.Keep, f.clock.Wall().Unix())
 		t.Keep = def.Keep
 		f.reindex(t, in, def)
-		t.SetDefinition(def.JSON, f.now().Unix())
+		t.SetDefinition(def.JSON, f.clock.Wall().Unix())
 		return nil
 	})
 	if err != nil {

@@ -69,8 +69,8 @@ type Options struct {
 	// Newest waits until this node's schema contains every change that any node acknowledged before the call. If it is
 	// nil, the schema is always current.
 	Newest func(ctx context.Context) error
-	// Now is the clock. It defaults to Sched.Wall.
-	Now func() time.Time
+	// Clock is the clock. It defaults to Sched.
+	Clock sched.Clock
 	// ReadTimeout limits the retries of a read whose result could not be confirmed. It defaults to 5 s.
 	ReadTimeout time.Duration
 	// QueryTime limits the execution of a query page and defaults to 5 s. PageBytesMax limits its size and defaults to
@@ -110,8 +110,8 @@ func New(o Options) *Engine {
 	if o.Level == nil {
 		o.Level = func() feature.Level { return feature.Newest }
 	}
-	if o.Now == nil {
-		o.Now = o.Sched.Wall
+	if o.Clock == nil {
+		o.Clock = o.Sched
 	}
 	if o.Definitions == nil {
 		o.Definitions = &Definitions{}
@@ -127,5 +127,5 @@ func New(o Options) *Engine {
 	}
 	d := &directory{catalog: o.Catalog, definitions: o.Definitions, renew: o.Newest}
 	return &Engine{opts: o,
-		definer: definer{directory: d, store: o.Store, builds: o.Builds, level: o.Level, now: o.Now}}
+		definer: definer{directory: d, store: o.Store, builds: o.Builds, level: o.Level, clock: o.Clock}}
 }

@@ -4,11 +4,13 @@ package container
 
 import (
 	"context"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -57,14 +59,20 @@ func (e *Engine) evaluation(who fairshare.Principal) meter.Limits {
 	return l
 }
 
+// monotonicClock is the clock of the deadlines of contexts.
+type monotonicClock struct{ *sched.Scheduler }
+
+// Wall implements sched.Clock.
+func (c monotonicClock) Wall() time.Time { return c.Now() }
+
 // evaluate starts the evaluation of a page. A page of a streaming query ends after QueryTime. If a single item takes
 // more than twice that time, the query fails. Other queries are limited only by their context.
 func (x *pageScan) evaluate(ctx context.Context) *meter.Meter {
 	l := x.e.evaluation(x.request.Claimant)
-	l.Clock = x.e.opts.Sched.Now
+	l.Clock = monotonicClock{x.e.opts.Sched}
 	l.Deadline, _ = ctx.Deadline()
 	if x.streams {
-		l.Deadline = l.Clock().Add(2 * x.e.opts.QueryTime)
+		l.Deadline = l.Clock.Wall().Add(2 * x.e.opts.QueryTime)
 	}
 	x.meter = meter.New(ctx, l)
 	return x.meter

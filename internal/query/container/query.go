@@ -101,7 +101,7 @@ func (r *QueryRequest) compile() (*sql.Query, *Error) {
 
 // run returns the execution parameters of a page. It removes the container ID from the continuation.
 func (r *QueryRequest) run(e *Engine, c *Container) (run sql.Run, bad *Error) {
-	run = sql.Run{Page: r.MaxItems, Functions: r.Functions, Now: e.opts.Now()}
+	run = sql.Run{Page: r.MaxItems, Functions: r.Functions, Now: e.opts.Clock.Wall()}
 	if run.Page <= 0 {
 		run.Page = feedItemsMax
 	}

@@ -64,7 +64,7 @@ func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNone
 	where := Where{Range: e.rangeOf(c, at, keyBytes)}
 	where.LSN = e.LSN(where.Range)
 	q := c.pointRead(keyBytes, at, id)
-	q.Now, q.Principal = e.opts.Now().Unix(), o.Claimant
+	q.Now, q.Principal = e.opts.Clock.Wall().Unix(), o.Claimant
 	var l *collector
 	err := e.read(ctx, q, &where.Charge, func() command.Visitor {
 		l = &collector{c: c, max: 1}
@@ -99,7 +99,8 @@ func (e *Engine) IDOf(ctx context.Context, c *Container, key epk.Key, rid string
 	}
 	keyBytes := epk.AppendKey(nil, key)
 	f := &ridLookup{c: c, key: keyBytes, rid: rid}
-	q := &command.Read{Table: c.table.ID, Key: keyBytes, Token: c.table.Token(keyBytes), Now: e.opts.Now().Unix(),
+	q := &command.Read{Table: c.table.ID, Key: keyBytes, Token: c.table.Token(keyBytes),
+		Now:   e.opts.Clock.Wall().Unix(),
 		Level: c.pointRead(keyBytes, 0, "").Level}
 	var charge ru.Units
 	for f.id == "" {

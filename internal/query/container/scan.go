@@ -92,7 +92,7 @@ func (e *Engine) newScan(c *Container, s *Scope, from string, o *RequestOptions)
 		return nil, bad
 	}
 	x := &scan{e: e, c: c, more: true, max: chunkRowsMax, until: e.opts.Sched.Now().Add(e.opts.QueryTime)}
-	x.q = command.Read{Table: c.table.ID, Level: dberr.Quorum, Now: e.opts.Now().Unix(), Principal: o.Claimant}
+	x.q = command.Read{Table: c.table.ID, Level: dberr.Quorum, Now: e.opts.Clock.Wall().Unix(), Principal: o.Claimant}
 	if from != "" {
 		p, ok := parsePlace(from)
 		if !ok {

@@ -138,7 +138,7 @@ func (f *definer) CreateScript(ctx context.Context, c *Container, kind ScriptKin
 				strconv.Quote(id))
 		}
 		return slices.Insert(list, i, schema.Script{Kind: uint8(kind), ID: id, Number: in.Number(),
-			At: f.now().Unix(), Definition: json, Revision: in.Revision}), nil
+			At: f.clock.Wall().Unix(), Definition: json, Revision: in.Revision}), nil
 	})
 	return f.scriptNow(c, kind, id, err)
 }
@@ -173,7 +173,7 @@ func (f *definer) ReplaceScript(ctx context.Context, c *Container, s *Script, bo
 		case !matches(ifMatch, etagOf(list[i].Revision)):
 			return nil, preconditionFailed()
 		}
-		list[i].Definition, list[i].At, list[i].Revision = json, f.now().Unix(), in.Revision
+		list[i].Definition, list[i].At, list[i].Revision = json, f.clock.Wall().Unix(), in.Revision
 		return list, nil
 	})
 	return f.scriptNow(c, s.Kind, id, err)

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -66,22 +67,12 @@ type Count struct {
 	span       keys.Span
 }
 
-// Options configure a Counter.
-type Options struct {
-	Store *storage.Statistics
-	// Replicas returns the replicas of the node.
-	Replicas func() []*partition.Replica
-	// Boundaries returns the tokens that divide spans into pieces, in ascending order. A boundary is the last token of
-	// its piece.
-	Boundaries func() []token.Token
-	// Now returns the time, in seconds, at which expiry is evaluated.
-	Now func() int64
-}
-
 // Counter counts the logical partitions on a node. It is safe for concurrent use.
 type Counter struct {
-	o    Options
-	wake chan struct{}
+	store *storage.Statistics
+	host  *partition.Host
+	clock sched.Clock
+	wake  chan struct{}
 
 	mu     sync.Mutex // guards the fields below
 	counts map[topology.PartitionID]*Count
@@ -90,10 +81,10 @@ type Counter struct {
 	roundDone         chan struct{}
 }
 
-// New returns a Counter that counts while Run runs.
-func New(o Options) *Counter {
-	return &Counter{o: o, wake: make(chan struct{}, 1), counts: map[topology.PartitionID]*Count{},
-		roundDone: make(chan struct{})}
+// New returns a Counter that counts while Run runs. The clock determines what has expired.
+func New(store *storage.Statistics, host *partition.Host, clock sched.Clock) *Counter {
+	return &Counter{store: store, host: host, clock: clock, wake: make(chan struct{}, 1),
+		counts: map[topology.PartitionID]*Count{}, roundDone: make(chan struct{})}
 }
 
 // Latest returns the most recent count of a replica, or nil if none exists. The caller must not modify it.
@@ -129,8 +120,9 @@ func (c *Counter) Refresh(ctx context.Context, wait time.Duration) {
 	c.mu.Unlock()
 }
 
-// Run counts on request until ctx ends.
-func (c *Counter) Run(ctx context.Context) {
+// Run counts on request until ctx ends. boundaries returns the tokens that divide spans into pieces, in ascending
+// order. A boundary is the last token of its piece.
+func (c *Counter) Run(ctx context.Context, boundaries func() []token.Token) {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
 	for {
@@ -147,7 +139,7 @@ func (c *Counter) Run(ctx context.Context) {
 		c.mu.Lock()
 		c.started++
 		c.mu.Unlock()
-		took := c.round(ctx)
+		took := c.round(ctx, boundaries())
 		c.mu.Lock()
 		c.finished = c.started
 		close(c.roundDone)
@@ -158,11 +150,10 @@ func (c *Counter) Run(ctx context.Context) {
 }
 
 // round counts the replicas that have changed and deletes the counts of removed replicas. It returns its duration.
-func (c *Counter) round(ctx context.Context) time.Duration {
+func (c *Counter) round(ctx context.Context, cuts []token.Token) time.Duration {
 	began := time.Now()
-	cuts := c.o.Boundaries()
 	here := map[topology.PartitionID]bool{}
-	for _, r := range c.o.Replicas() {
+	for _, r := range c.host.Replicas() {
 		id := r.ID()
 		here[id] = true
 		table := r.Table()
@@ -204,11 +195,11 @@ func (n *Count) sameAs(span keys.Span, cuts []token.Token) bool {
 // count walks over the partitions of a span.
 func (c *Counter) count(ctx context.Context, span keys.Span, cuts []token.Token) (*Count, error) {
 	n := &Count{Began: time.Now(), span: span, boundaries: cuts, Pieces: divide(span.Tokens(), cuts)}
-	p := storage.PartitionWalk{Now: c.o.Now(), Max: walkMax}
+	p := storage.PartitionWalk{Now: c.clock.Wall().Unix(), Max: walkMax}
 	at := 0
 	for more := true; more; {
 		var err error
-		more, err = c.o.Store.WalkPartitions(ctx, span, &p, func(tok token.Token, _ int64) {
+		more, err = c.store.WalkPartitions(ctx, span, &p, func(tok token.Token, _ int64) {
 			for at < len(n.Pieces)-1 && !n.Pieces[at].Range.Contains(tok) {
 				at++
 			}
@@ -250,7 +241,7 @@ func (c *Counter) measure(ctx context.Context, span keys.Span, piece *Piece, now
 	part := keys.TokenSpan(span.Table, piece.Range)
 	p := storage.PartitionWalk{Now: now, Max: samplesMax, Sizes: true, RowsMax: rowsMax}
 	var seen, bytes int64
-	if _, err := c.o.Store.WalkPartitions(ctx, part, &p, func(_ token.Token, b int64) {
+	if _, err := c.store.WalkPartitions(ctx, part, &p, func(_ token.Token, b int64) {
 		seen++
 		bytes += b
 	}); err != nil {
@@ -259,7 +250,7 @@ func (c *Counter) measure(ctx context.Context, span keys.Span, piece *Piece, now
 	if seen > 0 {
 		piece.MeanBytes = uint64(bytes / seen)
 	}
-	onDisk, err := c.o.Store.DiskBytes(part)
+	onDisk, err := c.store.DiskBytes(part)
 	if err != nil {
 		return err
 	}

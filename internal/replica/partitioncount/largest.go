@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -46,9 +47,9 @@ type LargePartition struct {
 // is found. The search uses at most one tenth of one CPU. LargestFinder is safe for concurrent use.
 type LargestFinder struct {
 	Store *storage.Statistics
-	// Replicas returns the replicas of the node. Now returns the time, in seconds, at which expiry is evaluated.
-	Replicas func() []*partition.Replica
-	Now      func() int64
+	Host  *partition.Host
+	// Clock determines what has expired.
+	Clock sched.Clock
 	// ReadMax is the maximum size on disk, in bytes, of a replica that is read completely; 256 MiB if 0.
 	ReadMax uint64
 
@@ -102,7 +103,7 @@ func (l *LargestFinder) Run(ctx context.Context) {
 // round searches the replicas that have changed and deletes the results of removed replicas.
 func (l *LargestFinder) round(ctx context.Context) {
 	led := map[topology.PartitionID]bool{}
-	for _, r := range l.Replicas() {
+	for _, r := range l.Host.Replicas() {
 		if r.ID() == topology.MetaPartition || r.Table() < keys.FirstTable || !r.Leading() {
 			continue
 		}
@@ -154,7 +155,7 @@ func (l *LargestFinder) find(ctx context.Context, span keys.Span) ([]LargePartit
 		return out, errors.Join(err, rest(ctx, began))
 	}
 	var out []LargePartition
-	p := storage.PartitionWalk{Now: l.Now(), Max: walkMax, Sizes: true, RowsMax: 1 << 30}
+	p := storage.PartitionWalk{Now: l.Clock.Wall().Unix(), Max: walkMax, Sizes: true, RowsMax: 1 << 30}
 	for more := true; more; {
 		more, err = l.Store.WalkPartitions(ctx, span, &p, func(tok token.Token, bytes int64) {
 			if out = append(out, LargePartition{Token: tok, Bytes: bytes}); len(out) >= 4*LargestMax {
@@ -175,7 +176,7 @@ func (l *LargestFinder) find(ctx context.Context, span keys.Span) ([]LargePartit
 // sample finds the largest partitions at positions that are evenly spaced by bytes.
 func (l *LargestFinder) sample(ctx context.Context, span keys.Span) ([]LargePartition, error) {
 	s, err := l.Store.Sample(ctx, span, storage.SampleOptions{Spots: 1, Run: 1, HeavySpots: heavySpots, RowsKept: 1,
-		Bytes: sampleBytes, Now: l.Now()})
+		Bytes: sampleBytes, Now: l.Clock.Wall().Unix()})
 	var out []LargePartition
 	for i := range s.Partitions {
 		p := &s.Partitions[i]

@@ -28,6 +28,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/model/sched"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -67,16 +69,19 @@ type Limits struct {
 type Options struct {
 	Limits
 	// Host holds the replicas of the node.
-	Host *partition.Host
-	// Measure is storage.Statistics.MeasurePartition.
-	Measure func(ctx context.Context, table uint32, at token.Token, now, most int64) (storage.PartitionSize, error)
-	// IsUserTable reports whether a table belongs to a user.
-	IsUserTable func(table uint32) bool
-	// Name returns the readable name of a logical partition. Now returns the time, in seconds, at which expiry is
-	// evaluated.
-	Name func(table uint32, key []byte) string
-	Now  func() int64
-	Log  *slog.Logger
+	Host  *partition.Host
+	Store *storage.Statistics
+	// Tables finds user tables. It is a *catalog.Catalog.
+	Tables interface {
+		UserTable(id uint32) *schema.Table
+	}
+	// Names returns readable names of logical partitions. It is a stats.KeyNames.
+	Names interface {
+		Describe(table uint32, key []byte) string
+	}
+	// Clock determines what has expired.
+	Clock sched.Clock
+	Log   *slog.Logger
 }
 
 // Quota tracks the logical partitions of the replicas that lead on this node.
@@ -164,7 +169,7 @@ func (q *Quota) Run(ctx context.Context) {
 func (q *Quota) round(ctx context.Context) {
 	here := map[topology.PartitionID]bool{}
 	for _, r := range q.Host.Replicas() {
-		if r.ID() == topology.MetaPartition || !r.Leading() || !q.IsUserTable(r.Table()) {
+		if r.ID() == topology.MetaPartition || !r.Leading() || q.Tables.UserTable(r.Table()) == nil {
 			continue
 		}
 		id := r.ID()
@@ -262,7 +267,7 @@ func (q *Quota) measure(ctx context.Context, table uint32, tok token.Token, t *t
 	if t.tracker != nil {
 		since = t.tracker.Bytes()
 	}
-	w, err := q.Measure(ctx, table, tok, q.Now(), readMax)
+	w, err := q.Store.MeasurePartition(ctx, table, tok, q.Clock.Wall().Unix(), readMax)
 	if err != nil {
 		return err
 	}
@@ -275,7 +280,7 @@ func (q *Quota) measure(ctx context.Context, table uint32, tok token.Token, t *t
 	case t.tracker != nil:
 		t.tracker.SetMeasured(w.Bytes, since)
 	case q.Bytes > 0 && w.Bytes >= watch:
-		t.tracker = &partition.SizeTracker{Token: tok, Name: q.Name(table, w.Key), Limit: q.Bytes}
+		t.tracker = &partition.SizeTracker{Token: tok, Name: q.Names.Describe(table, w.Key), Limit: q.Bytes}
 		t.tracker.SetMeasured(w.Bytes, 0)
 	}
 	q.report(ctx, table, tok, t, &w)
@@ -325,8 +330,9 @@ func (q *Quota) report(ctx context.Context, table uint32, tok token.Token, t *tr
 	text := ""
 	if over != "" {
 		text = fmt.Sprintf("The logical partition %s has %d bytes and %d values, which exceeds %d %s",
-			q.Name(table, w.Key), w.Bytes, w.Values, limit, what)
-		q.Log.LogAttrs(ctx, slog.LevelWarn, "logical partition is large", slog.String("key", q.Name(table, w.Key)),
+			q.Names.Describe(table, w.Key), w.Bytes, w.Values, limit, what)
+		q.Log.LogAttrs(ctx, slog.LevelWarn, "logical partition is large", slog.String("key", q.Names.Describe(table,
+			w.Key)),
 			slog.Int64("bytes", w.Bytes), slog.Int64("values", w.Values), slog.Int64("limit", limit),
 			slog.Bool("refused", over == "full"))
 	}

@@ -56,7 +56,7 @@ func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*c
 		b.mutations = append(b.mutations, command.AppendMutation(nil, &ms[i]))
 	}
 	for _, u := range updates {
-		b.who, u.Issued = u.Mutation.Principal, c.opts.Now().Unix()
+		b.who, u.Issued = u.Mutation.Principal, c.opts.Clock.Wall().Unix()
 		b.updates = append(b.updates, command.AppendConditional(nil, u))
 	}
 	if !c.tasks.start(b.run) {
@@ -248,7 +248,7 @@ func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error
 				return err
 			})
 	})
-	stamp := b.c.opts.Now().UnixMicro()
+	stamp := b.c.opts.Clock.Wall().UnixMicro()
 	for _, s := range stamps {
 		stamp = max(stamp, s+1)
 	}

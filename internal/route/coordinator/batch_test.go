@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/transport"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // spread returns mutations of n keys that lie in n partitions of a fleet of 16.
@@ -444,8 +445,9 @@ func TestReplayOfAnAbandonedBatch(t *testing.T) {
 // high, they would complete it late.
 func TestBatchHasTheAgreedTime(t *testing.T) {
 	for _, agreed := range []time.Duration{-3 * time.Minute, 3 * time.Minute} {
-		now := func() time.Time { return time.Now().Add(agreed) } // the node's own clock is off by the opposite
-		inFleetWith(t, 16, Options{Now: now}, func(t *testing.T, f *fleet, c *Coordinator) {
+		// The node's own clock is off by the opposite.
+		now := fakeclock.Func(func() time.Time { return time.Now().Add(agreed) })
+		inFleetWith(t, 16, Options{Clock: now}, func(t *testing.T, f *fleet, c *Coordinator) {
 			f.script = func(a *asked) *verdict {
 				if a.what == "decide" {
 					return &verdict{hang: true}
@@ -496,7 +498,8 @@ func TestReplayOfABatchUnderWay(t *testing.T) {
 		done := make(result, 1)
 		c.Write(t.Context(), ms, WriteOptions{Atomic: true, Type: "BATCH"}, done)
 		time.Sleep(3400 * time.Millisecond)
-		other := f.join(t, c.Topology(), Options{Now: func() time.Time { return time.Now().Add(2 * time.Second) }})
+		other := f.join(t, c.Topology(),
+			Options{Clock: fakeclock.Func(func() time.Time { return time.Now().Add(2 * time.Second) })})
 		defer other.Close()
 		later := ms[0]
 		later.Ops = put("", "c", 99).Ops

@@ -34,7 +34,7 @@ func (c *Coordinator) Recorded(ctx context.Context, batch [16]byte) (bool, error
 		func(ctx context.Context, t *target, p *topology.Partition) error {
 			found = &batchIDs{span: p.Span}
 			return t.member.Read(ctx, &command.Read{Table: m.Table, Token: m.Token, Key: m.Key, Level: dberr.Quorum,
-				Now: c.opts.Now().Unix(), Epoch: p.Epoch}, found)
+				Now: c.opts.Clock.Wall().Unix(), Epoch: p.Epoch}, found)
 		})
 	return err == nil && len(found.ids) > 0, err
 }
@@ -52,7 +52,7 @@ func (c *Coordinator) RecordedBatches(ctx context.Context) (map[[16]byte]bool, e
 		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
 			found := &batchIDs{span: p.Span}
 			err := t.member.Read(ctx, &command.Read{Table: p.Table, Range: p.Span.Tokens(), Level: dberr.Quorum,
-				Now: c.opts.Now().Unix(), Epoch: p.Epoch}, found)
+				Now: c.opts.Clock.Wall().Unix(), Epoch: p.Epoch}, found)
 			mu.Lock()
 			defer mu.Unlock()
 			for _, id := range found.ids {

@@ -42,7 +42,7 @@ const clockSkewMax = 3 * time.Second
 
 // abandoned reports whether the batch's own coordinator has certainly given up.
 func (c *Coordinator) abandoned(r *batchlogEntry) bool {
-	return c.opts.Now().UnixMicro()-r.stamp > (c.opts.ackWindow() + clockSkewMax).Microseconds()
+	return c.opts.Clock.Wall().UnixMicro()-r.stamp > (c.opts.ackWindow() + clockSkewMax).Microseconds()
 }
 
 // applyParts applies all parts of a batch log entry that have not been applied, each with a copy of request e. If

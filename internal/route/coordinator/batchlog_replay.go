@@ -39,8 +39,8 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 		if here == nil || !here.Leading() {
 			continue
 		}
-		left := &pendingBatches{before: c.opts.Now().Add(-olderThan).UnixMicro(), span: p.Span}
-		q := &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.opts.Now().Unix(), Level: dberr.Quorum,
+		left := &pendingBatches{before: c.opts.Clock.Wall().Add(-olderThan).UnixMicro(), span: p.Span}
+		q := &command.Read{Table: p.Table, Range: p.Span.Tokens(), Now: c.opts.Clock.Wall().Unix(), Level: dberr.Quorum,
 			Epoch: p.Epoch}
 		if err := here.Read(ctx, q, left); err != nil {
 			failures = append(failures, err)
@@ -137,7 +137,8 @@ func (c *Coordinator) pendingEverywhere(ctx context.Context, table uint32) ([]*p
 		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
 			left := &pendingBatches{before: math.MaxInt64, span: p.Span, table: table}
 			q := &command.Read{
-				Table: p.Table, Range: p.Span.Tokens(), Now: c.opts.Now().Unix(), Level: dberr.Quorum, Epoch: p.Epoch,
+				Table: p.Table, Range: p.Span.Tokens(), Now: c.opts.Clock.Wall().Unix(), Level: dberr.Quorum,
+				Epoch: p.Epoch,
 			}
 			if err := t.member.Read(ctx, q, left); err != nil {
 				return 0, err

@@ -19,7 +19,7 @@ func (c *Coordinator) RestoreBatch(ctx context.Context, id [16]byte, recorded []
 	if err != nil {
 		return fmt.Errorf("batch %x: %w", id, err)
 	}
-	r.issued = c.opts.Now().UnixMicro() // leaders must not take its absence from the batch log for completion
+	r.issued = c.opts.Clock.Wall().UnixMicro() // leaders must not take its absence from the batch log for completion
 	e := c.newRequest(dberr.Quorum, c.opts.WriteTimeout)
 	for i, u := range r.parts {
 		is, ok := table(u.Mutation.Table)

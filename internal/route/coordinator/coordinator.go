@@ -53,8 +53,8 @@ type Options struct {
 	TableName func(table uint32) string
 	// Cluster gives access to the other nodes. Nil means no other nodes.
 	Cluster *Cluster
-	// Now returns the wall-clock time, within a second of the clocks of other nodes. Nil uses Scheduler.
-	Now func() time.Time
+	// Clock differs from the clocks of other nodes by less than a second. It defaults to Scheduler.
+	Clock sched.Clock
 	// Scheduler is nil outside simulations.
 	Scheduler *sched.Scheduler
 }
@@ -78,8 +78,8 @@ func (o Options) withDefaults() Options {
 	if o.ThrottledReadsMax == 0 {
 		o.ThrottledReadsMax = 8
 	}
-	if o.Now == nil {
-		o.Now = o.Scheduler.Wall
+	if o.Clock == nil {
+		o.Clock = o.Scheduler
 	}
 	if o.TableName == nil {
 		o.TableName = func(table uint32) string { return strconv.FormatUint(uint64(table), 10) }

@@ -72,7 +72,7 @@ func (c *Coordinator) ConditionalWrite(ctx context.Context, cond *command.Condit
 		return
 	}
 	c.stats.conditionalWrites.Add(1)
-	cond.Issued = c.opts.Now().Unix()
+	cond.Issued = c.opts.Clock.Wall().Unix()
 	w := c.newWrite(&o, "CAS", done)
 	if w.kind == "CAS" && cond.Serial != 0 {
 		w.level = cond.Serial

@@ -96,7 +96,7 @@ func (n *Reporter) Table(ctx context.Context, name string) (*TableReport, error)
 	if err != nil {
 		return nil, err
 	}
-	figures, nowMicros := n.Statistics.Tables(ctx, []*schema.Table{t})[t.ID], n.Now().UnixMicro()
+	figures, nowMicros := n.Statistics.Tables(ctx, []*schema.Table{t})[t.ID], n.Clock.Wall().UnixMicro()
 	r := &TableReport{Name: t.String(), Kind: "table", TableStats: figures, HotKeys: []HotKey{},
 		LargeKeys: []usage.LargePartition{}, Indexes: []IndexReport{}, Views: []ViewReport{}}
 	switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -66,8 +67,8 @@ type Reporter struct {
 	ChangeBuffer *changebuffer.Buffer
 	// Cluster is nil for a single node.
 	Cluster *Cluster
-	// Now returns the time, for the age of view updates.
-	Now func() time.Time
+	// Clock determines the age of view updates.
+	Clock sched.Clock
 }
 
 // LoginCounter counts logins. It is a *login.Checker or a *login.Account.

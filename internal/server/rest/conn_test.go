@@ -20,6 +20,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // line is a client connection that sends arbitrary bytes.
@@ -310,7 +311,7 @@ func TestSlowClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// The clock of the bubble differs from the clock of the signatures.
-				s.server.opts.Now = func() time.Time { return testedAt }
+				s.server.opts.Clock = fakeclock.At(testedAt)
 				near, far := net.Pipe()
 				g, _ := s.server.connLimiter.admit(near)
 				began := time.Now()

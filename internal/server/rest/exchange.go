@@ -117,7 +117,7 @@ func (x *exchange) serve() (a *answer, err error) {
 		target = &targetNone
 	}
 	x.target = target
-	signer, refusal := s.opts.Keys().authenticate(method, x.header, target, s.opts.Now(), x.values)
+	signer, refusal := s.opts.Keys().authenticate(method, x.header, target, s.opts.Clock.Wall(), x.values)
 	if refusal != nil {
 		c.last = true // close the connection of an unauthenticated client
 		return nil, refusal

@@ -52,7 +52,7 @@ func (l lists) selectFrom(ctx context.Context, who fairshare.Principal, q *conta
 	}
 	m := l.Evaluation(ctx, who)
 	defer m.Close()
-	run := sql.Run{Page: q.MaxItems, Now: l.opts.Now(), Meter: m}
+	run := sql.Run{Page: q.MaxItems, Now: l.opts.Clock.Wall(), Meter: m}
 	if q.Continuation != "" {
 		if run.After, err = sql.ParseContinuation(q.Continuation); err != nil {
 			return nil, "", ofQuery(err)

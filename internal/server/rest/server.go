@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/fairshare"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
@@ -37,8 +38,8 @@ const (
 type Options struct {
 	// Keys returns the current keys of the account.
 	Keys func() *Keys
-	// Now is the clock that determines the expiry of signatures. It defaults to time.Now.
-	Now func() time.Time
+	// Clock determines the expiry of signatures. It defaults to sched.SystemClock.
+	Clock sched.Clock
 	// TLS is the TLS configuration. If it is nil, connections are not encrypted.
 	TLS *tls.Config
 	// Region is the region that clients receive. It defaults to "South Central US".
@@ -65,8 +66,8 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Clock == nil {
+		o.Clock = sched.SystemClock
 	}
 	if o.Region == "" {
 		o.Region = "South Central US"

@@ -91,10 +91,10 @@ func (s *site) exploreRun(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), exploreFor)
 	defer cancel()
-	began := s.o.Now()
+	began := s.o.Clock.Wall()
 	query := Query{Text: text, Keyspace: b.Keyspace, State: state}
 	b.Answer, err = s.o.Explorer.Explore(ctx, admin.Role(r.Context()), query)
-	b.Took, b.Asked = millis(float64(s.o.Now().Sub(began).Microseconds())/1000), true
+	b.Took, b.Asked = millis(float64(s.o.Clock.Wall().Sub(began).Microseconds())/1000), true
 	if err != nil {
 		b.Error = err.Error()
 		s.showExplore(w, r, http.StatusOK, b)

@@ -61,7 +61,7 @@ func (s *site) heat(r *http.Request, status *admin.Status) any {
 	}
 	for _, u := range s.o.Reports.ShowUsage(r.Context(), b.Table, true) {
 		if u.Name == b.Table {
-			b.draw(&u, s.o.Now().UTC())
+			b.draw(&u, s.o.Clock.Wall().UTC())
 		}
 	}
 	return b

@@ -20,8 +20,8 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
-	"time"
 
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
@@ -35,8 +35,8 @@ type Options struct {
 	Slow    SlowRequests
 	// Explorer executes statements.
 	Explorer Explorer
-	// Now returns the current time; nil means time.Now.
-	Now func() time.Time
+	// Clock is the clock. The default is sched.SystemClock.
+	Clock sched.Clock
 }
 
 // Reports describes the cluster. It is an *admin.Reporter.
@@ -71,8 +71,8 @@ type site struct {
 
 // Handler returns the handler for requests below Path.
 func Handler(o Options) http.Handler {
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Clock == nil {
+		o.Clock = sched.SystemClock
 	}
 	s := &site{o: o, explore: make(chan struct{}, exploreMost)}
 	mux := http.NewServeMux()

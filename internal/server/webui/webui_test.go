@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 	"github.com/ilion-db/ilion/internal/replica/usage"
 	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // nasty is a malicious name that a user may choose.
@@ -48,7 +49,7 @@ func testOptions(partitions int) Options {
 			Requests: []slowlog.Request{{At: now, Node: "0123456789", Statement: nasty, User: nasty, Client: nasty,
 				Millis: 1500, Consistency: "QUORUM", Rows: 9, MorePages: true, Units: 2.5, Outcome: "timeout"}}},
 		Explorer: echo{},
-		Now:      func() time.Time { return now },
+		Clock:    fakeclock.Func(func() time.Time { return now }),
 	}
 }
 

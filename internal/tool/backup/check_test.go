@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // TestCheckAll checks that Checker finds every backup with a missing file and reads a file that several backups share
@@ -40,7 +41,7 @@ func TestCheckAll(t *testing.T) {
 	if check.progress.Files != 2 {
 		t.Errorf("%d files were read, want 2", check.progress.Files)
 	}
-	p := &Pruner{Target: target, Now: time.Now, KeepLast: 1}
+	p := &Pruner{Target: target, Clock: sched.SystemClock, KeepLast: 1}
 	if err := p.Prune(ctx); err == nil || !strings.Contains(err.Error(), "Nothing was deleted") || p.Removed > 0 {
 		t.Errorf("pruned despite an incomplete backup: %v, %d removed", err, p.Removed)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // Follower archives a running cluster. It takes restore points (marks), fetches the changes between them, and stores
@@ -30,7 +31,7 @@ type Follower struct {
 	// Parallel and Rate are passed to the Maker of bases.
 	Parallel int
 	Rate     int64
-	Now      func() time.Time
+	Clock    sched.Clock
 	// Say receives messages for operators, and OnProgress the progress after every restore point. Both may be nil.
 	Say        func(text string)
 	OnProgress func(p Followed)
@@ -192,7 +193,7 @@ func (f *Follower) prune(ctx context.Context) {
 	if f.Keep == 0 || f.bases > 0 {
 		return
 	}
-	p := &Pruner{Target: f.Target, Now: f.Now, Keep: f.Keep}
+	p := &Pruner{Target: f.Target, Clock: f.Clock, Keep: f.Keep}
 	if err := p.Prune(ctx); err != nil && ctx.Err() == nil {
 		f.say("cannot delete data older than %s: %v", f.Keep, err)
 	} else if p.Removed > 0 {
@@ -372,7 +373,7 @@ func (f *Follower) base(ctx context.Context, taken *archive.Snapshot) {
 	f.say("full backup of %s started: %s", taken.Time.Format(TimeFormat), f.want)
 	f.bases++
 	f.begun, f.want = time.Now(), ""
-	k := &Maker{Node: f.Node, Target: f.Target, Parallel: f.Parallel, Rate: f.Rate, Now: f.Now}
+	k := &Maker{Node: f.Node, Target: f.Target, Parallel: f.Parallel, Rate: f.Rate, Clock: f.Clock}
 	go func() {
 		_, err := k.Base(ctx, taken)
 		f.based <- based{taken.Time, err}

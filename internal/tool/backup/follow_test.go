@@ -16,6 +16,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/archive"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
@@ -160,8 +161,9 @@ func TestFollower(t *testing.T) {
 				run := func() (said string) {
 					ctx, stop := context.WithCancel(t.Context())
 					var mu sync.Mutex
-					f := &Follower{Node: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Now: time.Now,
-						Say: func(text string) { mu.Lock(); said += text + "\n"; mu.Unlock() }}
+					f := &Follower{Node: d, Target: m, Every: time.Second, BaseEvery: time.Hour,
+						Clock: sched.SystemClock,
+						Say:   func(text string) { mu.Lock(); said += text + "\n"; mu.Unlock() }}
 					ended := make(chan error, 1)
 					go func() { ended <- f.Run(ctx) }()
 					time.Sleep(20 * time.Second)
@@ -237,7 +239,7 @@ func TestTwoFollowers(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := [2]chan error{make(chan error, 1), make(chan error, 1)}
 		for i := range ended {
-			f := &Follower{Node: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Now: time.Now}
+			f := &Follower{Node: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Clock: sched.SystemClock}
 			go func() { ended[i] <- f.Run(ctx) }()
 			time.Sleep(30 * time.Second)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 var epoch = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -285,7 +286,8 @@ func TestPrune(t *testing.T) {
 			}
 		}
 		prune := func(target Target) error {
-			q := &Pruner{Target: target, Now: func() time.Time { return now }, Keep: keep, KeepLast: 2}
+			q := &Pruner{Target: target, Clock: fakeclock.Func(func() time.Time { return now }), Keep: keep,
+				KeepLast: 2}
 			return q.Prune(t.Context())
 		}
 		check := func() {

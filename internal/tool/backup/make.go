@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // NodeClient is a node of a cluster that executes requests such as backup/begin. It must be safe for concurrent use.
@@ -41,8 +42,8 @@ type Maker struct {
 	Rate     int64
 	// OnProgress, if not nil, receives the progress. Calls are sequential.
 	OnProgress func(p Progress)
-	// Now is the clock.
-	Now func() time.Time
+	// Clock determines the times of backups.
+	Clock sched.Clock
 
 	mu       sync.Mutex
 	progress Progress
@@ -137,7 +138,7 @@ func (k *Maker) read(ctx context.Context, taken *archive.Snapshot, before []*arc
 	if err != nil {
 		return nil, err
 	}
-	m.Completed = k.Now().UTC()
+	m.Completed = k.Clock.Wall().UTC()
 	data, err := m.Encode()
 	if err == nil {
 		err = claim(ctx, k.Target, m.Cluster)
@@ -189,7 +190,7 @@ func pendingName(id string, n int) string { return fmt.Sprintf("pending/%s/%08d"
 
 // begin chooses the ID of the backup, and records that it is in progress, which protects its files from removal.
 func (k *Maker) begin(ctx context.Context) error {
-	k.id, k.pending, k.progress = k.Now().UTC().Format(IDFormat), 0, Progress{}
+	k.id, k.pending, k.progress = k.Clock.Wall().UTC().Format(IDFormat), 0, Progress{}
 	data, err := (&archive.Manifest{ID: k.id}).Encode()
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // put stores the manifest of an empty backup of a cluster.
@@ -53,11 +54,11 @@ func TestRepositoryHasOneCluster(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "belongs to cluster aa, but this node belongs to cluster bb") {
 			t.Errorf("%s: another cluster: %v", name, err)
 		}
-		maker := &Maker{Node: otherCluster{}, Target: target, Now: time.Now}
+		maker := &Maker{Node: otherCluster{}, Target: target, Clock: sched.SystemClock}
 		if _, _, err := maker.Make(ctx); err == nil || !strings.Contains(err.Error(), "repository belongs to cluster") {
 			t.Errorf("%s: a backup of another cluster: %v", name, err)
 		}
-		f := &Follower{Node: otherCluster{}, Target: target, Now: time.Now, Every: time.Second}
+		f := &Follower{Node: otherCluster{}, Target: target, Clock: sched.SystemClock, Every: time.Second}
 		if err := f.Run(ctx); err == nil || !strings.Contains(err.Error(), "repository belongs to cluster") {
 			t.Errorf("%s: an archive of another cluster: %v", name, err)
 		}
@@ -108,7 +109,7 @@ func TestMixedRepository(t *testing.T) {
 	if err := claim(ctx, target, "aa"); err == nil {
 		t.Error("a cluster can add to the repository of two clusters")
 	}
-	p := &Pruner{Target: target, Now: time.Now, KeepLast: 1}
+	p := &Pruner{Target: target, Clock: sched.SystemClock, KeepLast: 1}
 	if err := p.Prune(ctx); err != nil {
 		t.Fatal(err)
 	}

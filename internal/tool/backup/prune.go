@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
+	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
 // Pruner removes expired data: backups, data that an archive no longer needs, and then files that no manifest refers
 // to. It may be killed at any time; the next run removes the rest.
 type Pruner struct {
 	Target Target
-	Now    func() time.Time
+	Clock  sched.Clock
 	// KeepLast is the minimum number of backups to keep per cluster, and OlderThan the minimum age of a backup to
 	// remove. Backups of archives are not counted. If both are 0, no backup is removed.
 	KeepLast  int
@@ -107,7 +108,7 @@ func (p *Pruner) backups(ids []string, manifests map[string]*archive.Manifest) (
 	newer := map[string]int{} // the number of newer backups of the cluster
 	for _, id := range slices.Backward(own) {
 		m := manifests[id]
-		young := p.OlderThan > 0 && p.Now().Sub(m.Time) < p.OlderThan
+		young := p.OlderThan > 0 && p.Clock.Wall().Sub(m.Time) < p.OlderThan
 		if newer[m.Cluster] >= max(p.KeepLast, 1) && !young {
 			gone = append(gone, id)
 		}
@@ -123,7 +124,7 @@ func (p *Pruner) archived(l *Log) (bases []string, segments Chain) {
 	if p.Keep == 0 {
 		return nil, nil
 	}
-	horizon := p.Now().Add(-p.Keep)
+	horizon := p.Clock.Wall().Add(-p.Keep)
 	var first *archive.Manifest
 	for _, m := range l.Bases {
 		if !m.Time.After(horizon) && l.chainOf(m) != nil {

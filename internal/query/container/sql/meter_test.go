@@ -13,6 +13,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // allocated returns the number of bytes that f allocates, including garbage.
@@ -184,7 +185,7 @@ func TestWorkEnds(t *testing.T) {
 		}
 		now := time.Unix(0, 0)
 		clock := func() time.Time { now = now.Add(20 * time.Millisecond); return now }
-		l := meter.Limits{Deadline: time.Unix(1, 0), Clock: clock, Steps: 1 << 60}
+		l := meter.Limits{Deadline: time.Unix(1, 0), Clock: fakeclock.Func(clock), Steps: 1 << 60}
 		if _, err := runLarge(t, t.Context(), text, l); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s ends with %v at its deadline", name, err)
 		}
@@ -193,12 +194,12 @@ func TestWorkEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		looks := 0
-		m := meter.New(ended, meter.Limits{Deadline: time.Unix(9, 0), Clock: func() time.Time {
+		m := meter.New(ended, meter.Limits{Deadline: time.Unix(9, 0), Clock: fakeclock.Func(func() time.Time {
 			if looks++; looks == 3 {
 				end()
 			}
 			return time.Unix(0, 0)
-		}})
+		})})
 		source := func(yield func(Row, error) bool) { yield(Row{Place: "0", Item: large()}, nil) }
 		_, err = q.Run(t.Context(), source, Run{Meter: m}, func(document.Value) error { return nil })
 		if !errors.Is(err, context.Canceled) {

@@ -34,7 +34,7 @@ func plain(name parser.QualifiedName) string {
 }
 
 func (e *Executor) stamp() schema.Stamp {
-	return schema.Stamp{Version: e.opts.UUID(), At: e.opts.Now().UnixMicro(), Release: e.opts.Release}
+	return schema.Stamp{Version: e.opts.UUID(), At: e.opts.Clock.Wall().UnixMicro(), Release: e.opts.Release}
 }
 
 // change converts a statement into a change. It returns nil for a statement that is not a change. Errors are the ones

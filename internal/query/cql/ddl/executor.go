@@ -6,12 +6,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/compat"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
@@ -45,7 +45,7 @@ type Actor struct {
 type Options struct {
 	// Release selects the Cassandra release whose behavior is reproduced. The default is Cassandra 4.0.
 	Release *compat.Release
-	Now     func() time.Time
+	Clock   sched.Clock
 	UUID    func() schema.UUID
 	// MaskingOff rejects masks on columns.
 	MaskingOff bool
@@ -67,8 +67,8 @@ type Functions interface {
 
 func (o Options) withDefaults() Options {
 	o.Release = cmp.Or(o.Release, compat.Cassandra40)
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Clock == nil {
+		o.Clock = sched.SystemClock
 	}
 	if o.UUID == nil {
 		o.UUID = func() schema.UUID { return schema.UUID(uuid.New()) }

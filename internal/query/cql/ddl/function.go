@@ -65,7 +65,7 @@ func (e *Executor) initial(t parser.Term) func(*schema.Keyspace, *cqltype.Type) 
 		if len(env.Variables()) > 0 {
 			return nil, dberr.Invalidf("Bind variables are not allowed in CREATE AGGREGATE")
 		}
-		v, _, err := bound.Eval(&expr.Bindings{Now: e.opts.Now()})
+		v, _, err := bound.Eval(&expr.Bindings{Now: e.opts.Clock.Wall()})
 		if err == nil && v != nil {
 			v = append([]byte{}, v...)
 		}

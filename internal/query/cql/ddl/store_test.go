@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,7 +45,7 @@ func newTestExecutor() *Executor {
 	c := catalog.New(schema.New(), func() catalog.NodeInfo { return info })
 	var ids uint64
 	return New(c, &memoryStore{catalog: c}, Options{
-		Now: func() time.Time { return time.Unix(1000, 0) },
+		Clock: fakeclock.At(time.Unix(1000, 0)),
 		UUID: func() (u schema.UUID) {
 			ids++
 			binary.BigEndian.PutUint64(u[8:], ids)

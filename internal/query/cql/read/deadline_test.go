@@ -10,6 +10,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // TestDeadline checks that a read of many parts ends at the deadline, unlike a read that takes one command or ends in
@@ -49,7 +50,7 @@ func TestDeadline(t *testing.T) {
 		now := began // a second passes with each call
 		m.reads = 0
 		_, err = w.execute(p, binds{}, Options{VisitsMax: 20, Deadline: began.Add(3 * time.Second),
-			Clock: func() time.Time { now = now.Add(time.Second); return now }})
+			Clock: fakeclock.Func(func() time.Time { now = now.Add(time.Second); return now })})
 		var late *dberr.ReadTimeout
 		if errors.As(err, &late) != ends || (err == nil) == ends || m.reads > 4 {
 			t.Errorf("%s: %v after %d commands", text, err, m.reads)

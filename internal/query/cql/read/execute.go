@@ -328,7 +328,7 @@ func (s *scan) applyTimeout() error {
 
 // deadlinePassed reports whether the deadline of the execution has passed.
 func (s *scan) deadlinePassed() bool {
-	return s.options.Clock != nil && s.options.Clock().After(s.options.Deadline)
+	return s.options.Clock != nil && s.options.Clock.Wall().After(s.options.Deadline)
 }
 
 // read sends one command.

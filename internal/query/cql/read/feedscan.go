@@ -31,7 +31,7 @@ const maxUnpagedChanges = 10_000
 func (s feedScan) run(ctx context.Context, r Reader) error {
 	if s.options.Clock != nil {
 		// Retention is based on the server's clock. By the client's clock, an unread change could have expired already.
-		s.options.Now = s.options.Clock().Unix()
+		s.options.Now = s.options.Clock.Wall().Unix()
 		s.slots.now = s.options.Now
 	}
 	h := feedHistory{s.plan.table, s.plan.where.feed.allVersions, s.options.Now}

@@ -11,6 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
@@ -79,7 +80,7 @@ type Options struct {
 	// Deadline ends an execution that requires several commands: aggregates over a whole table, unpaged results, and
 	// many keys. Clock returns the current time. If it is nil, there is no deadline.
 	Deadline time.Time
-	Clock    func() time.Time
+	Clock    sched.Clock
 	// Building reports whether an index is being built. Such an index is not used. If it is nil, all indexes are
 	// complete.
 	Building func(*schema.Index) bool

@@ -86,7 +86,7 @@ const requireWait = 10 * time.Second
 func (e *Engine) truncate(ctx context.Context, ks *schema.Keyspace, t *schema.Table) error {
 	if len(ks.ViewsOf(t.Name)) > 0 {
 		x := view.Truncation{Tables: e.coordinator, Renew: e.ddl.RenewViews, Limit: requireWait,
-			Now: e.opts.Now().Unix()}
+			Now: e.opts.Clock.Wall().Unix()}
 		return x.Run(ctx, t)
 	}
 	var indexes []uint32

@@ -45,13 +45,13 @@ func (e *Engine) recheck(ctx context.Context, c *Call, err error) (recheckResult
 	switch {
 	case !invalid && !unauthorized:
 		return rejectionFinal, err
-	case e.opts.Now().UnixNano() < e.barrierPausedUntil.Load():
+	case e.opts.Clock.Wall().UnixNano() < e.barrierPausedUntil.Load():
 		return rejectionFinal, unconfirmed(err)
 	case !c.MayBlock:
 		return recheckOnWorker, err
 	case e.readBarrier(ctx, barrierWait) != nil:
 		if ctx.Err() == nil {
-			e.barrierPausedUntil.Store(e.opts.Now().Add(barrierPause).UnixNano())
+			e.barrierPausedUntil.Store(e.opts.Clock.Wall().Add(barrierPause).UnixNano())
 		}
 		return rejectionFinal, unconfirmed(err)
 	}

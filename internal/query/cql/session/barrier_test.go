@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // TestRecheck checks (SE7) on a node that has missed a schema change. A request for an unknown object is bound again
@@ -19,17 +20,18 @@ func TestRecheck(t *testing.T) {
 	var w *fixture
 	var down error
 	asked, now := 0, time.Now()
-	w = newFixture(t, Options{Now: func() time.Time { return now }, ReadBarrier: func(context.Context) error {
-		if asked++; down != nil {
-			return down
-		}
-		for len(missed) > 0 {
-			text := missed[0]
-			missed = missed[1:]
-			w.query(t, text)
-		}
-		return nil
-	}})
+	w = newFixture(t, Options{Clock: fakeclock.Func(func() time.Time { return now }),
+		ReadBarrier: func(context.Context) error {
+			if asked++; down != nil {
+				return down
+			}
+			for len(missed) > 0 {
+				text := missed[0]
+				missed = missed[1:]
+				w.query(t, text)
+			}
+			return nil
+		}})
 	say := func(text string) error { return w.try(text) }
 	prepare := func(text string) error {
 		return w.run(w.client, (*Session).Prepare, Request{Text: []byte(text)}).Err

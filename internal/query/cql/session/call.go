@@ -50,7 +50,7 @@ func (s *Session) runCall(ctx context.Context, c *Call, st *statement, began tim
 	}
 	out, err := s.engine.opts.Calls.Execute(ctx, st.call, &bindings, container.RequestOptions{
 		MaxCharge: c.maxCharge, Claimant: s.claimantOf(c, st.tables)})
-	s.engine.tableLatencies.record(st.tables, Write, s.engine.opts.Now().Sub(began), began)
+	s.engine.tableLatencies.record(st.tables, Write, s.engine.opts.Clock.Wall().Sub(began), began)
 	if c.Result.Charge = out.Charge; err != nil {
 		return c.Result.Fail(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -77,8 +78,8 @@ type Options struct {
 	Auditor Auditor
 	// Slow is the slow-query log. It may be nil.
 	Slow *slowlog.Log
-	// Now returns the current time. The default is time.Now.
-	Now func() time.Time
+	// Clock is the clock. The default is sched.SystemClock.
+	Clock sched.Clock
 }
 
 // Limits limits the memory and the duration of requests. The zero value of a field selects its default.
@@ -167,8 +168,8 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	if o.Announce == nil {
 		o.Announce = func(SchemaChange) {}
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Clock == nil {
+		o.Clock = sched.SystemClock
 	}
 	var seed [8]byte
 	if _, err := rand.Read(seed[:]); err != nil {

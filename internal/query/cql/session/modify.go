@@ -153,7 +153,7 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 func (m *modification) evaluate(ctx context.Context) {
 	s := m.session
 	l := meter.Limits{Pool: s.engine.results.Pool, Bytes: s.engine.results.Max() / evaluationParts, Who: s.claimant,
-		Deadline: m.began.Add(s.engine.opts.ReadTimeout), Clock: s.engine.opts.Now, Late: errLateValues}
+		Deadline: m.began.Add(s.engine.opts.ReadTimeout), Clock: s.engine.opts.Clock, Late: errLateValues}
 	if m.call.MayBlock {
 		l.Slots = s.engine.opts.Slots
 	} else {
@@ -218,7 +218,7 @@ func (m *modification) retryStale() {
 // part of a batch may have been applied, so batches of counters are not retried.
 func (m *modification) stale() bool {
 	if !errors.Is(m.call.Result.Err, coordinator.ErrStaleSchema) ||
-		m.session.engine.opts.Now().Sub(m.began) > rebindTime {
+		m.session.engine.opts.Clock.Wall().Sub(m.began) > rebindTime {
 		return false
 	}
 	return len(m.tables) < 2 || !m.tables[0].Counter
@@ -431,7 +431,7 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 	if !c.MayBlock {
 		return Offload
 	}
-	return s.newModification(ctx, c, nil, KindBatch, s.engine.opts.Now()).run(false)
+	return s.newModification(ctx, c, nil, KindBatch, s.engine.opts.Clock.Wall()).run(false)
 }
 
 // items binds the statements of a batch message and returns the tables they are bound to. If fresh is true, prepared

@@ -28,7 +28,7 @@ type readRestart struct {
 
 // wait waits until the SELECT can be restarted, or returns the error with which it ends.
 func (r *readRestart) wait(ctx context.Context, level dberr.Consistency) error {
-	left := r.engine.opts.ReadTimeout - r.engine.opts.Now().Sub(r.began)
+	left := r.engine.opts.ReadTimeout - r.engine.opts.Clock.Wall().Sub(r.began)
 	if left <= 0 {
 		return &dberr.ReadTimeout{Level: level, BlockFor: 1}
 	}

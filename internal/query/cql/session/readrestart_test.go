@@ -20,6 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/cql/read"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // unsteady is a reader that loses leadership at given positions.
@@ -85,7 +86,7 @@ func (w *fixture) fetch(st *statement, reader read.Reader, r Request) page {
 	defer func() { st.reader = stored }()
 	c := &Call{Request: r, MayBlock: true}
 	c.Request.Version, c.Request.Consistency, c.Request.Serial = 4, dberr.Quorum, dberr.Serial
-	if status := w.client.start(context.Background(), c, st, traceQuery, w.opts.Now()); status != Done {
+	if status := w.client.start(context.Background(), c, st, traceQuery, w.opts.Clock.Wall()); status != Done {
 		return page{Err: fmt.Errorf("status %d", status)}
 	}
 	res := &c.Result
@@ -183,9 +184,9 @@ func (w *fixture) disturb(t *testing.T, st *statement, r Request, want page, pla
 // timeout error. A read whose connection has closed ends immediately.
 func TestReadRestartEnds(t *testing.T) {
 	var clock atomic.Int64
-	w := newFixture(t, Options{Limits: Limits{ReadTimeout: time.Minute}, Now: func() time.Time {
+	w := newFixture(t, Options{Limits: Limits{ReadTimeout: time.Minute}, Clock: fakeclock.Func(func() time.Time {
 		return time.Unix(1_700_000_000+10*clock.Add(1), 0)
-	}})
+	})})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
 	w.query(t, "INSERT INTO ks.t (k) VALUES (1)")
 	st, err := w.parse([]byte("SELECT * FROM ks.t"), "")
@@ -204,7 +205,7 @@ func TestReadRestartEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	st.reader = never{cancel}
 	c := &Call{MayBlock: true, Request: Request{Consistency: dberr.Quorum}}
-	if status := w.client.start(ctx, c, st, traceQuery, w.opts.Now()); status != Done || c.Result.Err == nil {
+	if status := w.client.start(ctx, c, st, traceQuery, w.opts.Clock.Wall()); status != Done || c.Result.Err == nil {
 		t.Errorf("after the end of the connection: status %d, %v", status, c.Result.Err)
 	}
 }
@@ -231,11 +232,11 @@ func TestReadRestartInline(t *testing.T) {
 	}
 	st.reader = &unsteady{Reader: st.reader, places: []int{2}}
 	c := &Call{Request: Request{Consistency: dberr.Quorum, Version: 4}}
-	if status := w.client.start(context.Background(), c, st, traceQuery, w.opts.Now()); status != Offload {
+	if status := w.client.start(context.Background(), c, st, traceQuery, w.opts.Clock.Wall()); status != Offload {
 		t.Fatalf("status %d", status)
 	}
 	c.MayBlock = true
-	if status := w.client.start(context.Background(), c, st, traceQuery, w.opts.Now()); status != Done {
+	if status := w.client.start(context.Background(), c, st, traceQuery, w.opts.Clock.Wall()); status != Done {
 		t.Fatalf("status %d", status)
 	}
 	if got := cells(&c.Result); c.Result.Err != nil || c.Result.RowCount != 1 ||

@@ -141,7 +141,7 @@ func (x *selection) read(ctx context.Context) (offload bool, err error) {
 		e.results.Give(x.page.Held)
 		c.Result.Cells, c.Result.Charge = x.page.Cells, x.page.Charge
 		late := !c.MayBlock && e.coordinator.QueuesThrottled() && throttled(err)
-		stale := errors.Is(err, coordinator.ErrStaleSchema) && e.opts.Now().Sub(x.began) <= rebindTime
+		stale := errors.Is(err, coordinator.ErrStaleSchema) && e.opts.Clock.Wall().Sub(x.began) <= rebindTime
 		if !late && !stale && !errors.Is(err, coordinator.ErrRepeat) {
 			return false, err
 		}
@@ -212,7 +212,7 @@ func (s *Session) readOptions(r *Request, began time.Time) read.Options {
 	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(),
 		Building:     e.opts.Building,
 		PageBytesMax: min(pageBytesMax, e.opts.ResultBytesMax), ResultBytesMax: e.opts.ResultBytesMax,
-		Memory: &e.results, Deadline: began.Add(e.opts.ScanTimeout), Clock: e.opts.Now}
+		Memory: &e.results, Deadline: began.Add(e.opts.ScanTimeout), Clock: e.opts.Clock}
 	if r.HasNow {
 		o.Now = int64(r.Now)
 	}

@@ -59,7 +59,7 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 	if !c.MayBlock && len(c.Request.Text) > inlineTextMax {
 		return Offload
 	}
-	began := s.engine.opts.Now()
+	began := s.engine.opts.Clock.Wall()
 	st, err := s.query(c)
 	verdict, err := s.engine.recheck(ctx, c, err)
 	switch verdict {
@@ -69,7 +69,7 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 		st, err = s.query(c)
 	}
 	if err != nil {
-		s.engine.latency[KindOther].record(s.engine.opts.Now().Sub(began), true)
+		s.engine.latency[KindOther].record(s.engine.opts.Clock.Wall().Sub(began), true)
 		if s.engine.opts.auditsAll() {
 			s.audit(nil, err, "", display(string(c.Request.Text), nil, nil))
 		}
@@ -159,7 +159,7 @@ func (s *Session) prepare(c *Call) (*statement, error) {
 
 // Execute executes a prepared statement.
 func (s *Session) Execute(ctx context.Context, c *Call) Status {
-	began := s.engine.opts.Now()
+	began := s.engine.opts.Clock.Wall()
 	st := s.engine.prepared.get(c.Request.ID)
 	if st == nil {
 		return c.Result.Fail(&dberr.Unprepared{ID: c.Request.ID})
@@ -275,7 +275,7 @@ func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, 
 		s.warned.addLevel(c, s.engine)
 	}
 	s.attachCharge(c, tables)
-	took := s.engine.opts.Now().Sub(began)
+	took := s.engine.opts.Clock.Wall().Sub(began)
 	s.engine.latency[kind].record(took, c.Result.Err != nil)
 	return took
 }

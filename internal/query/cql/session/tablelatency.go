@@ -212,5 +212,5 @@ func (e *Engine) TableHistogram(table uint32, op Operation) LatencyHistogram {
 	if of == nil || of[op].Load() == nil {
 		return LatencyHistogram{}
 	}
-	return of[op].Load().export(e.opts.Now())
+	return of[op].Load().export(e.opts.Clock.Wall())
 }

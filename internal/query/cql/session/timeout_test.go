@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // TestTimeoutClause checks that USING TIMEOUT is accepted in all statements. For a SELECT that reads several parts of a
@@ -16,10 +17,10 @@ import (
 func TestTimeoutClause(t *testing.T) {
 	var now time.Time
 	step := time.Duration(0)
-	w := newFixture(t, Options{Limits: Limits{ScanTimeout: time.Minute}, Now: func() time.Time {
+	w := newFixture(t, Options{Limits: Limits{ScanTimeout: time.Minute}, Clock: fakeclock.Func(func() time.Time {
 		now = now.Add(step)
 		return now
-	}})
+	})})
 	now = time.Now() // replicas use the machine's clock
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	for _, text := range []string{

@@ -74,7 +74,7 @@ func (s *Session) traced(ctx context.Context, c *Call, info *traceInfo,
 		return Offload
 	}
 	id := s.traceID()
-	t := trace.New(id, s.engine.opts.Now())
+	t := trace.New(id, s.engine.opts.Clock.Wall())
 	t.Add("Executing request")
 	client, done := c.done, make(completionChannel, 1)
 	c.CompleteTo(done)
@@ -92,7 +92,7 @@ func (s *Session) traced(ctx context.Context, c *Call, info *traceInfo,
 // traceID returns a new trace ID. If authentication is on, the last six bytes identify the role, so that every node can
 // determine the owner of a trace.
 func (i *identity) traceID() [16]byte {
-	id := i.engine.uuids.Next(i.engine.opts.Now().UnixNano())
+	id := i.engine.uuids.Next(i.engine.opts.Clock.Wall().UnixNano())
 	if tag, ok := i.traceTag(); ok {
 		copy(id[len(id)-len(tag):], tag[:])
 	}
@@ -184,7 +184,7 @@ func parameters(info *traceInfo, r *Request) (p [][2]string) {
 func (t *tracer) write(ctx context.Context, st *statement, done completionChannel, values [][]byte) {
 	var r write.Request
 	r.Values, r.Level = values, dberr.One
-	r.Now, r.UUIDs = t.engine.opts.Now(), t.engine.uuids
+	r.Now, r.UUIDs = t.engine.opts.Clock.Wall(), t.engine.uuids
 	t.engine.writes.Execute(ctx, st.write, &r, done)
 }
 

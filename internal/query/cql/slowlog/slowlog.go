@@ -24,6 +24,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
@@ -47,8 +48,8 @@ type Options struct {
 	Threshold time.Duration
 	// MaxBytes limits the memory of the kept requests. The default is 1 MiB.
 	MaxBytes int
-	// Now returns the current time. The default is time.Now.
-	Now func() time.Time
+	// Clock is the clock. The default is sched.SystemClock.
+	Clock sched.Clock
 }
 
 // Request describes a slow request, without its values.
@@ -92,8 +93,8 @@ type Log struct {
 // New returns an empty log.
 func New(o Options) *Log {
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Clock == nil {
+		o.Clock = sched.SystemClock
 	}
 	return &Log{o: o}
 }
@@ -114,7 +115,7 @@ func (l *Log) Count() uint64 {
 // Record keeps a slow request. It calls describe only if the limit of requests per second is not exceeded.
 func (l *Log) Record(took time.Duration, describe func() Request) {
 	l.slowCount.Add(1)
-	now := l.o.Now()
+	now := l.o.Clock.Wall()
 	if s := now.Unix(); l.second.Swap(s) != s {
 		l.recorded.Store(0)
 	}

@@ -8,13 +8,15 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // clock is a manual clock.
 type clock struct{ now time.Time }
 
 func (c *clock) newLog(after time.Duration, bytes int) *Log {
-	return New(Options{Threshold: after, MaxBytes: bytes, Now: func() time.Time { return c.now }})
+	return New(Options{Threshold: after, MaxBytes: bytes, Clock: fakeclock.Func(func() time.Time { return c.now })})
 }
 
 // TestLog checks that requests are slow from the threshold on, and that no request is slow without a threshold. The

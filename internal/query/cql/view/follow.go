@@ -177,7 +177,7 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 	if err != nil {
 		return err
 	}
-	now := k.o.Now().Unix()
+	now := k.o.Clock.Wall().Unix()
 	// Read with time 0, which returns expired data, too. Data that expires also expires in the view, regardless of
 	// this node's clock.
 	read := command.Read{Table: base.ID, Key: w.key, Token: w.token, Now: 0, Dropped: base.Hidden()}

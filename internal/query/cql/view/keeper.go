@@ -50,9 +50,9 @@ type Options struct {
 	Schema func() *schema.Schema
 	// Replicas returns the replicas of this node.
 	Replicas func() []*partition.Replica
-	// Now is the clock for expiry and stamps.
-	Now func() time.Time
-	Log *slog.Logger
+	// Clock determines expiry and stamps.
+	Clock sched.Clock
+	Log   *slog.Logger
 	// Workers is the number of writes that are processed concurrently. It defaults to twice the number of processors.
 	Workers int
 	// Sched is the scheduler of a simulation, or nil.

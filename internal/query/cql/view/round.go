@@ -47,7 +47,7 @@ func (k *Keeper) Round(ctx context.Context, late time.Duration) {
 			}
 		}
 	}
-	before := k.o.Now().Add(-late).UnixMicro()
+	before := k.o.Clock.Wall().Add(-late).UnixMicro()
 	k.atOnce(roundsAtOnce, len(parts), func(i int) { k.catchUp(ctx, parts[i].replica, parts[i].view, before) })
 }
 

@@ -26,8 +26,8 @@ import (
 // them. A difference is reported if every comparison finds it and the row does not change during the last of the
 // Pauses. That pause is longer than the lag of a writable view.
 type Verifier struct {
-	Rows Rows
-	Now  func() time.Time
+	Rows  Rows
+	Clock sched.Clock
 	// Repair repairs the differences and compares them again.
 	Repair bool
 	// Pauses are the waits before each repeated comparison of a row. The default is 6 s in total, with a last pause of

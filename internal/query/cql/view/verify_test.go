@@ -20,6 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // Read executes a read for a Verifier.
@@ -90,7 +91,8 @@ func TestVerifyView(t *testing.T) {
 					i, i, 1000+i))
 			}
 			w.settle()
-			f := &view.Verifier{Rows: w, Now: w.now, Pauses: []time.Duration{time.Millisecond, 20 * time.Millisecond}}
+			f := &view.Verifier{Rows: w, Clock: fakeclock.Func(w.now), Pauses: []time.Duration{time.Millisecond,
+				20 * time.Millisecond}}
 			limit := 7
 			verify := func() ([]string, int) {
 				return pages(t, func(from view.At) (*view.Page, error) {
@@ -170,7 +172,7 @@ func TestVerifyIndex(t *testing.T) {
 	for name, rows := range map[string]int{"i_s": n / 3, "i_v": n, "i_c": n, "i_m": n, "sai": n, "sai_s": n / 3,
 		"sai_m": n, "sai_c": n, "sai_u": n, "sai_near": n} {
 		table, ix := w.catalog.Snapshot().Keyspaces["ks"].Index(name)
-		f := &view.Verifier{Rows: w, Now: w.now, Pauses: []time.Duration{time.Millisecond}}
+		f := &view.Verifier{Rows: w, Clock: fakeclock.Func(w.now), Pauses: []time.Duration{time.Millisecond}}
 		verify := func() (found []string, rows int) {
 			return pages(t, func(from view.At) (*view.Page, error) {
 				return f.Index(context.Background(), table, ix, expr.IndexOps, from, 7)
@@ -232,7 +234,7 @@ func TestRowsAreComparedTogether(t *testing.T) {
 	}
 	table, ix := w.catalog.Snapshot().Keyspaces["ks"].Index("iv")
 	rows := &barrier{world: w, want: 10, met: make(chan struct{})}
-	f := &view.Verifier{Rows: rows, Now: w.now, Pauses: []time.Duration{time.Millisecond}}
+	f := &view.Verifier{Rows: rows, Clock: fakeclock.Func(w.now), Pauses: []time.Duration{time.Millisecond}}
 	p, err := f.Index(t.Context(), table, ix, expr.IndexOps, view.At{}, 20)
 	if err != nil || p.Rows != 20 || len(p.Differences) != 0 {
 		t.Errorf("%+v, %v", p, err)

@@ -43,7 +43,7 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 			t.Keyspace, ix.Name)
 	}
 	static := c != nil && c.Kind == schema.Static
-	now := f.Now().Unix()
+	now := f.Clock.Wall().Unix()
 	rows, next, err := f.rows(ctx, t, from, &rowsOf{limit: limit, statics: static}, now)
 	if err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 )
@@ -48,7 +48,7 @@ type PageVerifier struct {
 	Entries EntriesOf
 	// Builds reports whether an index is being built.
 	Builds interface{ Building(ix *schema.Index) bool }
-	Now    func() time.Time
+	Clock  sched.Clock
 }
 
 // Verify compares a page of a view or an index with its table.
@@ -65,7 +65,7 @@ func (p *PageVerifier) Verify(ctx context.Context, o VerifyRequest) (*VerifyResp
 	if err != nil {
 		return nil, err
 	}
-	v := &Verifier{Rows: p.Rows, Now: p.Now, Repair: o.Repair}
+	v := &Verifier{Rows: p.Rows, Clock: p.Clock, Repair: o.Repair}
 	var page *Page
 	t, ix, err := verifiable(ks, o.Kind, name, p.Builds.Building)
 	switch {

@@ -37,7 +37,7 @@ func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, f
 	if err != nil {
 		return nil, err
 	}
-	p := &viewPage{Verifier: f, v: v, now: f.Now().Unix()}
+	p := &viewPage{Verifier: f, v: v, now: f.Clock.Wall().Unix()}
 	table := base
 	if from.Back {
 		table = t

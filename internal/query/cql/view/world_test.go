@@ -35,6 +35,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -94,7 +95,7 @@ func newWorld(t *testing.T, follows bool) *world {
 	}
 	w.installer.Begin()
 	w.keeper = view.New(view.Options{Coordinator: w, Schema: w.catalog.Snapshot, Replicas: w.host.Replicas,
-		Now: w.now, Log: slog.New(slog.DiscardHandler)})
+		Clock: fakeclock.Func(w.now), Log: slog.New(slog.DiscardHandler)})
 	if follows {
 		w.host.SetViews(w.keeper)
 	}
@@ -109,7 +110,7 @@ func newWorld(t *testing.T, follows bool) *world {
 		<-ended
 	})
 	engine, err := session.New(w.catalog, w.coordinator, ddl.New(w.catalog, w, ddl.Options{}),
-		session.Options{Now: w.now, Release: compat.Cassandra50})
+		session.Options{Clock: fakeclock.Func(w.now), Release: compat.Cassandra50})
 	if err != nil {
 		t.Fatal(err)
 	}

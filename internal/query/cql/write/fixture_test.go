@@ -27,6 +27,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,7 +50,7 @@ var worldNow = time.Unix(1_000_000, 0).UTC()
 func newFixture(t testing.TB) *fixture {
 	w := &fixture{rows: map[string][]byte{}, clock: 5000}
 	w.catalog = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
-	w.ddl = ddl.New(w.catalog, w, ddl.Options{Now: func() time.Time { return worldNow }})
+	w.ddl = ddl.New(w.catalog, w, ddl.Options{Clock: fakeclock.At(worldNow)})
 	w.executor = NewExecutor(w, Options{})
 	w.mustDDL(t, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	return w

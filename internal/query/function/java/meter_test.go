@@ -11,6 +11,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/meter"
+	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
 // expensive holds loops over built-ins whose cost is high compared with their results.
@@ -85,7 +86,7 @@ func TestEndsWithRequest(t *testing.T) {
 		}
 		late := errors.New("late")
 		clock := func() time.Time { return time.Unix(2, 0) }
-		l := meter.Limits{Deadline: time.Unix(1, 0), Clock: clock, Late: late}
+		l := meter.Limits{Deadline: time.Unix(1, 0), Clock: fakeclock.Func(clock), Late: late}
 		if _, err := p.Call(meter.New(t.Context(), l), [][]byte{{0, 0, 0, 1}}); !errors.Is(err, late) {
 			t.Errorf("%s ends with %v at its deadline", name, err)
 		}
