@@ -32,12 +32,9 @@ func loadCredentials(o *Options, onLogin func(from netip.Addr, name string, outc
 	if c.joinSecret, err = joinsecret.Read(o, nodeTLS != nil, log); err != nil || !o.Auth.Required() {
 		return c, err
 	}
-	var logins *login.Checker
-	configured := func(name string) bool { return logins.Configured(name) }
-	c.authority = session.NewAuthority(o.Region, configured, o.Auth.EndChangedLogins)
-	logins, err = login.New(login.Options{Users: o.Auth.Users, State: c.authority.State, Log: log, OnAttempt: onLogin})
-	c.logins = logins
-	c.roleLogin = login.RoleLogin{Checker: logins, Authority: c.authority, Region: o.Region,
+	c.authority = session.NewAuthority(o.Region, o.Auth.Users, o.Auth.EndChangedLogins)
+	c.logins, err = login.New(login.Options{Users: o.Auth.Users, Roles: c.authority, Log: log, OnAttempt: onLogin})
+	c.roleLogin = login.RoleLogin{Checker: c.logins, Authority: c.authority, Region: o.Region,
 		CertificateRequired: o.Auth.Certificates == "required"}
 	return c, err
 }

@@ -4,7 +4,6 @@ package node
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/metadata"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/view"
@@ -51,49 +49,33 @@ func (n *Node) newSchema() *metadata.Follower {
 		placer.Member = n.cluster.member
 	}
 	n.changer = &schemachange.Changer{
-		Metadata: n.metadata, Schema: n.catalog.Snapshot, WithSystemKeyspaces: catalog.System(n.compat),
-		PlaceTable:   placer.Place,
-		AwaitIndexes: n.builder.Await,
-		Level:        n.featureLevel.Of,
-		Datacenters: func() []string {
-			info := n.nodeInfo()
-			return info.Datacenters()
-		},
-		IsConfiguredUser: func(name string) bool { return n.logins != nil && n.logins.Configured(name) },
-		Newest: func(ctx context.Context, table uint32) (int64, error) {
-			return n.coordinator.Newest(ctx, table, schemachange.Timeout)
-		},
+		Metadata: n.metadata, Catalog: n.catalog, Placer: &placer, Partitions: n.coordinator, Builder: n.builder,
+		Users: n.opts.Auth.Users, Levels: n.featureLevel,
 	}
 	installer := &schemachange.Installer{
-		Store: n.store, Replicas: n.local, WithSystemKeyspaces: catalog.System(n.compat),
-		Values: n.definitions.IndexValues,
-		Items:  n.definitions.Index,
-		Route:  n.coordinator.SetTopology,
-		Publish: func(s *schema.Schema, events []schema.Event) {
-			n.catalog.Publish(s, events...)
-			n.clients.announceSchema(events)
-		},
-		Failed: func(what string, err error) {
-			n.log.LogAttrs(context.Background(), slog.LevelError, what, slog.String("error", err.Error()))
-		},
+		Store: n.store, Replicas: n.local, Catalog: publisher{n.catalog, &n.clients}, Indexes: &n.definitions,
+		Router: n.coordinator,
 	}
 	follower := &metadata.Follower{Metadata: n.metadata, Host: n.host, Installer: installer, Local: n.local,
-		Builder: n.builder, Clients: &n.clients}
+		Builder: n.builder, Clients: &n.clients, Log: n.log}
 	if n.cluster != nil {
-		follower.Cluster = n.cluster
-		n.changer.AwaitAgreement = n.cluster.member.AwaitAgreement
-		n.changer.Require = func(ctx context.Context, table uint32, revision uint64) error {
-			return n.coordinator.Require(ctx, table, revision, schemachange.Timeout)
-		}
-		return follower
-	}
-	installer.Require = func(id topology.PartitionID, revision uint64) {
-		if r := n.host.Replica(id); r != nil {
-			// This fails only if nothing more is written: the replica is being dropped, or the store has stopped.
-			_ = r.Require(context.Background(), r.Extent(), revision)
-		}
+		follower.Cluster, n.changer.Member = n.cluster, n.cluster.member
+	} else {
+		installer.Standalone = n.standalone
 	}
 	return follower
+}
+
+// publisher publishes schemas, and sends clients the events.
+type publisher struct {
+	*catalog.Catalog
+	clients *clients
+}
+
+// Publish implements the catalog of schemachange.Installer.
+func (p publisher) Publish(s *schema.Schema, events ...schema.Event) {
+	p.Catalog.Publish(s, events...)
+	p.clients.announceSchema(events)
 }
 
 // pageVerifier returns the verifier of views and indexes.

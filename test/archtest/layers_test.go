@@ -100,7 +100,7 @@ var withinLayer = map[string]string{
 		"internal/control/throughput",
 	"internal/control/meta":         "",
 	"internal/control/backfill":     "internal/control/meta",
-	"internal/control/schemachange": "internal/control/meta",
+	"internal/control/schemachange": "internal/control/backfill internal/control/membership internal/control/meta",
 	"internal/control/lending":      "internal/control/clusterquery internal/control/meta internal/control/throughput",
 	"internal/control/lograte":      "",
 	"internal/node/stats":           "",

@@ -114,7 +114,7 @@ type search struct {
 func serial(t *testing.T, ops []*op, want string) {
 	t.Helper()
 	s := &search{t: t, ops: ops, want: want, seen: map[string]bool{}}
-	if s.from(make([]bool, len(ops)), 0, catalog.System(compat.Cassandra50)(schema.New())) {
+	if s.from(make([]bool, len(ops)), 0, catalog.WithSystemOf(compat.Cassandra50, schema.New())) {
 		return
 	}
 	began := ops[0].from

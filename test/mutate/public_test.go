@@ -114,7 +114,7 @@ func startRoles() *access.State {
 // ApplyRoles implements roles.Store.
 func (w *roleWorld) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
 	next, warnings, err := access.Apply(w.state, c, &access.Environment{
-		Actor: actor, Datacenters: []string{"dc1"}, Configured: func(string) bool { return false },
+		Actor: actor, Datacenters: []string{"dc1"},
 		Exists: func(r access.Resource) bool { return r.Keyspace == "ks" },
 	})
 	w.state = next

@@ -148,26 +148,14 @@ func (n *node) run(*world.Task) {
 		ShouldBuild: n.member.LeadsMeta, Log: n.log(),
 	})
 	n.changer = &schemachange.Changer{
-		Metadata: keeper, Schema: n.cat.Snapshot, WithSystemKeyspaces: catalog.WithSystem, PlaceTable: n.place,
-		AwaitIndexes:   n.builder.Await,
-		Sched:          s,
-		AwaitAgreement: n.member.AwaitAgreement,
-		Newest: func(ctx context.Context, table uint32) (int64, error) {
-			return n.coord.Newest(ctx, table, schemachange.Timeout)
-		},
+		Metadata: keeper, Catalog: n.cat, Placer: placer{n}, Partitions: n.coord, Builder: n.builder, Sched: s,
+		Member: n.member,
 	}
 	n.serveItems()
 	n.writes = write.NewExecutor(n.coord, write.Options{Pricing: n.coord})
 	replicas := exclusive{n, n.local()}
 	n.installer = &schemachange.Installer{
-		Store: n.store, Replicas: replicas, WithSystemKeyspaces: catalog.WithSystem,
-		Values: n.definitions.IndexValues, Items: n.definitions.Index, Route: n.coord.SetTopology,
-		Publish: func(s *schema.Schema, events []schema.Event) { n.cat.Publish(s, events...) },
-		Failed: func(what string, err error) {
-			if n.Life == life {
-				w.Fail("node %d: %s: %v", n.ID, what, err)
-			}
-		},
+		Store: n.store, Replicas: replicas, Catalog: n.cat, Indexes: n.definitions, Router: n.coord,
 	}
 	first := keeper.State()
 	if first.Version > 0 {
@@ -211,7 +199,10 @@ func (n *node) run(*world.Task) {
 // install applies new metadata.
 func (n *node) install(old, next *meta.State) {
 	n.w.checkRecords(n, old, next)
-	n.installer.Install(old, next)
+	life := n.Life
+	if err := n.installer.Install(old, next); err != nil && n.Life == life {
+		n.w.Fail("node %d: cannot apply the metadata: %v", n.ID, err)
+	}
 	n.provide(old, next)
 	n.builder.Wake()
 	n.member.MetadataChanged(old, next)
@@ -220,8 +211,11 @@ func (n *node) install(old, next *meta.State) {
 	}
 }
 
-// place chooses the replicas of a new table.
-func (n *node) place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
+// placer places the tables of a node.
+type placer struct{ *node }
+
+// Place implements the placer of schemachange.Changer.
+func (n placer) Place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 	view := n.member.View()
 	return placement.Place(s, &view, region, placement.Table{ID: t.ID, Parts: 2, Whole: true}), nil
 }

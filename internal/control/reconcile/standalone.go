@@ -30,6 +30,14 @@ type Standalone struct {
 	mu sync.Mutex // held during an operation
 }
 
+// Require makes the replica of a partition reject mutations planned for an older revision of its table.
+func (s *Standalone) Require(id topology.PartitionID, revision uint64) {
+	if r := s.Host.Replica(id); r != nil {
+		// This fails only if nothing more is written: the replica is being dropped, or the store has stopped.
+		_ = r.Require(context.Background(), r.Extent(), revision)
+	}
+}
+
 // Apply executes recorded splits and merges, for example after a crash.
 func (s *Standalone) Apply(ctx context.Context) error {
 	return errors.Join(s.ApplySplits(ctx), s.ApplyMerges(ctx))

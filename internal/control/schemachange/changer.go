@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/backfill"
+	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/sched"
@@ -23,27 +26,34 @@ const Timeout = 10 * time.Second
 // applies the consequences on every node. Set its fields before use.
 type Changer struct {
 	Metadata *meta.Keeper
-	// Schema returns the schema with which this node plans statements.
-	Schema func() *schema.Schema
-	// WithSystemKeyspaces adds the system keyspaces to a schema from the metadata.
-	WithSystemKeyspaces func(*schema.Schema) *schema.Schema
-	// PlaceTable returns the partitions of a new table and their nodes.
-	PlaceTable func(s *meta.State, t *schema.Table) ([]topology.Piece, error)
-	// AwaitAgreement waits until the other nodes have a version of the metadata. It is nil on a standalone node.
-	AwaitAgreement func(ctx context.Context, version uint64)
-	// Require makes all partitions of a table reject mutations planned for an older revision. It is nil if the
-	// Installer does this.
-	Require func(ctx context.Context, table uint32, revision uint64) error
-	// Newest returns a timestamp that is not below any timestamp that the partitions of a table have assigned before.
-	Newest func(ctx context.Context, table uint32) (stamp int64, err error)
-	// AwaitIndexes waits briefly for indexes to be complete.
-	AwaitIndexes func(ctx context.Context, indexes []*schema.Index)
-	// Datacenters returns the data centers of the cluster. IsConfiguredUser reports whether a name is a user in this
-	// node's configuration.
-	Datacenters      func() []string
-	IsConfiguredUser func(name string) bool
-	// Level returns the feature level with which nodes write in a state.
-	Level func(s *meta.State) feature.Level
+	// Catalog holds the schema with which this node plans statements. It is a *catalog.Catalog.
+	Catalog interface {
+		Snapshot() *schema.Schema
+		// WithSystem adds the system keyspaces to a schema from the metadata.
+		WithSystem(s *schema.Schema) *schema.Schema
+		// Datacenters returns the data centers of the cluster.
+		Datacenters() []string
+	}
+	// Placer places new tables. It is a membership.TablePlacer.
+	Placer interface {
+		// Place returns the partitions of a new table and their nodes.
+		Place(s *meta.State, t *schema.Table) ([]topology.Piece, error)
+	}
+	// Partitions reaches the leaders of partitions. It is a *coordinator.Coordinator.
+	Partitions interface {
+		// Require makes all partitions of a table reject mutations planned for an older revision.
+		Require(ctx context.Context, table uint32, revision uint64, limit time.Duration) error
+		// Newest returns a timestamp that is not below any timestamp that the partitions of a table have assigned
+		// before.
+		Newest(ctx context.Context, table uint32, limit time.Duration) (stamp int64, err error)
+	}
+	Builder *backfill.Builder
+	// Member is nil on a standalone node, where the Installer makes partitions require a revision.
+	Member *membership.Member
+	// Users are the users of this node's configuration.
+	Users access.ConfiguredUsers
+	// Levels determines the feature level with which nodes write.
+	Levels membership.Levels
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -64,7 +74,7 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	}
 	above := newest{}
 	update := func(s *meta.State) (*meta.State, error) {
-		old := c.WithSystemKeyspaces(s.Schema)
+		old := c.Catalog.WithSystem(s.Schema)
 		if err := c.allowed(s, change); err != nil {
 			return s, err
 		}
@@ -94,16 +104,17 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	if err != nil {
 		return nil, nil, changeError("schema was", err)
 	}
-	if c.AwaitAgreement != nil {
-		c.AwaitAgreement(ctx, state.Version)
+	if c.Member != nil {
+		c.Member.AwaitAgreement(ctx, state.Version)
 	}
 	if err := c.requireLogged(ctx, logged); err != nil {
 		return nil, nil, err
 	}
-	if c.AwaitIndexes(ctx, fresh); c.AwaitAgreement != nil && len(fresh) > 0 {
-		c.AwaitAgreement(ctx, c.Metadata.State().Version) // completion of an index is agreed like any other change
+	if c.Builder.Await(ctx, fresh); c.Member != nil && len(fresh) > 0 {
+		c.Member.AwaitAgreement(ctx,
+			c.Metadata.State().Version) // completion of an index is agreed like any other change
 	}
-	return c.Schema(), events, nil
+	return c.Catalog.Snapshot(), events, nil
 }
 
 // The feature levels required by containers, vectors, change logs, masks, change logs of CQL tables, views,
@@ -124,26 +135,26 @@ const (
 
 // allowed rejects changes that nodes of older versions cannot follow.
 func (c *Changer) allowed(s *meta.State, change schema.Change) error {
-	without := c.Level != nil && c.Level(s) < tableChangeLogsLevel
+	without := c.Levels.Of(s) < tableChangeLogsLevel
 	switch table := change.(type) {
 	case *schema.CreateTable:
 		table.NoFeeds = without
 	case *schema.AlterTable:
 		table.NoFeeds = without
-		table.NoDropTimes = c.Level != nil && c.Level(s) < feature.DropTimes
+		table.NoDropTimes = c.Levels.Of(s) < feature.DropTimes
 	case *schema.CreateView:
-		if c.Level != nil && c.Level(s) < viewsLevel {
+		if c.Levels.Of(s) < viewsLevel {
 			return dberr.Invalidf("Materialized views require feature level %d. When all nodes run a version that "+
 				"supports them, "+
 				"run \"ilion upgrade\"", viewsLevel)
 		}
 	}
 	create, ok := change.(*schema.CreateContainer)
-	if !ok || c.Level == nil {
+	if !ok {
 		return nil
 	}
-	create.Container.Feed = c.Level(s) >= changeLogsLevel
-	if c.Level(s) >= containersLevel {
+	create.Container.Feed = c.Levels.Of(s) >= changeLogsLevel
+	if c.Levels.Of(s) >= containersLevel {
 		return nil
 	}
 	return dberr.Invalidf("Containers require feature level %d. When all nodes run a version that supports them, "+
@@ -156,16 +167,15 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 	what, least := "", feature.Level(0)
 	switch {
-	case c.Level == nil:
-	case c.Level(s) < vectorsLevel && next.HasVectors():
+	case c.Levels.Of(s) < vectorsLevel && next.HasVectors():
 		what, least = "Vectors", vectorsLevel
-	case c.Level(s) < masksLevel && next.HasMasks():
+	case c.Levels.Of(s) < masksLevel && next.HasMasks():
 		what, least = "Masked columns", masksLevel
-	case c.Level(s) < functionsLevel && next.HasFunctions():
+	case c.Levels.Of(s) < functionsLevel && next.HasFunctions():
 		what, least = "User-defined functions", functionsLevel
-	case c.Level(s) < saiLevel && next.HasAttached():
+	case c.Levels.Of(s) < saiLevel && next.HasAttached():
 		what, least = "Storage-attached indexes", saiLevel
-	case c.Level(s) < ListsLevel && next.HasLists():
+	case c.Levels.Of(s) < ListsLevel && next.HasLists():
 		what, least = "Lists of vectors", ListsLevel
 	}
 	if what == "" {
@@ -209,7 +219,7 @@ func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange,
 
 // addTable adds a table to a topology that was derived from a state.
 func (c *Changer) addTable(s *meta.State, m *topology.Snapshot, t *schema.Table) (*topology.Snapshot, error) {
-	pieces, err := c.PlaceTable(s, t)
+	pieces, err := c.Placer.Place(s, t)
 	if err == nil {
 		m, err = m.CutTable(t.ID, pieces)
 	}
@@ -223,7 +233,7 @@ func (c *Changer) addTable(s *meta.State, m *topology.Snapshot, t *schema.Table)
 func (c *Changer) Ensure(ctx context.Context) error {
 	_, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		out := *s
-		for _, t := range sortedTables(c.WithSystemKeyspaces(s.Schema)) {
+		for _, t := range sortedTables(c.Catalog.WithSystem(s.Schema)) {
 			if s.Topology.Partitions(t.ID) != nil {
 				continue
 			}

@@ -32,14 +32,11 @@ func (u *unknownNewest) Error() string { return "the stamps of " + u.table.Strin
 
 // beginFeeds sets the timestamps above which the feeds enabled by a change begin. The error is *unknownNewest.
 func (c *Changer) beginFeeds(s *meta.State, tables []tableChange, above newest) error {
-	if c.Newest == nil {
-		return nil
-	}
 	for _, t := range tables {
 		if t.was == nil || t.is == nil || !t.is.FeedBegins(t.was) {
 			continue
 		}
-		if c.Level != nil && c.Level(s) < feature.FeedGenerations {
+		if c.Levels.Of(s) < feature.FeedGenerations {
 			t.is.WithoutGenerations(t.was)
 			continue
 		}
@@ -59,13 +56,13 @@ const newestPause = 50 * time.Millisecond
 // reject writes planned for an older revision.
 func (c *Changer) askNewest(ctx context.Context, t *schema.Table, above newest) error {
 	var err error
-	if c.Require != nil {
-		err = c.Require(ctx, t.ID, t.Revision)
+	if c.Member != nil {
+		err = c.Partitions.Require(ctx, t.ID, t.Revision, Timeout)
 	}
 	for err == nil {
 		var stamp int64
 		var busy *dberr.Overloaded
-		if stamp, err = c.Newest(ctx, t.ID); err == nil {
+		if stamp, err = c.Partitions.Newest(ctx, t.ID, Timeout); err == nil {
 			above[tableAt{t.ID, t.Revision}] = stamp
 			return nil
 		}
@@ -89,15 +86,15 @@ func newlyLogged(tables []tableChange) (out []*schema.Table) {
 
 // requireLogged returns when no write is in progress that was planned before the tables' change logs were enabled.
 func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) error {
-	if c.Require == nil {
+	if c.Member == nil {
 		return nil
 	}
 	for _, t := range tables {
-		now := c.Schema().TableByID(t.ID)
+		now := c.Catalog.Snapshot().TableByID(t.ID)
 		if now == nil {
 			continue
 		}
-		if err := c.Require(ctx, t.ID, now.Revision); err != nil {
+		if err := c.Partitions.Require(ctx, t.ID, now.Revision, Timeout); err != nil {
 			again := "Set cdc = false and then true again"
 			if t.Container != nil {
 				again = "Remove the change feed policy and set it again"

@@ -30,65 +30,66 @@ type Installer struct {
 		Create(old, next *topology.Snapshot) error
 		Remove(old, next *topology.Snapshot) error
 	}
-	// WithSystemKeyspaces adds the system keyspaces to a schema from the metadata.
-	WithSystemKeyspaces func(*schema.Schema) *schema.Schema
-	// Values returns the values under which an index contains a row.
-	Values func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error)
-	// Items returns the store's description of an index of container items.
-	Items func(t *schema.Table, ix *schema.Index) storage.Index
-	// Route routes requests by a new topology.
-	Route func(*topology.Snapshot)
-	// Require makes a local partition reject mutations planned for an older revision of its table. It is nil in a
+	// Catalog holds the schema of this node. It is a *catalog.Catalog that also sends schema events to clients.
+	Catalog interface {
+		// WithSystem adds the system keyspaces to a schema from the metadata.
+		WithSystem(s *schema.Schema) *schema.Schema
+		// Publish plans statements with a new schema.
+		Publish(s *schema.Schema, events ...schema.Event)
+	}
+	// Indexes describes indexes. It is a *container.Definitions.
+	Indexes interface {
+		// IndexValues returns the values under which an index contains a row.
+		IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error)
+		// Index returns the store's description of an index of container items.
+		Index(t *schema.Table, ix *schema.Index) storage.Index
+	}
+	// Router routes requests. It is a *coordinator.Coordinator.
+	Router interface {
+		SetTopology(s *topology.Snapshot)
+	}
+	// Standalone makes local partitions reject mutations planned for an older revision of their table. It is nil in a
 	// cluster, where the index builder does this through the log of each partition.
-	Require func(id topology.PartitionID, revision uint64)
-	// Publish plans statements with a new schema and sends schema events to clients.
-	Publish func(*schema.Schema, []schema.Event)
-	// Failed receives errors. Disk failures stop the node by themselves. The next start repairs the effects of other
-	// errors.
-	Failed func(what string, err error)
+	Standalone interface {
+		Require(id topology.PartitionID, revision uint64)
+	}
 }
 
 // Begin adds the system tables to the store, because no change creates them.
 func (i *Installer) Begin() {
-	whole := i.WithSystemKeyspaces(schema.New())
+	whole := i.Catalog.WithSystem(schema.New())
 	i.installTables(whole, tableChanges(schema.New(), whole))
 }
 
-// Install applies the difference between two states on this node, in the order required by SC1 to SC3.
-func (i *Installer) Install(old, next *meta.State) {
+// Install applies the difference between two states on this node, in the order required by SC1 to SC3. It continues
+// after errors. Disk failures stop the node by themselves. The next start repairs the effects of other errors.
+func (i *Installer) Install(old, next *meta.State) error {
 	var tables []tableChange
 	if old.Schema != next.Schema {
-		tables = tableChanges(i.WithSystemKeyspaces(old.Schema), i.WithSystemKeyspaces(next.Schema))
+		tables = tableChanges(i.Catalog.WithSystem(old.Schema), i.Catalog.WithSystem(next.Schema))
 	}
 	i.installTables(next.Schema, tables)
 	i.Store.KnowIDs(next.Schema.NextID)
-	i.check("create new replicas", i.Replicas.Create(old.Topology, next.Topology))
-	i.Route(next.Topology)
+	created := i.Replicas.Create(old.Topology, next.Topology)
+	i.Router.SetTopology(next.Topology)
 	if old.Schema != next.Schema {
 		i.require(tables, next.Topology)
-		i.Publish(next.Schema, i.events(old.Schema, next.Schema))
+		i.Catalog.Publish(next.Schema, i.events(old.Schema, next.Schema)...)
 	}
-	i.check("remove replicas", i.Replicas.Remove(old.Topology, next.Topology))
-	i.check("remove dropped tables", i.removeDropped(tables))
+	return errors.Join(created, i.Replicas.Remove(old.Topology, next.Topology), i.removeDropped(tables))
 }
 
 // events returns the events for clients. It omits the system keyspaces, which become part of the metadata with the
 // first change but have always existed.
 func (i *Installer) events(old, next *schema.Schema) []schema.Event {
-	return schema.Compare(i.WithSystemKeyspaces(old), i.WithSystemKeyspaces(next))
-}
-
-func (i *Installer) check(what string, err error) {
-	if err != nil {
-		i.Failed(what, err)
-	}
+	return schema.Compare(i.Catalog.WithSystem(old), i.Catalog.WithSystem(next))
 }
 
 // require makes the replicas of changed tables reject mutations planned for an earlier revision; sessions then plan
 // them again. Otherwise a write planned before a new index existed could be applied after the index was built, and the
 // index would miss it.
 func (i *Installer) require(tables []tableChange, m *topology.Snapshot) {
-	if i.Require == nil {
+	if i.Standalone == nil {
 		return
 	}
 	for _, t := range tables {
@@ -96,7 +97,7 @@ func (i *Installer) require(tables []tableChange, m *topology.Snapshot) {
 			continue
 		}
 		for _, p := range m.Partitions(t.is.ID) {
-			i.Require(p.ID, t.is.Revision)
+			i.Standalone.Require(p.ID, t.is.Revision)
 		}
 	}
 }
@@ -123,7 +124,7 @@ func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table
 	for _, ix := range t.SortedIndexes() {
 		switch ix.Kind {
 		case schema.DocumentKind:
-			st.Indexes = append(st.Indexes, i.Items(t, ix))
+			st.Indexes = append(st.Indexes, i.Indexes.Index(t, ix))
 			continue
 		case schema.ViewKind:
 			st.Indexes = append(st.Indexes, storage.Index{ID: ix.ID, Hints: true, Holds: viewRowExists(s, t, ix)})
@@ -148,7 +149,7 @@ func (i *Installer) holds(t *schema.Table, ix *schema.Index) func(r *row.Row, va
 		return func(r *row.Row, _ []byte) bool { return r.Exists() } // a key column never changes
 	}
 	return func(r *row.Row, value []byte) bool {
-		values, err := i.Values(t, ix, nil, nil, r)
+		values, err := i.Indexes.IndexValues(t, ix, nil, nil, r)
 		return err != nil || slices.ContainsFunc(values, func(v []byte) bool { return bytes.Equal(v, value) })
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/vector"
+	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
@@ -36,7 +37,7 @@ func TestFirstChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []schema.Event{{Change: schema.Created, Target: schema.TargetKeyspace, Keyspace: "ks"}}
-	installer := Installer{WithSystemKeyspaces: catalog.WithSystem}
+	installer := Installer{Catalog: catalog.New(empty, nil)}
 	if got := installer.events(empty, next); !slices.Equal(got, want) {
 		t.Errorf("clients receive %v", got)
 	}
@@ -77,6 +78,13 @@ func (r *recorder) Remove(_, _ *topology.Snapshot) error {
 	return nil
 }
 
+func (r *recorder) SetTopology(*topology.Snapshot)           { r.note("route") }
+func (r *recorder) Require(topology.PartitionID, uint64)     { r.note("require") }
+func (*recorder) WithSystem(s *schema.Schema) *schema.Schema { return s }
+func (r *recorder) Publish(_ *schema.Schema, es ...schema.Event) {
+	r.note("publish %d events", len(es))
+}
+
 // TestOrderOfSteps checks SC1 to SC3. Replicas are created before statements can name the table. Mutations of an older
 // revision are rejected before statements are planned for the new one. Dropped tables are removed when no statement
 // can name them. One step from the first to the last state, as after a restart, must also work.
@@ -87,13 +95,7 @@ func TestOrderOfSteps(t *testing.T) {
 	}
 	defer store.Close()
 	r := &recorder{Store: store}
-	i := &Installer{
-		Store: r, Replicas: r, WithSystemKeyspaces: func(s *schema.Schema) *schema.Schema { return s },
-		Route:   func(*topology.Snapshot) { r.note("route") },
-		Require: func(topology.PartitionID, uint64) { r.note("require") },
-		Publish: func(_ *schema.Schema, events []schema.Event) { r.note("publish %d events", len(events)) },
-		Failed:  func(what string, err error) { t.Error(what, err) },
-	}
+	i := &Installer{Store: r, Replicas: r, Catalog: r, Indexes: new(container.Definitions), Router: r, Standalone: r}
 	column := &schema.Column{Name: "v", ID: 2, Kind: schema.Regular}
 	table := func(revision uint64, indexes map[string]*schema.Index) *meta.State {
 		tab := &schema.Table{
@@ -130,7 +132,9 @@ func TestOrderOfSteps(t *testing.T) {
 		{"nothing", plain, plain, "make replicas; route; remove replicas"},
 	} {
 		r.steps = nil
-		i.Install(c.old, c.next)
+		if err := i.Install(c.old, c.next); err != nil {
+			t.Error(err)
+		}
 		if got := strings.Join(r.steps, "; "); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}

@@ -10,23 +10,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // TestContainersNeedTheirLevel checks that no container is created while some nodes may run a build without
 // containers. Tables can be created, and they get change feeds when all nodes support feeds.
 func TestContainersNeedTheirLevel(t *testing.T) {
 	for level := feature.Oldest; level <= feature.Newest; level++ {
-		c := Changer{Level: func(*meta.State) feature.Level { return level }}
-		err := c.allowed(meta.Empty(), &schema.CreateContainer{})
+		c, s := Changer{}, meta.Empty().WithTopology(topology.New().WithLevel(level))
+		err := c.allowed(s, &schema.CreateContainer{})
 		if refused := err != nil && strings.Contains(err.Error(), "ilion upgrade"); refused != (level < 3) {
 			t.Errorf("level %d: %v", level, err)
 		}
 		table := schema.CreateTable{}
-		if err := c.allowed(meta.Empty(), &table); err != nil || table.NoFeeds != (level < 5) {
+		if err := c.allowed(s, &table); err != nil || table.NoFeeds != (level < 5) {
 			t.Errorf("a table at level %d: %v, without feeds: %v", level, err, table.NoFeeds)
 		}
 		alter := schema.AlterTable{}
-		if err := c.allowed(meta.Empty(), &alter); err != nil || alter.NoFeeds != (level < 5) ||
+		if err := c.allowed(s, &alter); err != nil || alter.NoFeeds != (level < 5) ||
 			alter.NoDropTimes != (level < 8) {
 			t.Errorf("a change of a table at level %d: %v, %+v", level, err, alter)
 		}
@@ -40,8 +41,8 @@ func TestListsNeedTheirLevel(t *testing.T) {
 	ks := &schema.Keyspace{Tables: map[string]*schema.Table{"t": {Indexes: map[string]*schema.Index{"ix": ix}}}}
 	with := &schema.Schema{Keyspaces: map[string]*schema.Keyspace{"k": ks}}
 	for level := feature.Oldest; level <= feature.Newest; level++ {
-		c := Changer{Level: func(*meta.State) feature.Level { return level }}
-		err := c.understood(meta.Empty(), with)
+		c, s := Changer{}, meta.Empty().WithTopology(topology.New().WithLevel(level))
+		err := c.understood(s, with)
 		if refused := err != nil && strings.Contains(err.Error(), "ilion upgrade"); refused != (level < 6) {
 			t.Errorf("level %d: %v", level, err)
 		}
@@ -58,12 +59,12 @@ func TestVectorsNeedTheirLevel(t *testing.T) {
 		{Types: map[string]*cqltype.Type{"u": kind}}} {
 		with := &schema.Schema{Keyspaces: map[string]*schema.Keyspace{"k": ks}}
 		for level := feature.Oldest; level <= feature.Newest; level++ {
-			c := Changer{Level: func(*meta.State) feature.Level { return level }}
-			err := c.understood(meta.Empty(), with)
+			c, s := Changer{}, meta.Empty().WithTopology(topology.New().WithLevel(level))
+			err := c.understood(s, with)
 			if refused := err != nil && strings.Contains(err.Error(), "ilion upgrade"); refused != (level < 4) {
 				t.Errorf("level %d: %v", level, err)
 			}
-			if err := c.understood(meta.Empty(), &schema.Schema{}); err != nil {
+			if err := c.understood(s, &schema.Schema{}); err != nil {
 				t.Errorf("no vectors at level %d: %v", level, err)
 			}
 		}

@@ -31,8 +31,8 @@ func (c *Changer) ApplyRoles(ctx context.Context, change access.Change, actor st
 	if err != nil {
 		return nil, changeError("roles were", err)
 	}
-	if c.AwaitAgreement != nil {
-		c.AwaitAgreement(ctx, state.Version)
+	if c.Member != nil {
+		c.Member.AwaitAgreement(ctx, state.Version)
 	}
 	return warnings, nil
 }
@@ -65,11 +65,11 @@ func (c *Changer) RetryEnsureRoles(ctx context.Context, users []string, log *slo
 
 // world returns the other state that a change of roles depends on.
 func (c *Changer) world(s *meta.State, actor string) *access.Environment {
-	whole := c.WithSystemKeyspaces(s.Schema)
+	whole := c.Catalog.WithSystem(s.Schema)
 	return &access.Environment{
 		Actor:       actor,
-		Datacenters: c.Datacenters(),
-		Configured:  c.IsConfiguredUser,
+		Datacenters: c.Catalog.Datacenters(),
+		Configured:  c.Users,
 		Exists: func(r access.Resource) bool {
 			switch r.Kind {
 			case access.Table:

@@ -23,7 +23,7 @@ type town struct {
 
 func (w *town) world(actor string) *Environment {
 	return &Environment{
-		Actor: actor, Datacenters: []string{"dc1"}, Configured: func(name string) bool { return name == "boss" },
+		Actor: actor, Datacenters: []string{"dc1"}, Configured: ConfiguredUsers{"boss": ""},
 		Exists: func(r Resource) bool {
 			return r.Keyspace == "ks" && (r.Name == "" || r.Name == "t") || protected(r.Keyspace)
 		},

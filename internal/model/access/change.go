@@ -22,9 +22,17 @@ type Environment struct {
 	// Datacenters lists the data centers of the cluster.
 	Datacenters []string
 	// Exists reports whether a keyspace, a table, or a function exists.
-	Exists func(Resource) bool
-	// Configured reports whether a name is a user of the configuration.
-	Configured func(name string) bool
+	Exists     func(Resource) bool
+	Configured ConfiguredUsers
+}
+
+// ConfiguredUsers maps the users of a node's configuration to the bcrypt hashes of their passwords.
+type ConfiguredUsers map[string]string
+
+// Has reports whether a name is a user of the configuration.
+func (u ConfiguredUsers) Has(name string) bool {
+	_, ok := u[name]
+	return ok
 }
 
 // Apply applies a change. The next state is s itself if nothing changes. Warnings are for the client.
@@ -36,7 +44,9 @@ func Apply(s *State, c Change, w *Environment) (next *State, warnings []string, 
 	return next, warnings, nil
 }
 
-func (w *Environment) subject(s *State) *Subject { return s.Resolve(w.Actor, w.Configured(w.Actor)) }
+func (w *Environment) subject(s *State) *Subject {
+	return s.Resolve(w.Actor, w.Configured.Has(w.Actor))
+}
 
 // exists reports whether a resource exists.
 func (w *Environment) exists(s *State, r Resource) bool {

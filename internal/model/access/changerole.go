@@ -34,7 +34,7 @@ func (c *CreateRole) apply(s *State, w *Environment) (*State, []string, error) {
 	if len(c.Name) > NameBytesMax {
 		return nil, nil, dberr.Invalidf("Role names shouldn't be more than %d bytes long", NameBytesMax)
 	}
-	if s.Role(c.Name) != nil || w.Configured(c.Name) {
+	if s.Role(c.Name) != nil || w.Configured.Has(c.Name) {
 		if c.IfNotExists {
 			return s, nil, nil
 		}
@@ -71,7 +71,7 @@ func (c *AlterRole) apply(s *State, w *Environment) (*State, []string, error) {
 		return nil, nil, dberr.Invalidf("Role %s doesn't exist", c.Name)
 	}
 	a := &c.Attributes
-	if w.Configured(c.Name) && (a.Hash != nil || a.Login != nil || a.Superuser != nil) {
+	if w.Configured.Has(c.Name) && (a.Hash != nil || a.Login != nil || a.Superuser != nil) {
 		return nil, nil, dberr.Invalidf("Role %s is defined in the configuration: change its password there. "+
 			"It always has LOGIN and SUPERUSER", c.Name)
 	}
@@ -126,7 +126,7 @@ func (c *DropRole) apply(s *State, w *Environment) (*State, []string, error) {
 		return nil, nil, dberr.Invalidf("%s doesn't exist", c.Name)
 	case who.Name == c.Name:
 		return nil, nil, dberr.Invalidf("Cannot DROP primary role for current login")
-	case w.Configured(c.Name):
+	case w.Configured.Has(c.Name):
 		return nil, nil, dberr.Invalidf("%s is defined in the configuration: remove it there first", c.Name)
 	}
 	return s.WithoutRole(c.Name), nil, nil

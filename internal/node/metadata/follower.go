@@ -4,7 +4,9 @@
 package metadata
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -33,6 +35,7 @@ type Follower struct {
 	Cluster interface {
 		MetadataChanged(old, next *meta.State)
 	}
+	Log *slog.Logger
 }
 
 // Run applies the current metadata, and subscribes to later changes.
@@ -55,7 +58,10 @@ func (f *Follower) apply(old, next *meta.State) {
 	if old.Roles != next.Roles {
 		f.Clients.RolesChanged(next.Roles)
 	}
-	f.Installer.Install(old, next)
+	if err := f.Installer.Install(old, next); err != nil {
+		f.Log.LogAttrs(context.Background(), slog.LevelError, "cannot apply the metadata", slog.String("error",
+			err.Error()))
+	}
 	f.Host.SetThroughputs(throughput.DividePerPartition(next))
 	f.Builder.Wake()
 	if f.Cluster != nil {

@@ -19,12 +19,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Options configures a Checker. All fields except State are optional.
+// Options configures a Checker. All fields except Roles are optional.
 type Options struct {
-	// Users maps the users of the configuration to bcrypt hashes. They take precedence over roles.
-	Users map[string]string
-	// State returns all other roles.
-	State func() *access.State
+	// Users take precedence over roles.
+	Users access.ConfiguredUsers
+	// Roles holds all other roles. It is an Authority.
+	Roles interface{ State() *access.State }
 	// Log receives failures; nil discards them.
 	Log *slog.Logger
 	// OnAttempt is called for every attempt. outcome is nil if the attempt succeeded.
@@ -86,12 +86,6 @@ func New(o Options) (*Checker, error) {
 	return c, err
 }
 
-// Configured reports whether a name is a user of the configuration.
-func (c *Checker) Configured(name string) bool {
-	_, ok := c.opts.Users[name]
-	return ok
-}
-
 // Authenticate returns the role of a client at an address, with the record whose password matched. It returns
 // dberr.BadCredentials, or dberr.Overloaded if too many logins are being checked.
 func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, password string) (access.Login, error) {
@@ -131,7 +125,7 @@ func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, passw
 // role returns the hash of a role's password, or an empty string, whether the role may log in, and the version of its
 // record.
 func (c *Checker) role(name string) (hash string, login bool, record access.RoleVersion) {
-	r := c.opts.State().Role(name)
+	r := c.opts.Roles.State().Role(name)
 	if hash, ok := c.opts.Users[name]; ok {
 		return hash, true, r.Version()
 	}

@@ -39,15 +39,15 @@ type loginTest struct {
 	state *access.State
 }
 
+func (d *loginTest) State() *access.State { return d.state }
+
 func newLoginTest(t *testing.T, roles ...*access.Role) *loginTest {
 	d := &loginTest{state: &access.State{}}
 	for _, r := range roles {
 		d.state = d.state.WithRole(r)
 	}
 	var err error
-	d.Checker, err = New(Options{Users: map[string]string{"boss": hashed(t, "b")}, State: func() *access.State {
-		return d.state
-	}})
+	d.Checker, err = New(Options{Users: access.ConfiguredUsers{"boss": hashed(t, "b")}, Roles: d})
 	if err != nil {
 		t.Fatal(err)
 	}

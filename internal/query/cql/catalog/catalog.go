@@ -23,9 +23,9 @@ type Publication struct {
 
 // Catalog holds the schema to which statements are bound. It is safe for concurrent use.
 type Catalog struct {
-	snapshot  atomic.Pointer[schema.Schema]
-	info      func() NodeInfo
-	addSystem func(*schema.Schema) *schema.Schema
+	snapshot atomic.Pointer[schema.Schema]
+	info     func() NodeInfo
+	release  *compat.Release
 
 	mu        sync.Mutex // serializes Publish; protects listeners
 	listeners map[int]func(Publication)
@@ -41,13 +41,22 @@ func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
 
 // NewForRelease is like New, with the system keyspaces of a Cassandra release.
 func NewForRelease(r *compat.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
-	c := &Catalog{info: info, addSystem: System(r), listeners: map[int]func(Publication){}}
-	c.snapshot.Store(c.addSystem(initial))
+	c := &Catalog{info: info, release: r, listeners: map[int]func(Publication){}}
+	c.snapshot.Store(c.WithSystem(initial))
 	return c
 }
 
 // Snapshot returns the current schema.
 func (c *Catalog) Snapshot() *schema.Schema { return c.snapshot.Load() }
+
+// WithSystem adds the missing system keyspaces of the catalog's release to a schema.
+func (c *Catalog) WithSystem(s *schema.Schema) *schema.Schema { return WithSystemOf(c.release, s) }
+
+// Datacenters returns the data centers of the cluster.
+func (c *Catalog) Datacenters() []string {
+	info := c.info()
+	return info.Datacenters()
+}
 
 // TableName returns the name of a table with its keyspace, or its ID if the table does not exist.
 func (c *Catalog) TableName(id uint32) string {
@@ -92,7 +101,7 @@ func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	if s.Revision <= old.Revision {
 		return
 	}
-	s = c.addSystem(s)
+	s = c.WithSystem(s)
 	c.snapshot.Store(s)
 	for i := range c.next {
 		if listener := c.listeners[i]; listener != nil {

@@ -211,7 +211,7 @@ func testRows(t *testing.T, r *compat.Release, want int) {
 		}
 	}
 	late := s.Table("ks", "t").Hints("late").ID
-	s = System(r)(s)
+	s = WithSystemOf(r, s)
 	info := testInfo()
 	info.Release = r
 	info.EffectiveReplication = 4

@@ -13,7 +13,7 @@ import (
 
 // TestClients checks that system_views.clients shows a client's role, its keyspace, and the options of its STARTUP.
 func TestClients(t *testing.T) {
-	s := System(compat.Cassandra50)(schema.New())
+	s := WithSystemOf(compat.Cassandra50, schema.New())
 	table := s.Table("system_views", "clients")
 	shown := func(c Client) map[string]string {
 		c.Remote = netip.MustParseAddrPort("10.0.0.1:5000")
@@ -46,7 +46,7 @@ func TestClients(t *testing.T) {
 
 // TestScyllaKeyspaces checks that user keyspaces are listed as keyspaces with tablets only in a cluster.
 func TestScyllaKeyspaces(t *testing.T) {
-	s := System(compat.Cassandra50)(testSchema(t))
+	s := WithSystemOf(compat.Cassandra50, testSchema(t))
 	table := s.Table("system_schema", "scylla_keyspaces")
 	info := testInfo()
 	if rows := Rows(context.Background(), table, s, &info, nil); len(rows) > 0 {

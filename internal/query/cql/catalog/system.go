@@ -389,19 +389,15 @@ func declareColumns(t *schema.Table, text string, kind schema.ColumnKind) []*sch
 }
 
 // WithSystem adds the system keyspaces of 4.0 to a schema.
-func WithSystem(s *schema.Schema) *schema.Schema { return withSystem(s, systemKeyspaces) }
+func WithSystem(s *schema.Schema) *schema.Schema { return WithSystemOf(compat.Cassandra40, s) }
 
-// System returns a function that adds the system keyspaces of a release to a schema. If the schema contains a system
-// keyspace, its replication is kept, because some replications can be altered.
-func System(r *compat.Release) func(*schema.Schema) *schema.Schema {
+// WithSystemOf adds the missing system keyspaces of a release to a schema. If the schema contains a system keyspace,
+// its replication is kept, because some replications can be altered.
+func WithSystemOf(r *compat.Release, s *schema.Schema) *schema.Schema {
 	keyspaces := systemKeyspaces
 	if r.Tables50 {
 		keyspaces = systemKeyspaces50
 	}
-	return func(s *schema.Schema) *schema.Schema { return withSystem(s, keyspaces) }
-}
-
-func withSystem(s *schema.Schema, keyspaces []*schema.Keyspace) *schema.Schema {
 	var missing []*schema.Keyspace
 	for _, ks := range keyspaces {
 		have := s.Keyspace(ks.Name)

@@ -23,7 +23,7 @@ import (
 // the roles. While the state does not change, a check takes two lookups.
 type Authority struct {
 	datacenter string
-	configured func(name string) bool
+	configured access.ConfiguredUsers
 	// strict reports whether a change of the password or of LOGIN ends sessions.
 	strict  bool
 	current atomic.Pointer[roleCache]
@@ -35,9 +35,9 @@ type roleCache struct {
 	resolved sync.Map // name -> *access.Subject
 }
 
-// NewAuthority returns an authority for a node in a data center. configured reports whether a name is a user in the
-// node's configuration. If strict is true, a change of the password or of LOGIN ends the sessions of a role.
-func NewAuthority(datacenter string, configured func(name string) bool, strict bool) *Authority {
+// NewAuthority returns an authority for a node in a data center. configured are the users of the node's
+// configuration. If strict is true, a change of the password or of LOGIN ends the sessions of a role.
+func NewAuthority(datacenter string, configured access.ConfiguredUsers, strict bool) *Authority {
 	a := &Authority{datacenter: datacenter, configured: configured, strict: strict}
 	a.Set(&access.State{})
 	return a
@@ -62,7 +62,7 @@ func (a *Authority) subject(e *roleCache, name string) *access.Subject {
 	if s, ok := e.resolved.Load(name); ok {
 		return s.(*access.Subject)
 	}
-	s, _ := e.resolved.LoadOrStore(name, e.state.Resolve(name, a.configured(name)))
+	s, _ := e.resolved.LoadOrStore(name, e.state.Resolve(name, a.configured.Has(name)))
 	return s.(*access.Subject)
 }
 

@@ -38,7 +38,7 @@ func (w *authFixture) ApplyRoles(_ context.Context, c access.Change, actor strin
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next, warnings, err := access.Apply(w.authority.State(), c, &access.Environment{
-		Actor: actor, Datacenters: []string{"dc1"}, Configured: func(name string) bool { return name == "boss" },
+		Actor: actor, Datacenters: []string{"dc1"}, Configured: access.ConfiguredUsers{"boss": ""},
 		Exists: func(r access.Resource) bool {
 			s := w.catalog.Snapshot()
 			return s.Keyspace(r.Keyspace) != nil && (r.Kind != access.Table || s.Table(r.Keyspace, r.Name) != nil)
@@ -52,7 +52,7 @@ func newAuthFixture(t testing.TB) *authFixture { return newAuthFixtureWith(t, fa
 
 // newAuthFixtureWith is newAuthFixture, except that a change of credentials ends sessions if strict is true.
 func newAuthFixtureWith(t testing.TB, strict bool) *authFixture {
-	w := &authFixture{authority: NewAuthority("dc1", func(name string) bool { return name == "boss" }, strict)}
+	w := &authFixture{authority: NewAuthority("dc1", access.ConfiguredUsers{"boss": ""}, strict)}
 	o := Options{Authority: w.authority, Roles: w, Auditor: w}
 	w.fixture = newFixtureWith(t, o, func() catalog.NodeInfo {
 		return catalog.NodeInfo{Metadata: meta.Empty().WithRoles(w.authority.State())}

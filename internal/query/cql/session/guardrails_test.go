@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 )
@@ -173,7 +174,7 @@ func TestGuardrails(t *testing.T) {
 				"(disallowed values are: [ALL])", true)
 	})
 	t.Run("superusers are exempt", func(t *testing.T) {
-		w.opts.Authority = NewAuthority("dc1", func(string) bool { return true }, false)
+		w.opts.Authority = NewAuthority("dc1", access.ConfiguredUsers{user.client.User: ""}, false)
 		for _, cql := range []string{"CREATE TABLE c7 (k int PRIMARY KEY, a int, b int, c int, d int, e int)",
 			"SELECT * FROM col WHERE k IN (1, 2, 3, 4, 5)"} {
 			said(t, cql, query(user, Request{Text: []byte(cql)}), "", false)

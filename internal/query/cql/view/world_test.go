@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/reconcile"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/compat"
@@ -25,9 +26,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/ddl"
-	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
@@ -82,17 +83,8 @@ func newWorld(t *testing.T, follows bool) *world {
 			Batches: write.NewBatchLog(w.catalog.Snapshot()).ForCoordinator(w.catalog.Snapshot),
 		},
 	})
-	w.installer = schemachange.Installer{Store: w.store, Replicas: w, WithSystemKeyspaces: catalog.WithSystem,
-		Values: expr.IndexValues, Route: w.coordinator.SetTopology,
-		Publish: func(s *schema.Schema, events []schema.Event) { w.catalog.Publish(s, events...) },
-		Require: func(id topology.PartitionID, revision uint64) {
-			r := w.host.Replica(id)
-			if err := r.Require(context.Background(), r.Extent(), revision); err != nil {
-				t.Error(err)
-			}
-		},
-		Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
-	}
+	w.installer = schemachange.Installer{Store: w.store, Replicas: w, Catalog: w.catalog,
+		Indexes: new(container.Definitions), Router: w.coordinator, Standalone: &reconcile.Standalone{Host: w.host}}
 	w.installer.Begin()
 	w.keeper = view.New(view.Options{Coordinator: w, Schema: w.catalog.Snapshot, Replicas: w.host.Replicas,
 		Clock: fakeclock.Func(w.now), Log: slog.New(slog.DiscardHandler)})
@@ -143,7 +135,9 @@ func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 		}
 	}
 	w.state = &next
-	w.installer.Install(old, &next)
+	if err := w.installer.Install(old, &next); err != nil {
+		w.t.Error(err)
+	}
 	return s, events, nil
 }
 
