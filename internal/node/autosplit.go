@@ -6,7 +6,6 @@ import (
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/replica/quota"
-	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
 // The sizes in bytes and the number of values at which a logical partition is reported.
@@ -28,15 +27,16 @@ func (n *Node) newQuota() *quota.Quota {
 
 // newControllers returns the controllers of automatic splits and merges.
 func (n *Node) newControllers() *autosplit.Controllers {
-	limits := autosplit.TableLimits{Tables: n.catalog, StorageCap: uint64(n.opts.Splits.StorageCap)}
 	o := autosplit.Options{
-		Metadata: n.metadata, Replicas: n.host.Replicas, Store: n.store.Statistics, Queries: n.queries,
-		KeyName:   stats.NewKeyNames(n.catalog, n.store).Describe,
+		Metadata: n.metadata, Host: n.host, Store: n.store.Statistics, Queries: n.queries,
+		Limits:    autosplit.TableLimits{Tables: n.catalog, StorageCap: uint64(n.opts.Splits.StorageCap)},
+		Names:     stats.NewKeyNames(n.catalog, n.store),
 		LoadLimit: n.opts.Splits.LoadLimit(), IdlePeriod: n.opts.Merges.MergeAfter(), Log: n.log,
 	}
-	if c := n.cluster; c != nil {
-		client := &rpc.Client{Caller: c.transport}
-		return autosplit.ForCluster(o, limits, autosplit.Cluster{Member: c.member, Client: client})
+	if n.cluster != nil {
+		o.Member = n.cluster.member
+	} else {
+		o.Standalone = n.standalone
 	}
-	return autosplit.ForStandalone(o, limits, n.standalone, n.store.Level)
+	return autosplit.NewControllers(o)
 }

@@ -41,8 +41,8 @@ func (c *clients) logClosed(remote netip.AddrPort, reason error) {
 		slog.String("reason", reason.Error()))
 }
 
-// overloaded reports whether this machine is overloaded, so that background work yields.
-func (c *clients) overloaded() bool {
+// Overloaded reports whether this machine is overloaded, so that background work yields.
+func (c *clients) Overloaded() bool {
 	s := c.server.Load()
 	return s != nil && s.Gate().Closed
 }

@@ -90,7 +90,7 @@ func (n *Node) newCluster() (*cluster, error) {
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
 		TLS: nodeTLS, Secret: n.joinSecret.Value(), Levels: n.levels,
 		Admit: c.directoryGuard.Admit, Former: c.directoryGuard.FormerCluster, KeepAlive: keepAlive,
-		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.clients.overloaded,
+		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.clients.Overloaded,
 		Observer: peerObserver{c},
 	})
 	if err != nil {
@@ -259,8 +259,8 @@ func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID,
 func (c *cluster) start() {
 	n := c.n
 	c.reconcilers = &reconcile.Manager{
-		Node: c.self, Keeper: n.metadata, Host: n.host, View: c.member.View, LeadsMeta: c.member.LeadsMeta, Log: n.log,
-		Local: n.local, Size: n.diskSize,
+		Node: c.self, Keeper: n.metadata, Host: n.host, Member: c.member, Log: n.log,
+		Local: n.local, Store: n.store,
 	}
 	c.events = &nodeevents.Notifier{Self: c.self, Address: n.info.RPC, Metadata: n.metadata, Peers: c.peers,
 		Queries: n.queries, Clients: n.cql, Engine: n.Engine}

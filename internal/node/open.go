@@ -24,6 +24,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -164,13 +165,6 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	return nil
 }
 
-// diskSize estimates the size of a partition on this node's disk in bytes, or returns 0 if unknown. It reads no rows,
-// because requests may be waiting for the end of a merge.
-func (n *Node) diskSize(p *topology.Partition) uint64 {
-	size, _ := n.store.DiskBytes(p.Span.Keys(p.Table))
-	return size
-}
-
 // checkClock warns if the clock is behind timestamps of earlier writes.
 func checkClock(ctx context.Context, host *partition.Host, log *slog.Logger) {
 	newest := time.UnixMicro(host.NewestStamp())
@@ -219,7 +213,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	n.life.OnClose(func() error { n.metadata.Close(); return nil })
 	if c := n.cluster; c != nil {
 		c.setMetadata(n.metadata)
-		n.queries = clusterquery.NewClient(c.self, n.metadata, c.peers, c.transport)
+		n.queries = clusterquery.NewClient(c.self, n.metadata, c.peers, rpc.Client{Caller: c.transport})
 	}
 	first := n.metadata.State()
 	n.catalog = catalog.NewForRelease(n.compat, first.Schema, func() catalog.NodeInfo { return n.nodeInfo() })
@@ -235,7 +229,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	if n.cluster != nil {
 		n.partitions.Member = n.cluster.member
 	} else {
-		n.standalone = &reconcile.Standalone{Keeper: n.metadata, Host: n.host, Size: n.diskSize, Log: n.log}
+		n.standalone = &reconcile.Standalone{Keeper: n.metadata, Host: n.host, Store: n.store, Log: n.log}
 		n.partitions.Standalone = n.standalone
 	}
 	if err := n.newSchema().Run(); err != nil {

@@ -6,14 +6,10 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
-	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/node/metadata"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -31,27 +27,22 @@ func (n *Node) newSchema() *metadata.Follower {
 	n.builder = backfill.New(backfill.Options{
 		Metadata: n.metadata, Table: write.BackfillTable{Coordinator: n.coordinator},
 		Entries: backfill.Entries(view.BuildEntries(n.catalog.Snapshot, n.definitions.IndexOps)),
-		Schema:  n.catalog.Snapshot, ExpiredBefore: n.clock.EarliestSeconds, Log: n.log,
-		Overloaded:  n.clients.overloaded,
-		ShouldBuild: func() bool { return n.cluster == nil || n.cluster.member.LeadsMeta() },
-		Listed:      func() bool { return n.featureLevel.Current() >= schemachange.ListsLevel },
-		Change: func(ctx context.Context, c *schema.SetLists) error {
-			return setLists(ctx, n.changer, n.compat, c)
-		},
+		Catalog: n.catalog, Clock: n.clock, Clients: &n.clients, Log: n.log,
 		ListsRows: n.opts.VectorListsRows, ListsPause: n.opts.VectorListsPause,
 	})
-	n.views = view.New(view.Options{Coordinator: n.coordinator, Schema: n.catalog.Snapshot, Replicas: n.host.Replicas,
+	n.views = view.New(view.Options{Coordinator: n.coordinator, Catalog: n.catalog, Host: n.host,
 		Clock: n.clock, Log: n.log})
 	n.host.SetViews(n.views)
 	placer := membership.TablePlacer{Node: n.store.Identity().Node, Region: n.opts.Region,
 		Partitions: n.opts.InitialPartitions}
 	if n.cluster != nil {
-		placer.Member = n.cluster.member
+		placer.Member, n.builder.Member = n.cluster.member, n.cluster.member
 	}
 	n.changer = &schemachange.Changer{
 		Metadata: n.metadata, Catalog: n.catalog, Placer: &placer, Partitions: n.coordinator, Builder: n.builder,
-		Users: n.opts.Auth.Users, Levels: n.featureLevel,
+		Release: n.compat, Users: n.opts.Auth.Users, Levels: n.featureLevel,
 	}
+	n.builder.Lists = n.changer
 	installer := &schemachange.Installer{
 		Store: n.store, Replicas: n.local, Catalog: publisher{n.catalog, &n.clients}, Indexes: &n.definitions,
 		Router: n.coordinator,
@@ -80,15 +71,8 @@ func (p publisher) Publish(s *schema.Schema, events ...schema.Event) {
 
 // pageVerifier returns the verifier of views and indexes.
 func (n *Node) pageVerifier() *view.PageVerifier {
-	return &view.PageVerifier{Rows: n.coordinator, Schema: n.catalog.Snapshot, Entries: n.definitions.IndexOps,
+	return &view.PageVerifier{Rows: n.coordinator, Catalog: n.catalog, Entries: n.definitions.IndexOps,
 		Builds: n.builder, Clock: n.clock}
-}
-
-// setLists assigns lists to a vector index.
-func setLists(ctx context.Context, changer *schemachange.Changer, r *compat.Release, c *schema.SetLists) error {
-	c.Stamp = schema.Stamp{Version: schema.UUID(uuid.New()), At: time.Now().UnixMicro(), Release: r}
-	_, _, err := changer.Apply(ctx, c, "")
-	return err
 }
 
 // ensureRoles creates role records for the configured users, so that they are listed and can be granted permissions. A

@@ -66,7 +66,7 @@ func (n *Node) serve() error {
 	}
 	n.life.Background(n.certificates.Watch)
 	sweeper := &sweep.Sweeper{Store: n.store, Host: n.host, Coordinator: n.coordinator, Catalog: n.catalog,
-		Clock: n.clock, Overloaded: n.clients.overloaded, KeysPerSecond: n.opts.Storage.SweepKeys,
+		Clock: n.clock, Clients: &n.clients, KeysPerSecond: n.opts.Storage.SweepKeys,
 		Log: n.log}
 	n.life.Background(sweeper.Run)
 	n.life.Background(controllers.Run)

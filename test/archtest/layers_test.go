@@ -67,7 +67,7 @@ var withinLayer = map[string]string{
 		"internal/query/cql/relation internal/query/cql/guardrail internal/query/changefeed",
 	"internal/query/cql/write": "internal/query/cql/parser internal/query/cql/catalog internal/query/cql/expr " +
 		"internal/query/cql/relation internal/query/cql/guardrail internal/query/cql/view",
-	"internal/query/cql/view": "internal/query/cql/parser internal/query/cql/expr internal/query/cql/relation",
+	"internal/query/cql/view": "internal/query/cql/catalog internal/query/cql/parser internal/query/cql/expr internal/query/cql/relation",
 	"internal/query/cql/transaction": "internal/query/cql/parser internal/query/cql/catalog " +
 		"internal/query/cql/expr internal/query/cql/read internal/query/cql/write internal/query/cql/guardrail",
 	"internal/query/container": "internal/query/cql/catalog internal/query/cql/expr internal/query/changefeed " +
@@ -99,7 +99,7 @@ var withinLayer = map[string]string{
 	"internal/control/merge": "internal/control/meta internal/control/placement internal/control/split " +
 		"internal/control/throughput",
 	"internal/control/meta":         "",
-	"internal/control/backfill":     "internal/control/meta",
+	"internal/control/backfill":     "internal/control/meta internal/control/peers",
 	"internal/control/schemachange": "internal/control/backfill internal/control/membership internal/control/meta",
 	"internal/control/lending":      "internal/control/clusterquery internal/control/meta internal/control/throughput",
 	"internal/control/lograte":      "",

@@ -144,8 +144,7 @@ func (n *node) run(*world.Task) {
 	n.keeper, n.member.Metadata = keeper, keeper
 	n.builder = backfill.New(backfill.Options{
 		Metadata: keeper, Table: n.plantTable(write.BackfillTable{Coordinator: n.coord, Sched: s}),
-		Entries: n.entries, Schema: n.cat.Snapshot, Sched: s,
-		ShouldBuild: n.member.LeadsMeta, Log: n.log(),
+		Entries: n.entries, Catalog: n.cat, Sched: s, Member: n.member, Log: n.log(),
 	})
 	n.changer = &schemachange.Changer{
 		Metadata: keeper, Catalog: n.cat, Placer: placer{n}, Partitions: n.coord, Builder: n.builder, Sched: s,
@@ -171,8 +170,8 @@ func (n *node) run(*world.Task) {
 		n.install(first, seen)
 	}
 	n.loops = &reconcile.Manager{
-		Node: n.self(), Keeper: keeper, Host: n.parts, View: n.member.View, LeadsMeta: n.member.LeadsMeta, Sched: s,
-		Log: n.log(), Local: replicas, Wrap: func(r reconcile.Replica) reconcile.Replica { return counted{r, n} },
+		Node: n.self(), Keeper: keeper, Host: n.parts, Member: n.member, Sched: s,
+		Log: n.log(), Local: replicas, Replicas: countedReplicas{n},
 	}
 	s.Go(func() { n.peers.Run(ctx) })
 	n.loops.Start(ctx, s.Go)
@@ -287,6 +286,17 @@ type replicas struct {
 
 // Has implements the host of reconcile.Local.
 func (r replicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
+
+// countedReplicas implements reconcile.Replicas.
+type countedReplicas struct{ n *node }
+
+// Replica implements reconcile.Replicas.
+func (c countedReplicas) Replica(id topology.PartitionID) reconcile.Replica {
+	if r := (reconcile.HostReplicas{Host: c.n.parts}).Replica(id); r != nil {
+		return counted{r, c.n}
+	}
+	return nil
+}
 
 // counted is a replica whose membership changes are counted.
 type counted struct {

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/autosplit"
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/split"
-	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
@@ -117,9 +117,21 @@ func (w *simulation) spares(n *node) bool { return n == w.grow.spared && w.Now <
 // growthAfter is the time during which automatic changes continue after the faults have ended.
 const growthAfter = 15 * time.Second
 
-// capOf returns the size limit of a table's partitions in bytes: the size of one row or a few rows, or more than the
-// table's size.
-func (w *simulation) capOf(table uint32) uint64 {
+// growthLimits are the size limits of tables, and the names of their logical partitions.
+type growthLimits struct{ w *simulation }
+
+// Describe implements the names of package autosplit.
+func (growthLimits) Describe(table uint32, key []byte) string {
+	return fmt.Sprintf("key %q of table %d", key, table)
+}
+
+// MergeSizeLimit implements autosplit.Limits.
+func (l growthLimits) MergeSizeLimit(table uint32) uint64 { return l.SizeLimit(table) }
+
+// SizeLimit returns the size limit of a table's partitions in bytes: the size of one row or a few rows, or more than
+// the table's size.
+func (l growthLimits) SizeLimit(table uint32) uint64 {
+	w := l.w
 	clients := table >= rowsTable && table <= smallTable
 	if !clients && table < schema.FirstTableID || table == w.batches.Table() || w.Now > w.plan.Length+growthAfter {
 		return 0 // a system table, or the end of the run
@@ -142,33 +154,14 @@ func (w *simulation) capOf(table uint32) uint64 {
 func (n *node) startGrowth(ctx context.Context) {
 	w, s := n.w, n.Scheduler()
 	watch := autosplit.New(autosplit.Options{
-		Metadata: n.keeper, Replicas: n.parts.Replicas, Store: weighed{n.store.Statistics, n}, SizeLimit: w.capOf,
-		LoadLimit: w.grow.limit, IdlePeriod: w.grow.quiet,
-		KeyName: func(table uint32, key []byte) string { return fmt.Sprintf("key %q of table %d", key, table) },
-		Level:   func() feature.Level { return 0 }, Log: n.log(), Sched: s,
+		Metadata: n.keeper, Host: n.parts, Store: weighed{n.store.Statistics, n}, Limits: growthLimits{w}, Names: growthLimits{w},
+		LoadLimit: w.grow.limit, IdlePeriod: w.grow.quiet, Member: n.member, Log: n.log(), Sched: s,
 	})
-	merger := &autosplit.MergeController{
-		Metadata: n.keeper, Rules: merge.Rules{SizeLimit: w.capOf, LoadLimit: w.grow.limit, IdlePeriod: w.grow.quiet,
-			NodeHealthy: n.hears},
-		IsLeader: n.member.LeadsMeta, Log: n.log(), Level: func() feature.Level { return 0 }, Sched: s,
-		LocalCandidates: watch.Candidates, OtherNodes: n.others, Client: &rpc.Client{Caller: n.fakeTransport, Sched: s},
-	}
+	merger := autosplit.NewMergeController(watch,
+		clusterquery.NewClient(n.self(), n.keeper, n.peers, rpc.Client{Caller: n.fakeTransport, Sched: s}))
 	watch.Register(n.calls)
 	s.Go(func() { watch.Run(ctx) })
 	s.Go(func() { merger.Run(ctx) })
-}
-
-// hears reports whether another node is alive, or is this node.
-func (n *node) hears(id topology.NodeID) bool { return id == n.self() || n.peers.Alive(id) }
-
-// others returns the other nodes that are alive.
-func (n *node) others() (out []topology.NodeID) {
-	for _, other := range n.state().Nodes {
-		if other.ID != n.self() && n.hears(other.ID) {
-			out = append(out, other.ID)
-		}
-	}
-	return out
 }
 
 // weighed waits for compactions before it reads file sizes, because compactions run concurrently with the simulation.

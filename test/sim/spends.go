@@ -18,7 +18,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/ru"
 	"github.com/ilion-db/ilion/internal/model/schema"
@@ -139,8 +138,8 @@ func (n *node) startSpending(ctx context.Context) {
 	if !w.plan.With.Throughput {
 		return
 	}
-	provider := &autosplit.ThroughputSplitter{Metadata: n.keeper, IsLeader: n.member.LeadsMeta, Log: n.log(),
-		Level: func() feature.Level { return 0 }, Sched: n.Scheduler()}
+	provider := &autosplit.ThroughputSplitter{Options: &autosplit.Options{Metadata: n.keeper, Member: n.member,
+		Log: n.log(), Sched: n.Scheduler()}}
 	n.Scheduler().Go(func() { provider.Run(ctx) })
 	for i := range spenders {
 		n.Spawn(func(t *world.Task) {

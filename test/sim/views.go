@@ -100,7 +100,7 @@ func (n *node) keepViews() {
 		return
 	}
 	s := n.Scheduler()
-	n.views = view.New(view.Options{Coordinator: n.coord, Schema: n.cat.Snapshot, Replicas: n.parts.Replicas,
+	n.views = view.New(view.Options{Coordinator: n.coord, Catalog: n.cat, Host: n.parts,
 		Clock: n.peers, Log: slog.New(slog.DiscardHandler), Workers: 4, Sched: s})
 	n.parts.SetViews(n.views)
 	s.Go(func() { n.views.Run(context.Background()) })

@@ -65,30 +65,62 @@ type Store interface {
 	KeyAt(table uint32, at token.Token) ([]byte, error)
 }
 
-// Options holds the dependencies and limits of a SplitController. All fields are required unless their comments say
+// Limits returns the maximum sizes of partitions in bytes. It is a TableLimits.
+type Limits interface {
+	// SizeLimit returns 0 if a table is never split, and MergeSizeLimit returns 0 if it is never merged.
+	SizeLimit(table uint32) uint64
+	MergeSizeLimit(table uint32) uint64
+}
+
+// Standalone executes recorded splits and merges on a standalone node. It is a *reconcile.Standalone.
+type Standalone interface {
+	ApplySplits(ctx context.Context) error
+	ApplyMerges(ctx context.Context) error
+	Level() feature.Level
+}
+
+// Options holds the dependencies and limits of the controllers. All fields are required unless their comments say
 // otherwise.
 type Options struct {
 	Metadata *meta.Keeper
-	// Replicas returns the replicas on this node.
-	Replicas func() []*partition.Replica
+	Host     *partition.Host
 	Store    Store
-	// SizeLimit returns the maximum size of a table's partitions in bytes, or 0 if the table is never split.
-	SizeLimit func(table uint32) uint64
+	Limits   Limits
 	// LoadLimit is the load in request units per second above which a partition is split. 0 disables splits by load.
 	LoadLimit float64
 	// IdlePeriod is the time that partitions must be idle before they are merged. 0 disables merges.
 	IdlePeriod time.Duration
-	// KeyName returns the readable name of a logical partition.
-	KeyName func(table uint32, key []byte) string
-	// Queries sends the load of followers to the nodes that lead their partitions. It is nil on a standalone node.
-	Queries *clusterquery.Client
-	// ApplyStandalone applies recorded splits on a standalone node; it is nil in a cluster. Level returns the feature
-	// level of a standalone node.
-	ApplyStandalone func(ctx context.Context) error
-	Level           func() feature.Level
-	Log             *slog.Logger
+	// Names returns readable names of logical partitions. It is a stats.KeyNames.
+	Names interface {
+		Describe(table uint32, key []byte) string
+	}
+	// Queries sends calls to the other nodes, and Member reports whether this node decides for the cluster. They are
+	// nil on a standalone node, and Standalone is nil in a cluster.
+	Queries    *clusterquery.Client
+	Member     interface{ LeadsMeta() bool }
+	Standalone Standalone
+	Log        *slog.Logger
 	// Sched provides time and waits. It is nil outside simulations.
 	Sched *sched.Scheduler
+}
+
+// decides reports whether this node makes the decisions: it leads the meta partition or is standalone.
+func (o *Options) decides() bool { return o.Member == nil || o.Member.LeadsMeta() }
+
+// level returns the feature level of a standalone node, or 0 in a cluster.
+func (o *Options) level() feature.Level {
+	if o.Standalone == nil {
+		return 0
+	}
+	return o.Standalone.Level()
+}
+
+// executeSplits executes recorded splits on a standalone node.
+func (o *Options) executeSplits(ctx context.Context) error {
+	if o.Standalone == nil {
+		return nil
+	}
+	return o.Standalone.ApplySplits(ctx)
 }
 
 // PartitionReport holds the measurements of a partition whose leader is on this node.
@@ -169,7 +201,7 @@ func (w *SplitController) round(ctx context.Context) {
 	now := w.Sched.Now()
 	elapsed := now.Sub(w.lastRound)
 	w.lastRound = now
-	replicas := slices.Clone(w.Replicas())
+	replicas := slices.Clone(w.Host.Replicas())
 	slices.SortFunc(replicas, func(a, b *partition.Replica) int { return cmp.Compare(a.ID(), b.ID()) })
 	w.reportFollowerLoad(ctx, replicas, elapsed)
 	for _, l := range w.ledPartitions(replicas) {
@@ -204,7 +236,7 @@ func (w *SplitController) ledPartitions(replicas []*partition.Replica) (out []le
 		if r.ID() == topology.MetaPartition || !r.Leading() {
 			continue
 		}
-		most := w.SizeLimit(r.Table())
+		most := w.Limits.SizeLimit(r.Table())
 		if most == 0 {
 			continue // (GR4)
 		}
@@ -368,13 +400,13 @@ func (w *SplitController) keyName(table uint32, at token.Token) string {
 	if err != nil || key == nil {
 		return fmt.Sprintf("token %d", at)
 	}
-	return w.KeyName(table, key)
+	return w.Names.Describe(table, key)
 }
 
 // requestSplit records a split request. A rejected request is retried in a later round.
 func (w *SplitController) requestSplit(ctx context.Context, p *topology.Partition, at topology.Position,
 	cause topology.Cause) {
-	o := split.Request{Table: p.Table, Partition: p.ID, At: at, Cause: cause, Level: w.Level()}
+	o := split.Request{Table: p.Table, Partition: p.ID, At: at, Cause: cause, Level: w.level()}
 	ctx, cancel := w.Sched.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	_, err := w.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
@@ -387,9 +419,7 @@ func (w *SplitController) requestSplit(ctx context.Context, p *topology.Partitio
 	if err == nil {
 		w.Log.LogAttrs(ctx, slog.LevelInfo, "split requested", slog.Uint64("partition", uint64(p.ID)),
 			slog.String("at", at.String()), slog.String("cause", cause.String()))
-		if w.ApplyStandalone != nil {
-			err = w.ApplyStandalone(ctx)
-		}
+		err = w.executeSplits(ctx)
 	}
 	if err != nil {
 		w.Log.LogAttrs(ctx, slog.LevelDebug, "partition not split", slog.Uint64("partition", uint64(p.ID)),

@@ -80,7 +80,7 @@ func (w *SplitController) reportFollowerLoad(ctx context.Context, replicas []*pa
 	keep := map[topology.PartitionID]*followerState{}
 	lists := map[topology.NodeID][]followerLoad{}
 	for _, r := range replicas {
-		if r.ID() == topology.MetaPartition || r.Leading() || w.SizeLimit(r.Table()) == 0 {
+		if r.ID() == topology.MetaPartition || r.Leading() || w.Limits.SizeLimit(r.Table()) == 0 {
 			continue
 		}
 		_, epoch := r.Span()

@@ -9,10 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ilion-db/ilion/internal/control/clusterquery"
 	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/control/meta"
-	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
@@ -66,32 +65,30 @@ var CandidatesCall = rpc.Declare[rpc.None, merge.Candidates](rpc.Spec{Name: "mer
 	Timeout: time.Second, ResponseMax: 4 << 20, Idempotent: true})
 
 // MergeController requests merges of idle neighbors, and of neighbors whose replicas have been colocated for a merge.
-// Set its fields before calling Run.
 type MergeController struct {
-	Metadata *meta.Keeper
-	Rules    merge.Rules
-	// IsLeader reports whether this node makes the decisions: it leads the meta partition or is standalone.
-	IsLeader func() bool
-	// LocalCandidates returns the merge candidates led by this node. OtherNodes returns the other nodes that are alive,
-	// and Client sends them CandidatesCall. OtherNodes and Client are nil on a standalone node.
-	LocalCandidates func() []merge.Candidate
-	OtherNodes      func() []topology.NodeID
-	Client          *rpc.Client
-	// ApplyStandalone applies recorded merges on a standalone node; it is nil in a cluster. Level returns the feature
-	// level of a standalone node.
-	ApplyStandalone func(ctx context.Context) error
-	Level           func() feature.Level
-	Log             *slog.Logger
-	// Sched provides time and waits. It is nil outside simulations.
-	Sched *sched.Scheduler
-
+	*Options
+	splits  *SplitController // has the candidates that this node leads
+	queries *clusterquery.Client
+	rules   merge.Rules
 	askedAt time.Time
+}
+
+// NewMergeController returns a MergeController with the options of a SplitController. queries collects the candidates of
+// the other nodes; it is nil on a standalone node. The MergeController works while Run runs.
+func NewMergeController(splits *SplitController, queries *clusterquery.Client) *MergeController {
+	o := &splits.Options
+	m := &MergeController{Options: o, splits: splits, queries: queries,
+		rules: merge.Rules{Limits: o.Limits, LoadLimit: o.LoadLimit, IdlePeriod: o.IdlePeriod}}
+	if queries != nil {
+		m.rules.Nodes = queries
+	}
+	return m
 }
 
 // Run requests merges until ctx ends.
 func (m *MergeController) Run(ctx context.Context) {
 	for m.Sched.Sleep(ctx, roundInterval) == nil {
-		if m.IsLeader() {
+		if m.decides() {
 			m.round(ctx)
 		}
 	}
@@ -101,7 +98,7 @@ func (m *MergeController) Run(ctx context.Context) {
 func (m *MergeController) round(ctx context.Context) {
 	var candidates []merge.Candidate
 	now := m.Sched.Now()
-	if m.Rules.IdlePeriod > 0 && now.Sub(m.askedAt) >= min(collectInterval, m.Rules.IdlePeriod) &&
+	if m.rules.IdlePeriod > 0 && now.Sub(m.askedAt) >= min(collectInterval, m.rules.IdlePeriod) &&
 		anyCanMerge(m.Metadata.State()) {
 		m.askedAt = now
 		candidates = m.collectCandidates(ctx)
@@ -130,8 +127,8 @@ func (m *MergeController) round(ctx context.Context) {
 		for _, o := range recorded {
 			o.log(ctx, m.Log)
 		}
-		if m.ApplyStandalone != nil {
-			err = m.ApplyStandalone(ctx)
+		if m.Standalone != nil {
+			err = m.Standalone.ApplyMerges(ctx)
 		}
 	}
 	if err != nil {
@@ -142,14 +139,11 @@ func (m *MergeController) round(ctx context.Context) {
 // collectCandidates collects the merge candidates of all nodes, one node after another. A node that does not answer,
 // because it is busy or runs an older version, is skipped: its partitions are not merged in this round.
 func (m *MergeController) collectCandidates(ctx context.Context) []merge.Candidate {
-	out := m.LocalCandidates()
-	if m.OtherNodes == nil {
-		return out
-	}
+	out := m.splits.Candidates()
 	ctx, cancel := m.Sched.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	for _, node := range m.OtherNodes() {
-		list, err := CandidatesCall.Do(ctx, m.Client, node, rpc.None{})
+	for _, node := range m.queries.LiveNodes() {
+		list, err := clusterquery.Query(ctx, m.queries, node, CandidatesCall, rpc.None{})
 		if err != nil {
 			m.Log.LogAttrs(ctx, slog.LevelDebug, "merge candidates not received",
 				slog.String("node", node.Short()), slog.String("error", err.Error()))
@@ -178,9 +172,9 @@ func (o *recordedMerge) log(ctx context.Context, log *slog.Logger) {
 // due returns the merges that are due in a state.
 func (m *MergeController) due(s *meta.State, candidates []merge.Candidate) []merge.Request {
 	now := m.Sched.Wall()
-	requests := append(merge.ColocatedRequests(s, now), m.Rules.Choose(s, candidates, now)...)
+	requests := append(merge.ColocatedRequests(s, now), m.rules.Choose(s, candidates, now)...)
 	for i := range requests {
-		requests[i].Level = m.Level()
+		requests[i].Level = m.level()
 	}
 	return requests
 }

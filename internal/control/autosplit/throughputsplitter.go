@@ -9,24 +9,11 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/split"
 	"github.com/ilion-db/ilion/internal/control/throughput"
-	"github.com/ilion-db/ilion/internal/model/feature"
-	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// ThroughputSplitter requests splits of tables that have too few partitions for their provisioned throughput. Set its
-// fields before calling Run.
+// ThroughputSplitter requests splits of tables that have too few partitions for their provisioned throughput.
 type ThroughputSplitter struct {
-	Metadata *meta.Keeper
-	// IsLeader reports whether this node makes the decisions: it leads the meta partition or is standalone.
-	IsLeader func() bool
-	// ApplyStandalone applies recorded splits on a standalone node; it is nil in a cluster. Level returns the feature
-	// level of a standalone node.
-	ApplyStandalone func(ctx context.Context) error
-	Level           func() feature.Level
-	Log             *slog.Logger
-	// Sched provides time and waits. It is nil outside simulations.
-	Sched *sched.Scheduler
-
+	*Options
 	// satisfied is a state that needs no splits.
 	satisfied *meta.State
 }
@@ -34,7 +21,7 @@ type ThroughputSplitter struct {
 // Run requests splits until ctx ends.
 func (p *ThroughputSplitter) Run(ctx context.Context) {
 	for p.Sched.Sleep(ctx, roundInterval) == nil {
-		if p.IsLeader() {
+		if p.decides() {
 			p.round(ctx)
 		}
 	}
@@ -56,7 +43,7 @@ func (p *ThroughputSplitter) round(ctx context.Context) {
 	_, err := p.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		recorded = nil
 		for _, o := range throughput.Splits(s) {
-			o.Level = p.Level()
+			o.Level = p.level()
 			next, err := o.Apply(s, p.Sched.Wall())
 			if err != nil {
 				p.Log.LogAttrs(ctx, slog.LevelDebug, "split for throughput postponed",
@@ -73,9 +60,7 @@ func (p *ThroughputSplitter) round(ctx context.Context) {
 			p.Log.LogAttrs(ctx, slog.LevelInfo, "split requested", slog.Uint64("partition", uint64(o.Partition)),
 				slog.String("at", o.At.String()), slog.String("cause", o.Cause.String()))
 		}
-		if p.ApplyStandalone != nil {
-			err = p.ApplyStandalone(ctx)
-		}
+		err = p.executeSplits(ctx)
 	}
 	if err != nil {
 		p.Log.LogAttrs(ctx, slog.LevelDebug, "splits for throughput failed",

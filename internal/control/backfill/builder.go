@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
@@ -73,22 +74,23 @@ type Options struct {
 	Metadata *meta.Keeper
 	Table    Table
 	Entries  Entries
-	// Schema returns the schema with which this node plans statements.
-	Schema func() *schema.Schema
-	// ShouldBuild reports whether this node should build indexes.
-	ShouldBuild func() bool
-	Log         *slog.Logger
-	// Overloaded reports whether this machine is overloaded. It may be nil.
-	Overloaded func() bool
-	// ExpiredBefore returns a time in seconds that has passed on the clocks of most nodes. Rows that have expired by
-	// then need no entries. It defaults to the wall clock of Sched.
-	ExpiredBefore func() int64
+	// Catalog holds the schema with which this node plans statements. It is a *catalog.Catalog.
+	Catalog interface{ Snapshot() *schema.Schema }
+	// Member makes only the node build indexes that leads the meta partition. It is nil on a standalone node.
+	Member interface{ LeadsMeta() bool }
+	Log    *slog.Logger
+	// Clients reports whether this machine is overloaded. It may be nil.
+	Clients interface{ Overloaded() bool }
+	// Clock determines which rows have expired and need no entries. It defaults to the wall clock of Sched.
+	Clock *peers.NodeClock
 	// SavePause is how often the progress of a build is saved. The default is 2 s.
 	SavePause time.Duration
-	// Change makes the schema change that assigns lists to a vector index; if it is nil, vector indexes get no lists.
-	// Listed reports whether all nodes support lists.
-	Change func(ctx context.Context, c *schema.SetLists) error
-	Listed func() bool
+	// Lists assigns lists to vector indexes. It is a *schemachange.Changer. If it is nil, vector indexes get no lists.
+	Lists interface {
+		// SupportsLists reports whether all nodes support lists.
+		SupportsLists() bool
+		SetLists(ctx context.Context, c *schema.SetLists) error
+	}
 	// ListsPause is how often the Builder checks whether vector indexes need other lists; the default is 20 s.
 	// ListsRows is the number of rows from which a table's vector index has lists; the default is 2,500.
 	ListsPause time.Duration
@@ -117,10 +119,18 @@ func New(o Options) *Builder {
 		o.SavePause = savePause
 	}
 	o.ListsPause, o.ListsRows = cmp.Or(o.ListsPause, listsPause), cmp.Or(o.ListsRows, listsRows)
-	if o.ExpiredBefore == nil {
-		o.ExpiredBefore = func() int64 { return o.Sched.Wall().Unix() }
-	}
 	return &Builder{Options: o, wake: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+// leads reports whether this node builds indexes.
+func (b *Builder) leads() bool { return b.Member == nil || b.Member.LeadsMeta() }
+
+// expiredBefore returns a time in seconds that has passed on the clocks of most nodes.
+func (b *Builder) expiredBefore() int64 {
+	if b.Clock == nil {
+		return b.Sched.Wall().Unix()
+	}
+	return b.Clock.EarliestSeconds()
 }
 
 // Building reports whether an index is incomplete.
@@ -200,12 +210,12 @@ func (b *Builder) Await(ctx context.Context, indexes []*schema.Index) {
 func (b *Builder) Run(ctx context.Context) {
 	for {
 		for _, id := range slices.Sorted(maps.Keys(b.Metadata.State().Building)) {
-			if ctx.Err() == nil && b.ShouldBuild() {
+			if ctx.Err() == nil && b.leads() {
 				b.trainFirst(ctx, id)
 				b.Build(ctx, id)
 			}
 		}
-		if b.ShouldBuild() {
+		if b.leads() {
 			b.trainDue(ctx)
 		}
 		if b.Sched.Sleep(ctx, retryPause, b.wake) != nil {
@@ -261,7 +271,7 @@ var errDropped = errors.New("the index was dropped")
 
 // current returns the current versions of an index and its table, which may be altered during the build.
 func (b *Builder) current(id uint32) (*schema.Table, *schema.Index, error) {
-	t, ix := b.Schema().IndexByID(id)
+	t, ix := b.Catalog.Snapshot().IndexByID(id)
 	if ix == nil {
 		return nil, nil, errDropped
 	}
@@ -284,7 +294,7 @@ func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int,
 			return rows, err
 		}
 		v.begin(&read)
-		read.Table, read.Now = v.table.ID, b.ExpiredBefore()
+		read.Table, read.Now = v.table.ID, b.expiredBefore()
 		read.Statics, read.Dropped = len(v.table.Statics) > 0, v.table.Hidden()
 		if err := b.yield(ctx); err != nil {
 			return rows, err
@@ -312,7 +322,7 @@ func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int,
 
 // yield waits while the machine is overloaded, for up to yieldMax.
 func (b *Builder) yield(ctx context.Context) error {
-	for until := b.Sched.Now().Add(yieldMax); b.Overloaded != nil && b.Overloaded() && b.Sched.Now().Before(until); {
+	for until := b.Sched.Now().Add(yieldMax); b.Clients != nil && b.Clients.Overloaded() && b.Sched.Now().Before(until); {
 		if err := b.Sched.Sleep(ctx, overloadedPause); err != nil {
 			return err
 		}

@@ -126,11 +126,25 @@ func (w *world) apply(changes ...schema.Change) {
 
 func (w *world) schema() *schema.Schema { return w.records.State().Schema }
 
+func (w *world) Snapshot() *schema.Schema { return w.schema() }
+
+// outdated is a catalog that does not know the newest schema.
+type outdated struct{ schema *schema.Schema }
+
+func (o outdated) Snapshot() *schema.Schema { return o.schema }
+
+// follower is a node that does not lead, and ends when it finds out.
+type follower struct{ end func() }
+
+func (f follower) LeadsMeta() bool {
+	f.end()
+	return false
+}
+
 func (w *world) builder() *Builder {
 	return New(Options{
-		Metadata: w.records, Table: w, Entries: expr.IndexOps, Schema: w.schema,
-		ShouldBuild: func() bool { return true },
-		Log:         slog.New(slog.DiscardHandler),
+		Metadata: w.records, Table: w, Entries: expr.IndexOps, Catalog: w,
+		Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -224,12 +238,12 @@ func TestBuildTooEarly(t *testing.T) {
 	w.apply(createIndex())
 	index := w.schema().Table("ks", "t").Indexes["i"]
 	b := w.builder()
-	b.Schema = func() *schema.Schema { return before }
+	b.Catalog = outdated{before}
 	b.Build(t.Context(), index.ID)
 	if !b.Building(index) {
 		t.Error("an index that was not built counts as built")
 	}
-	b.Schema = w.schema
+	b.Catalog = w
 	b.Build(t.Context(), index.ID)
 	if b.Building(index) || w.found(index.ID, "a") != 1 {
 		t.Error("the index was not built")
@@ -260,7 +274,7 @@ func TestAnotherNodeBuilds(t *testing.T) {
 	w.insert("a", 1)
 	b := w.builder()
 	ctx, cancel := context.WithCancel(t.Context())
-	b.ShouldBuild = func() bool { cancel(); return false }
+	b.Member = follower{cancel}
 	w.records.Subscribe(func(_, _ *meta.State) { b.Wake() })
 	w.apply(createIndex())
 	index := w.schema().Table("ks", "t").Indexes["i"]
@@ -268,7 +282,7 @@ func TestAnotherNodeBuilds(t *testing.T) {
 	if !b.Building(index) {
 		t.Error("another node's index was built")
 	}
-	b.ShouldBuild = func() bool { return true }
+	b.Member = nil
 	ctx, cancel = context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { b.Run(ctx); close(done) }()

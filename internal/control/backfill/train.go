@@ -39,7 +39,7 @@ const (
 )
 
 // lists reports whether vector indexes may have lists.
-func (b *Builder) lists() bool { return b.Change != nil && b.Listed() }
+func (b *Builder) lists() bool { return b.Lists != nil && b.Lists.SupportsLists() }
 
 // trainDue updates the lists of all vector indexes periodically.
 func (b *Builder) trainDue(ctx context.Context) {
@@ -47,7 +47,7 @@ func (b *Builder) trainDue(ctx context.Context) {
 		return
 	}
 	b.trained = b.Sched.Now()
-	for ks := range b.Schema().All() {
+	for ks := range b.Catalog.Snapshot().All() {
 		for _, t := range ks.Tables {
 			for _, ix := range t.SortedIndexes() {
 				if c := t.ByName[ix.Column]; c != nil && len(ix.ListsOf(c)) > 0 && !b.Building(ix) && ctx.Err() == nil {
@@ -60,7 +60,7 @@ func (b *Builder) trainDue(ctx context.Context) {
 
 // trainFirst assigns lists to a vector index before it is built.
 func (b *Builder) trainFirst(ctx context.Context, id uint32) {
-	t, ix := b.Schema().IndexByID(id)
+	t, ix := b.Catalog.Snapshot().IndexByID(id)
 	if ix == nil || !b.lists() {
 		return
 	}
@@ -93,7 +93,7 @@ func (b *Builder) train(ctx context.Context, t *schema.Table, ix *schema.Index, 
 	set := &schema.SetLists{Index: ix.ID, Before: now[0].Generation}
 	if len(now) > 1 && !b.Building(ix) {
 		set.Lists = now[:1]
-		return nil, b.Change(ctx, set)
+		return nil, b.Lists.SetLists(ctx, set)
 	}
 	if now[0].None() {
 		v := &sampler{column: c, most: int(b.ListsRows), rows: true}
@@ -118,7 +118,7 @@ func (b *Builder) train(ctx context.Context, t *schema.Table, ix *schema.Index, 
 	if set.Lists = append(schema.Lists{next}, now[0]); b.Building(ix) {
 		set.Lists = set.Lists[:1] // the previous lists were never complete
 	}
-	return next, b.Change(ctx, set)
+	return next, b.Lists.SetLists(ctx, set)
 }
 
 // estimateVectors estimates the number of vectors in a table: the median of estimates at several ring positions. The
@@ -166,7 +166,7 @@ func (b *Builder) draw(ctx context.Context, t *schema.Table, v *sampler, begin u
 	if err := b.yield(ctx); err != nil {
 		return err
 	}
-	q := command.Read{Table: t.ID, Range: token.Range{Begin: begin}, Level: dberr.One, Now: b.ExpiredBefore(),
+	q := command.Read{Table: t.ID, Range: token.Range{Begin: begin}, Level: dberr.One, Now: b.expiredBefore(),
 		Dropped: t.Hidden(), Principal: fairshare.Internal}
 	q.Principal.Low = true
 	return b.Table.Read(ctx, &q, v)

@@ -30,8 +30,8 @@ type Client struct {
 }
 
 // NewClient returns the client of a cluster node.
-func NewClient(self topology.NodeID, metadata *meta.Keeper, p *peers.Peers, caller rpc.Caller) *Client {
-	return &Client{self, metadata, p, rpc.Client{Caller: caller}}
+func NewClient(self topology.NodeID, metadata *meta.Keeper, p *peers.Peers, client rpc.Client) *Client {
+	return &Client{self, metadata, p, client}
 }
 
 // LiveNodes returns the other live nodes.

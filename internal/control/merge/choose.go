@@ -25,15 +25,19 @@ const (
 
 // Rules defines when partitions are merged automatically.
 type Rules struct {
-	// SizeLimit returns the maximum size of a table's partitions in bytes, or 0 if the table is never merged.
-	SizeLimit func(table uint32) uint64
+	// Limits returns the maximum size of a table's partitions in bytes, or 0 if the table is never merged.
+	Limits interface {
+		MergeSizeLimit(table uint32) uint64
+	}
 	// LoadLimit is the load in request units per second above which a partition is split. 0 disables splits by load.
 	LoadLimit float64
 	// IdlePeriod is the time that two neighbors must be idle before they are merged. After a split they are not merged
 	// for twelve times as long. 0 disables merges.
 	IdlePeriod time.Duration
-	// NodeHealthy reports whether a node is alive. If it is nil, all nodes are alive.
-	NodeHealthy func(node topology.NodeID) bool
+	// Nodes reports whether a node is alive. It is nil on a standalone node.
+	Nodes interface {
+		Alive(node topology.NodeID) bool
+	}
 }
 
 // CanMerge returns a function that reports whether a partition can ever be merged with its left neighbor. That is the
@@ -138,7 +142,7 @@ func (r *Rules) pairs(s *meta.State, candidates map[topology.PartitionID]*Candid
 			continue
 		}
 		i := s.Topology.Find(right.Table, right.Span.Begin)
-		sizeLimit := r.SizeLimit(right.Table)
+		sizeLimit := r.Limits.MergeSizeLimit(right.Table)
 		if i == 0 || sizeLimit == 0 {
 			continue
 		}
@@ -191,7 +195,7 @@ func (r *Rules) coolingDown(s *meta.State, now time.Time) func(p *topology.Parti
 func (r *Rules) healthy(p *topology.Partition) bool {
 	for i := range p.Sets {
 		for _, m := range p.Sets[i].Replicas {
-			if r.NodeHealthy != nil && !r.NodeHealthy(m.Node) {
+			if r.Nodes != nil && !r.Nodes.Alive(m.Node) {
 				return false
 			}
 		}

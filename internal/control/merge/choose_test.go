@@ -40,6 +40,16 @@ const mostBytes = 1000
 
 const limit = 1000.0
 
+// limitOf is the size limit of every table.
+type limitOf uint64
+
+func (l limitOf) MergeSizeLimit(uint32) uint64 { return uint64(l) }
+
+// without is a cluster in which one node is dead.
+type without topology.NodeID
+
+func (w without) Alive(n topology.NodeID) bool { return n != topology.NodeID(w) }
+
 // of returns the quantity of a density within a span.
 func of(density [8]float64, span topology.Span) (n float64) {
 	begin, end := float64(span.Begin.Ring), float64(span.Limit.Ring)
@@ -168,7 +178,7 @@ func TestNothingFlaps(t *testing.T) {
 		w := &world{t: t, s: provided(10_000*least, m), now: time.UnixMilli(1e12),
 			calm: map[topology.PartitionID]*IdleTracker{}, epochs: map[topology.PartitionID]uint64{},
 			heat: map[topology.PartitionID]*split.HotTimer{},
-			rules: Rules{SizeLimit: func(uint32) uint64 { return mostBytes }, LoadLimit: limit,
+			rules: Rules{Limits: limitOf(mostBytes), LoadLimit: limit,
 				IdlePeriod: time.Minute}}
 		for phase := range 3 {
 			w.merged = map[topology.PartitionID]bool{}
@@ -259,7 +269,7 @@ func TestChoose(t *testing.T) {
 		"one is unknown": {0, func(_ **meta.State, q []Candidate, _ *Rules) { q[1].Partition = 7 }},
 		"a system table": {0, func(_ **meta.State, _ []Candidate,
 			r *Rules) {
-			r.SizeLimit = func(uint32) uint64 { return 0 }
+			r.Limits = limitOf(0)
 		}},
 		"two are needed": {0, func(s **meta.State, _ []Candidate, _ *Rules) { *s = provided(10_100, (*s).Topology) }},
 		"one is needed":  {1, func(s **meta.State, _ []Candidate, _ *Rules) { *s = provided(10_000, (*s).Topology) }},
@@ -271,7 +281,7 @@ func TestChoose(t *testing.T) {
 			*s = provided(6_100, madeWithTwo(t, q))
 		}},
 		"a node is down": {0, func(_ **meta.State, _ []Candidate, r *Rules) {
-			r.NodeHealthy = func(n topology.NodeID) bool { return n != topology.NodeID{2} }
+			r.Nodes = without{2}
 		}},
 		"moved by hand": {0, func(s **meta.State, _ []Candidate, _ *Rules) {
 			m, err := (*s).Topology.WithPin(2, &topology.PlacementPin{Nodes: []topology.NodeID{{1}},
@@ -303,7 +313,7 @@ func TestChoose(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, q := pairOfQuiet(t, now)
-			r := Rules{SizeLimit: func(uint32) uint64 { return mostBytes }, LoadLimit: limit, IdlePeriod: time.Minute}
+			r := Rules{Limits: limitOf(mostBytes), LoadLimit: limit, IdlePeriod: time.Minute}
 			c.change(&s, q, &r)
 			orders := r.Choose(s, q, now)
 			if len(orders) != c.want {
@@ -316,7 +326,7 @@ func TestChoose(t *testing.T) {
 	}
 	s, q := pairOfQuiet(t, now)
 	q[0].IdleFor = 2 * time.Minute
-	r := Rules{SizeLimit: func(uint32) uint64 { return mostBytes }, LoadLimit: limit, IdlePeriod: time.Minute}
+	r := Rules{Limits: limitOf(mostBytes), LoadLimit: limit, IdlePeriod: time.Minute}
 	if orders := r.Choose(s, q, now); len(orders) != 1 || orders[0].Cause != topology.ByLoad {
 		t.Errorf("the load has become low last: %+v", orders)
 	}
@@ -339,7 +349,7 @@ func TestSiblingsFirst(t *testing.T) {
 	third := q[1]
 	third.Partition, third.Bytes = 3, 1000
 	q = append(q, third)
-	r := Rules{SizeLimit: func(uint32) uint64 { return 1 << 20 }, LoadLimit: 10_000, IdlePeriod: time.Minute}
+	r := Rules{Limits: limitOf(1 << 20), LoadLimit: 10_000, IdlePeriod: time.Minute}
 	orders := r.Choose(s.WithTopology(m), q, now)
 	if len(orders) != 1 || orders[0].First != 2 || orders[0].Second != 3 {
 		t.Errorf("%+v", orders)
@@ -364,7 +374,7 @@ func TestGathered(t *testing.T) {
 		t.Fatal(err)
 	}
 	q[1].Bytes++
-	r := Rules{SizeLimit: func(uint32) uint64 { return mostBytes }, LoadLimit: limit, IdlePeriod: time.Minute}
+	r := Rules{Limits: limitOf(mostBytes), LoadLimit: limit, IdlePeriod: time.Minute}
 	orders := r.Choose(s.WithTopology(m), q, now)
 	if len(orders) != 1 {
 		t.Fatalf("%+v", orders)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -42,10 +43,17 @@ func reasonOf(p *topology.Partition, at time.Time) topology.Reason {
 	return *p.Reason
 }
 
-// sizeOf returns the size of a partition, or 0 if unknown.
-func sizeOf(size func(p *topology.Partition) uint64, p *topology.Partition) uint64 {
-	if size == nil {
+// Store estimates the sizes of partitions on this node's disk. It is a *storage.Store.
+type Store interface {
+	DiskBytes(span keys.Span) (uint64, error)
+}
+
+// sizeOf estimates the size of a partition in bytes, or returns 0 if unknown. It reads no rows, because requests may be
+// waiting for the end of a merge.
+func sizeOf(s Store, p *topology.Partition) uint64 {
+	if s == nil {
 		return 0
 	}
-	return size(p)
+	size, _ := s.DiskBytes(p.Span.Keys(p.Table))
+	return size
 }

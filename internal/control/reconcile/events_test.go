@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -53,6 +55,11 @@ func (d *divided) apply(epoch uint64, f func()) error {
 	return nil
 }
 
+// onDisk is the size of every partition.
+type onDisk uint64
+
+func (n onDisk) DiskBytes(keys.Span) (uint64, error) { return uint64(n), nil }
+
 // TestHistoryOfChanges checks that the history contains each added or removed replica and each split exactly once.
 // Each event has the reason for which the change was started, and an added replica is paired with the replica that it
 // replaces.
@@ -63,7 +70,7 @@ func TestHistoryOfChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := keeperOf(t, first)
-	m := MembershipReconciler{Keeper: k, Size: func(*topology.Partition) uint64 { return 1 << 20 }}
+	m := MembershipReconciler{Keeper: k, Store: onDisk(1 << 20)}
 	change := func(why placement.Reason, steps ...placement.Step) *topology.Partition {
 		t.Helper()
 		a := placement.Action{Partition: 1, Region: "r", Reason: why, Steps: steps}
@@ -91,7 +98,7 @@ func TestHistoryOfChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, k, cut)
-	s := SplitReconciler{Keeper: k, Size: m.Size}
+	s := SplitReconciler{Keeper: k, Store: m.Store, Log: slog.New(slog.DiscardHandler)}
 	p := cut.Partition(1)
 	for range 2 {
 		if err := s.Run(t.Context(), dividedOf(p), p); err != nil {

@@ -14,22 +14,34 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
+// Member is this node in the cluster. It is a *membership.Member.
+type Member interface {
+	// View returns this node's view of the others.
+	View() placement.View
+	// LeadsMeta reports whether this node leads the meta partition.
+	LeadsMeta() bool
+}
+
+// Replicas are the replicas on this node.
+type Replicas interface {
+	// Replica returns the replica of a partition, or nil.
+	Replica(id topology.PartitionID) Replica
+}
+
 // Manager runs a MembershipReconciler, LeaderBalancer, and PlacementReconciler for the replicas of one node. Set its
 // fields before use.
 type Manager struct {
 	Node   topology.NodeID
 	Keeper *meta.Keeper
 	Host   *partition.Host
-	// View returns this node's view of the others. LeadsMeta reports whether it leads the meta partition.
-	View      func() placement.View
-	LeadsMeta func() bool
-	Log       *slog.Logger
-	// Size returns the size of a partition on this node's disk in bytes. It may be nil.
-	Size func(p *topology.Partition) uint64
+	Member Member
+	Log    *slog.Logger
+	// Store may be nil.
+	Store Store
 	// Local is called periodically to check for effects of logs.
 	Local interface{ CheckPending() error }
-	// Wrap wraps replicas; it may be nil.
-	Wrap func(Replica) Replica
+	// Replicas replaces the replicas of Host in simulations. It is nil otherwise.
+	Replicas Replicas
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 
@@ -45,22 +57,12 @@ func (l *Manager) MetadataChanged(old, next *meta.State) { l.members.MetadataCha
 // Start starts the loops, which end with ctx. run must call each function on a new goroutine.
 func (l *Manager) Start(ctx context.Context, run func(f func())) {
 	m := &l.members
-	m.Keeper, m.Sched, m.Replica, m.Size = l.Keeper, l.Sched, l.replica, l.Size
-	m.Failed = func(id topology.PartitionID, err error) {
-		l.Log.LogAttrs(ctx, slog.LevelDebug, "membership change failed", slog.Uint64("partition", uint64(id)),
-			slog.String("error", err.Error()))
+	m.Keeper, m.Sched, m.Replicas, m.Store, m.Log = l.Keeper, l.Sched, l.Replicas, l.Store, l.Log
+	if m.Replicas == nil {
+		m.Replicas = HostReplicas{l.Host}
 	}
-	m.SplitDone = func(p *topology.Partition, recalled bool) { LogSplit(l.Log, p, recalled) }
-	m.MergeDone = func(left, right topology.PartitionID, recalled bool) { LogMerge(l.Log, left, right, recalled) }
-	balance := &LeaderBalancer{Node: l.Node, Keeper: l.Keeper, Led: l.led, View: l.View, Sched: l.Sched}
-	placer := &PlacementReconciler{
-		Keeper: l.Keeper, IsLeader: l.LeadsMeta, View: l.View, Sched: l.Sched,
-		Done: func(action string) { l.Log.LogAttrs(ctx, slog.LevelInfo, "placement", slog.String("action", action)) },
-		Failed: func(err error) {
-			l.Log.LogAttrs(ctx, slog.LevelWarn, "placement failed; retrying",
-				slog.String("error", err.Error()))
-		},
-	}
+	balance := &LeaderBalancer{Node: l.Node, Keeper: l.Keeper, Host: l.Host, Member: l.Member, Sched: l.Sched}
+	placer := &PlacementReconciler{Keeper: l.Keeper, Member: l.Member, Log: l.Log, Sched: l.Sched}
 	for _, r := range l.Host.Replicas() {
 		m.Enqueue(r.ID())
 	}
@@ -80,8 +82,8 @@ func (l *Manager) check() {
 	}
 }
 
-// LogSplit logs a completed or canceled split.
-func LogSplit(log *slog.Logger, p *topology.Partition, canceled bool) {
+// logSplit logs a completed or canceled split.
+func logSplit(log *slog.Logger, p *topology.Partition, canceled bool) {
 	text := "partition split"
 	if canceled {
 		text = "split canceled"
@@ -91,8 +93,8 @@ func LogSplit(log *slog.Logger, p *topology.Partition, canceled bool) {
 		slog.String("cause", reasonOf(p, time.Time{}).Cause.String()))
 }
 
-// LogMerge logs a completed or canceled merge.
-func LogMerge(log *slog.Logger, left, right topology.PartitionID, canceled bool) {
+// logMerge logs a completed or canceled merge.
+func logMerge(log *slog.Logger, left, right topology.PartitionID, canceled bool) {
 	text := "partitions merged"
 	if canceled {
 		text = "merge canceled"
@@ -108,28 +110,17 @@ type localReplica struct {
 	partition.Membership
 }
 
+// HostReplicas implements Replicas.
+type HostReplicas struct{ *partition.Host }
+
+// Replica implements Replicas.
+func (h HostReplicas) Replica(id topology.PartitionID) Replica {
+	if r := h.Host.Replica(id); r != nil {
+		return newLocalReplica(r)
+	}
+	return nil
+}
+
 func newLocalReplica(r *partition.Replica) Replica {
 	return localReplica{r, r.Control(), r.Membership()}
-}
-
-// replica returns the local replica of a partition, or nil.
-func (l *Manager) replica(id topology.PartitionID) Replica {
-	r := l.Host.Replica(id)
-	switch {
-	case r == nil:
-		return nil
-	case l.Wrap != nil:
-		return l.Wrap(newLocalReplica(r))
-	}
-	return newLocalReplica(r)
-}
-
-// led returns the local replicas that lead.
-func (l *Manager) led() (out []Replica) {
-	for _, r := range l.Host.Replicas() {
-		if r.Leading() {
-			out = append(out, newLocalReplica(r))
-		}
-	}
-	return out
 }

@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
 // The intervals of the loops.
@@ -36,17 +38,11 @@ const (
 // MembershipReconciler makes the replica sets that this node leads match the topology. Set its fields before calling
 // Run.
 type MembershipReconciler struct {
-	Keeper *meta.Keeper
-	// Replica returns the local replica of a partition, or nil.
-	Replica func(id topology.PartitionID) Replica
-	// Failed receives the errors of steps, which are retried.
-	Failed func(id topology.PartitionID, err error)
-	// SplitDone is called when a split has been completed or canceled. It may be nil.
-	SplitDone func(p *topology.Partition, recalled bool)
-	// MergeDone is called when a merge has been completed or canceled. It may be nil.
-	MergeDone func(left, right topology.PartitionID, recalled bool)
-	// Size returns the size of a partition on this node's disk in bytes. It may be nil.
-	Size func(p *topology.Partition) uint64
+	Keeper   *meta.Keeper
+	Replicas Replicas
+	// Store may be nil.
+	Store Store
+	Log   *slog.Logger
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 
@@ -207,15 +203,16 @@ func (m *MembershipReconciler) next() (id topology.PartitionID, ok bool) {
 func (m *MembershipReconciler) reconcile(ctx context.Context, id topology.PartitionID) (converged bool) {
 	state := m.Keeper.State()
 	p := state.Topology.Partition(id)
-	r := m.Replica(id)
+	r := m.Replicas.Replica(id)
 	if p == nil || r == nil {
 		return true
 	}
 	ctx, cancel := m.Sched.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	converged, err := m.step(ctx, r, p, state.Topology.Level())
-	if err != nil && m.Failed != nil {
-		m.Failed(id, err)
+	if err != nil {
+		m.Log.LogAttrs(ctx, slog.LevelDebug, "membership change failed", slog.Uint64("partition", uint64(id)),
+			slog.String("error", err.Error()))
 	}
 	return converged
 }
@@ -225,7 +222,7 @@ func (m *MembershipReconciler) reconcile(ctx context.Context, id topology.Partit
 // removed one.
 func (m *MembershipReconciler) publish(ctx context.Context, p *topology.Partition, region string,
 	voters []topology.ReplicaID) error {
-	size := sizeOf(m.Size, p)
+	size := sizeOf(m.Store, p)
 	_, err := m.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		now := s.Topology.Partition(p.ID)
 		if now == nil || now.Moves != p.Moves {
@@ -245,10 +242,8 @@ func (m *MembershipReconciler) publish(ctx context.Context, p *topology.Partitio
 type LeaderBalancer struct {
 	Node   topology.NodeID
 	Keeper *meta.Keeper
-	// Led returns the local replicas that lead.
-	Led func() []Replica
-	// View returns this node's view of the others.
-	View func() placement.View
+	Host   *partition.Host
+	Member Member
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -257,13 +252,13 @@ type LeaderBalancer struct {
 func (b *LeaderBalancer) Run(ctx context.Context) { runEvery(ctx, b.Sched, balanceInterval, b.round) }
 
 func (b *LeaderBalancer) round() {
-	s, view := b.Keeper.State(), b.View()
+	s, view := b.Keeper.State(), b.Member.View()
 	rings := map[string]*placement.Ring{}
 	may := func(node topology.NodeID) bool { return view.MayLead(s.Node(node)) }
 	given := 0
-	for _, r := range b.Led() {
+	for _, r := range b.Host.Replicas() {
 		p := s.Topology.Partition(r.ID())
-		if p == nil || len(p.Sets) == 0 || given >= transfersMax {
+		if !r.Leading() || p == nil || len(p.Sets) == 0 || given >= transfersMax {
 			continue
 		}
 		set := &p.Sets[0]
@@ -276,7 +271,7 @@ func (b *LeaderBalancer) round() {
 		if m := set.Member(to); m == nil || m.Node == b.Node || m.State != topology.Voter {
 			continue
 		}
-		if r.Transfer(to) == nil { // the transfer to a lagging replica fails and is retried later
+		if r.Membership().Transfer(to) == nil { // the transfer to a lagging replica fails and is retried later
 			given++
 		}
 	}

@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -34,10 +35,9 @@ const (
 // stage in the topology decides, and each log accepts one entry per epoch.
 type MergeReconciler struct {
 	Keeper *meta.Keeper
-	// Done is called when a merge has been completed or canceled. It may be nil.
-	Done func(left, right topology.PartitionID, recalled bool)
-	// Size returns the size of a partition on this node's disk in bytes. It may be nil.
-	Size func(p *topology.Partition) uint64
+	// Store may be nil.
+	Store Store
+	Log   *slog.Logger
 	// Sched provides the time. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -142,7 +142,7 @@ func (j *MergeReconciler) Merge(ctx context.Context, l Mergeable, p, right *topo
 	} else if epoch < p.Epoch {
 		return fmt.Errorf("cannot merge partition %d: its epoch is %d, but the topology has %d", p.ID, epoch, p.Epoch)
 	}
-	done, size := false, sizeOf(j.Size, right)
+	done, size := false, sizeOf(j.Store, right)
 	err := j.update(ctx, p, func(s *meta.State, l, r *topology.Partition) (*meta.State, error) {
 		if done = l.Merge.Stage == topology.Merging && l.Epoch == p.Epoch; !done {
 			return s, nil
@@ -171,15 +171,15 @@ func (j *MergeReconciler) event(l, r *topology.Partition, at time.Time) meta.Eve
 }
 
 func (j *MergeReconciler) notify(done bool, p *topology.Partition, recalled bool) {
-	if done && j.Done != nil {
-		j.Done(p.Merge.Left, p.Merge.Right, recalled)
+	if done {
+		logMerge(j.Log, p.Merge.Left, p.Merge.Right, recalled)
 	}
 }
 
 // stepMerge takes the next step of a merge for one of its partitions.
 func (m *MembershipReconciler) stepMerge(ctx context.Context, r Replica, p *topology.Partition,
 	s *raftgroup.Status) error {
-	j := &MergeReconciler{Keeper: m.Keeper, Done: m.MergeDone, Size: m.Size, Sched: m.Sched}
+	j := &MergeReconciler{Keeper: m.Keeper, Store: m.Store, Log: m.Log, Sched: m.Sched}
 	leads := r.Leading() && areMembers(&p.Sets[0], s.Members)
 	switch stage := p.Merge.Stage; {
 	case p.Merge.Left == p.ID:
@@ -198,7 +198,7 @@ func (m *MembershipReconciler) stepMerge(ctx context.Context, r Replica, p *topo
 			return err
 		}
 	}
-	return j.MarkReady(ctx, r, m.Replica(p.Merge.Left), p)
+	return j.MarkReady(ctx, r, m.Replicas.Replica(p.Merge.Left), p)
 }
 
 // freeze freezes the right partition of a merge when all its replicas are ready, or cancels the merge after a timeout.

@@ -160,7 +160,7 @@ func (m *MembershipReconciler) step(ctx context.Context, r Replica, p *topology.
 		}
 		return false, nil
 	case p.Split != nil && (p.Split.Canceled || areMembers(set, s.Members)):
-		return false, (&SplitReconciler{Keeper: m.Keeper, Done: m.SplitDone, Size: m.Size, Sched: m.Sched}).Run(ctx, r,
+		return false, (&SplitReconciler{Keeper: m.Keeper, Store: m.Store, Log: m.Log, Sched: m.Sched}).Run(ctx, r,
 			p)
 	}
 	return agreed && p.Split == nil, nil

@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,10 @@ func (r *stuck) ChangeMembers(ctx context.Context, _ []raftgroup.Change) error {
 	return ctx.Err()
 }
 
+type replicasByID map[topology.PartitionID]Replica
+
+func (r replicasByID) Replica(id topology.PartitionID) Replica { return r[id] }
+
 // TestStuckChangeHoldsUpNoOther checks that a membership change that never finishes does not block changes of the
 // node's other replica sets. It also checks that the unfinished change is not started twice.
 func TestStuckChangeHoldsUpNoOther(t *testing.T) {
@@ -93,12 +98,8 @@ func TestStuckChangeHoldsUpNoOther(t *testing.T) {
 		}
 		ps := m.Partitions(600)
 		first, second := &stuck{still: leads(ps[0]), begun: make(chan struct{})}, leads(ps[1])
-		members := MembershipReconciler{Keeper: keeperOf(t, m), Replica: func(id topology.PartitionID) Replica {
-			if id == ps[0].ID {
-				return first
-			}
-			return &second
-		}}
+		members := MembershipReconciler{Keeper: keeperOf(t, m), Log: slog.New(slog.DiscardHandler),
+			Replicas: replicasByID{ps[0].ID: first, ps[1].ID: &second}}
 		members.Enqueue(ps[0].ID, ps[1].ID)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

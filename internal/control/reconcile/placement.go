@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"time"
 
@@ -24,13 +25,8 @@ const (
 // Set its fields before calling Run.
 type PlacementReconciler struct {
 	Keeper *meta.Keeper
-	// IsLeader reports whether this node leads the meta partition.
-	IsLeader func() bool
-	// View returns this node's view of the others.
-	View func() placement.View
-	// Done receives the scheduled actions. Failed receives errors, which are retried.
-	Done   func(action string)
-	Failed func(err error)
+	Member Member
+	Log    *slog.Logger
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 
@@ -44,17 +40,17 @@ type PlacementReconciler struct {
 // Run records changes until ctx ends.
 func (p *PlacementReconciler) Run(ctx context.Context) {
 	runEvery(ctx, p.Sched, placementInterval, func() {
-		if !p.IsLeader() {
+		if !p.Member.LeadsMeta() {
 			return
 		}
 		if err := p.round(ctx); err != nil && ctx.Err() == nil {
-			p.Failed(err)
+			p.Log.LogAttrs(ctx, slog.LevelWarn, "placement failed; retrying", slog.String("error", err.Error()))
 		}
 	})
 }
 
 func (p *PlacementReconciler) round(ctx context.Context) error {
-	state, view := p.Keeper.State(), p.View()
+	state, view := p.Keeper.State(), p.Member.View()
 	if state == p.idleState && p.Sched.Since(p.idleSince) < placementIdleInterval && maps.Equal(view.Down, p.down) {
 		return nil
 	}
@@ -85,14 +81,14 @@ func (p *PlacementReconciler) round(ctx context.Context) error {
 		return err
 	}
 	for _, text := range told {
-		p.Done(text)
+		p.Log.LogAttrs(ctx, slog.LevelInfo, "placement", slog.String("action", text))
 	}
 	return nil
 }
 
 // decide returns the actions to record. In the returned state, leaving nodes without replicas have left.
 func (p *PlacementReconciler) decide(s *meta.State) (*meta.State, []placement.Action) {
-	actions := p.planner.Schedule(s, p.View())
+	actions := p.planner.Schedule(s, p.Member.View())
 	for _, n := range s.Nodes {
 		if n.State == meta.Leaving && placement.Holds(s, n.ID) == 0 {
 			left := *n

@@ -12,6 +12,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
+// viewer is a member with a view of the cluster.
+type viewer placement.View
+
+func (v viewer) View() placement.View { return placement.View(v) }
+func (viewer) LeadsMeta() bool        { return true }
+
 // TestEmptyNodeLeaves checks that a leaving node has left when it is empty, even if other nodes still exchange
 // replicas. A large cluster always has replicas to move.
 func TestEmptyNodeLeaves(t *testing.T) {
@@ -31,7 +37,7 @@ func TestEmptyNodeLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := PlacementReconciler{View: func() placement.View { return placement.View{Now: time.Unix(1, 0)} }}
+	p := PlacementReconciler{Member: viewer{Now: time.Unix(1, 0)}}
 	next, actions := p.decide(s.WithTopology(m))
 	if len(actions) == 0 {
 		t.Fatal("no move is planned")

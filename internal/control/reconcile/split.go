@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -22,10 +23,9 @@ import (
 // the replica has reached the next epoch.
 type SplitReconciler struct {
 	Keeper *meta.Keeper
-	// Done is called when a split has been completed or canceled. It may be nil.
-	Done func(p *topology.Partition, recalled bool)
-	// Size returns the size of a partition on this node's disk in bytes. It may be nil.
-	Size func(p *topology.Partition) uint64
+	// Store may be nil.
+	Store Store
+	Log   *slog.Logger
 	// Sched provides the time. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -41,7 +41,7 @@ type Splittable interface {
 // Run executes or cancels the pending split of a partition that this node leads, and records the result.
 func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Partition) error {
 	var ceded time.Time
-	size := sizeOf(s.Size, p) // before the right half waits for the topology
+	size := sizeOf(s.Store, p) // before the right half waits for the topology
 	switch _, epoch := r.Span(); {
 	case epoch < p.Epoch:
 		return fmt.Errorf("cannot split partition %d: its epoch is %d, but the topology has %d", p.ID, epoch, p.Epoch)
@@ -82,8 +82,8 @@ func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Par
 	if err != nil {
 		return fmt.Errorf("cannot record the split of partition %d: %w", p.ID, err)
 	}
-	if done && s.Done != nil {
-		s.Done(p, recalled)
+	if done {
+		logSplit(s.Log, p, recalled)
 	}
 	return nil
 }

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
 // standaloneTimeout bounds the execution of the recorded operations of a standalone node.
@@ -23,9 +25,8 @@ const standaloneTimeout = 10 * time.Second
 type Standalone struct {
 	Keeper *meta.Keeper
 	Host   *partition.Host
-	// Size returns the size of a partition on this node's disk in bytes.
-	Size func(p *topology.Partition) uint64
-	Log  *slog.Logger
+	Store  *storage.Store
+	Log    *slog.Logger
 
 	mu sync.Mutex // held during an operation
 }
@@ -38,6 +39,9 @@ func (s *Standalone) Require(id topology.PartitionID, revision uint64) {
 	}
 }
 
+// Level returns the feature level of the node.
+func (s *Standalone) Level() feature.Level { return s.Store.Level() }
+
 // Apply executes recorded splits and merges, for example after a crash.
 func (s *Standalone) Apply(ctx context.Context) error {
 	return errors.Join(s.ApplySplits(ctx), s.ApplyMerges(ctx))
@@ -49,8 +53,7 @@ func (s *Standalone) ApplySplits(ctx context.Context) error {
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	splitter := &SplitReconciler{Keeper: s.Keeper, Size: s.Size,
-		Done: func(p *topology.Partition, recalled bool) { LogSplit(s.Log, p, recalled) }}
+	splitter := &SplitReconciler{Keeper: s.Keeper, Store: s.Store, Log: s.Log}
 	for p := range s.Keeper.State().Topology.All() {
 		if p.Split == nil {
 			continue
@@ -72,8 +75,7 @@ func (s *Standalone) ApplyMerges(ctx context.Context) error {
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	merger := &MergeReconciler{Keeper: s.Keeper, Size: s.Size,
-		Done: func(left, right topology.PartitionID, recalled bool) { LogMerge(s.Log, left, right, recalled) }}
+	merger := &MergeReconciler{Keeper: s.Keeper, Store: s.Store, Log: s.Log}
 	for p := range s.Keeper.State().Topology.InMotion() {
 		if p.Merge == nil || p.Merge.Left != p.ID {
 			continue

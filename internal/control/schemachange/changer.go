@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/compat"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/sched"
@@ -49,7 +52,8 @@ type Changer struct {
 	}
 	Builder *backfill.Builder
 	// Member is nil on a standalone node, where the Installer makes partitions require a revision.
-	Member *membership.Member
+	Member  *membership.Member
+	Release *compat.Release
 	// Users are the users of this node's configuration.
 	Users access.ConfiguredUsers
 	// Levels determines the feature level with which nodes write.
@@ -117,6 +121,16 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	return c.Catalog.Snapshot(), events, nil
 }
 
+// SetLists assigns lists to a vector index.
+func (c *Changer) SetLists(ctx context.Context, lists *schema.SetLists) error {
+	lists.Stamp = schema.Stamp{Version: schema.UUID(uuid.New()), At: c.Sched.Wall().UnixMicro(), Release: c.Release}
+	_, _, err := c.Apply(ctx, lists, "")
+	return err
+}
+
+// SupportsLists reports whether all nodes support lists of vectors.
+func (c *Changer) SupportsLists() bool { return c.Levels.Current() >= listsLevel }
+
 // The feature levels required by containers, vectors, change logs, masks, change logs of CQL tables, views,
 // user-defined functions, storage-attached indexes, and vector lists. Older versions do not know them in the metadata.
 const (
@@ -128,9 +142,7 @@ const (
 	viewsLevel           = 5
 	functionsLevel       = 5
 	saiLevel             = 5
-
-	// ListsLevel is the feature level required by vector lists.
-	ListsLevel = 6
+	listsLevel           = 6
 )
 
 // allowed rejects changes that nodes of older versions cannot follow.
@@ -175,8 +187,8 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		what, least = "User-defined functions", functionsLevel
 	case c.Levels.Of(s) < saiLevel && next.HasAttached():
 		what, least = "Storage-attached indexes", saiLevel
-	case c.Levels.Of(s) < ListsLevel && next.HasLists():
-		what, least = "Lists of vectors", ListsLevel
+	case c.Levels.Of(s) < listsLevel && next.HasLists():
+		what, least = "Lists of vectors", listsLevel
 	}
 	if what == "" {
 		return nil

@@ -26,8 +26,8 @@ type Sweeper struct {
 	Coordinator *coordinator.Coordinator
 	Catalog     *catalog.Catalog
 	Clock       *peers.NodeClock
-	// Overloaded reports whether sweeps must yield to requests.
-	Overloaded func() bool
+	// Clients reports whether sweeps must yield to requests.
+	Clients interface{ Overloaded() bool }
 	// KeysPerSecond limits the sweeps of entries that are due.
 	KeysPerSecond int
 	Log           *slog.Logger
@@ -44,7 +44,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 			all, err := s.Coordinator.RecordedBatches(ctx)
 			return func(batch [16]byte) bool { return all[batch] }, err
 		},
-		Overloaded: s.Overloaded,
+		Overloaded: s.Clients.Overloaded,
 		Propose: func(ctx context.Context, sw command.Sweep) error {
 			t := s.Catalog.Snapshot().TableByID(sw.Table)
 			return s.Host.Sweep(ctx, &sw, t != nil && t.Logged())

@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
@@ -46,10 +47,8 @@ type Coordinator interface {
 // Options configures a Keeper. All fields except Workers and Sched are required.
 type Options struct {
 	Coordinator Coordinator
-	// Schema returns the schema with which this node plans statements.
-	Schema func() *schema.Schema
-	// Replicas returns the replicas of this node.
-	Replicas func() []*partition.Replica
+	Catalog     *catalog.Catalog
+	Host        *partition.Host
 	// Clock determines expiry and stamps.
 	Clock sched.Clock
 	Log   *slog.Logger
@@ -284,7 +283,7 @@ type known struct {
 
 // views returns the views of the current schema.
 func (k *Keeper) views() *known {
-	s := k.o.Schema()
+	s := k.o.Catalog.Snapshot()
 	if have := k.known.Load(); have != nil && have.schema == s {
 		return have
 	}

@@ -40,7 +40,7 @@ func (k *Keeper) Round(ctx context.Context, late time.Duration) {
 		view    *View
 	}
 	var parts []part
-	for _, r := range k.o.Replicas() {
+	for _, r := range k.o.Host.Replicas() {
 		for _, v := range views.byTable[r.Table()] {
 			if r.Leading() {
 				parts = append(parts, part{r, v})
@@ -151,7 +151,7 @@ const lagMax = 100_000
 func (k *Keeper) Lags() map[uint32]*Lag {
 	views := k.views()
 	out := map[uint32]*Lag{}
-	for _, r := range k.o.Replicas() {
+	for _, r := range k.o.Host.Replicas() {
 		for _, v := range views.byTable[r.Table()] {
 			l := out[v.Index]
 			if l == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
 // VerifyRequest describes the comparison of a page of a view or an index with its table.
@@ -41,9 +42,8 @@ type VerifyResponse struct {
 
 // PageVerifier verifies views and indexes by name, one page for each request of an operator. Set its fields before use.
 type PageVerifier struct {
-	Rows Rows
-	// Schema returns the schema with which this node plans statements.
-	Schema func() *schema.Schema
+	Rows    Rows
+	Catalog *catalog.Catalog
 	// Entries returns the entries of a row in an index.
 	Entries EntriesOf
 	// Builds reports whether an index is being built.
@@ -57,7 +57,7 @@ func (p *PageVerifier) Verify(ctx context.Context, o VerifyRequest) (*VerifyResp
 	if !ok {
 		return nil, fmt.Errorf("invalid %s name %s: specify the keyspace, as in ks.name", o.Kind, o.Name)
 	}
-	ks := p.Schema().Keyspaces[keyspace]
+	ks := p.Catalog.Snapshot().Keyspaces[keyspace]
 	if ks == nil || schema.IsSystem(keyspace) {
 		return nil, fmt.Errorf("keyspace %s does not exist or is a system keyspace", keyspace)
 	}

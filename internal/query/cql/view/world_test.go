@@ -86,7 +86,7 @@ func newWorld(t *testing.T, follows bool) *world {
 	w.installer = schemachange.Installer{Store: w.store, Replicas: w, Catalog: w.catalog,
 		Indexes: new(container.Definitions), Router: w.coordinator, Standalone: &reconcile.Standalone{Host: w.host}}
 	w.installer.Begin()
-	w.keeper = view.New(view.Options{Coordinator: w, Schema: w.catalog.Snapshot, Replicas: w.host.Replicas,
+	w.keeper = view.New(view.Options{Coordinator: w, Catalog: w.catalog, Host: w.host,
 		Clock: fakeclock.Func(w.now), Log: slog.New(slog.DiscardHandler)})
 	if follows {
 		w.host.SetViews(w.keeper)
