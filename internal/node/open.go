@@ -24,8 +24,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/remote"
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
+	"github.com/ilion-db/ilion/internal/replica/transport"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -176,21 +178,6 @@ func checkClock(ctx context.Context, host *partition.Host, log *slog.Logger) {
 	}
 }
 
-// newReplayer returns the replayer of batches that their coordinators did not finish.
-func newReplayer(c *coordinator.Coordinator, log *slog.Logger) *coordinator.Replayer {
-	return &coordinator.Replayer{
-		Coordinator: c,
-		Done: func(batches int) {
-			log.LogAttrs(context.Background(), slog.LevelInfo, "batchlog replayed",
-				slog.Int("batches", batches))
-		},
-		Failed: func(err error) {
-			log.LogAttrs(context.Background(), slog.LevelWarn, "batchlog replay failed",
-				slog.String("error", err.Error()))
-		},
-	}
-}
-
 // openMetadata loads the metadata, applies it and all later changes to this node, and joins the cluster if required.
 func (n *Node) openMetadata(ctx context.Context) error {
 	scan, change := meta.Standalone(n.store)
@@ -221,7 +208,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	n.coordinator = coordinator.New(n.host, topology.New(), n.coordinatorOptions())
 	n.host.SetBatches(n.coordinator)
 	n.life.OnClose(func() error { n.coordinator.Close(); return nil })
-	n.replayer = newReplayer(n.coordinator, n.log)
+	n.replayer = &coordinator.Replayer{Coordinator: n.coordinator, Log: n.log}
 	n.maintenance = &operations.Maintenance{Metadata: n.metadata, Host: n.host, Store: n.store, Data: n.opts.Data,
 		Newest: n.levels.Newest, Standalone: n.cluster == nil}
 	n.partitions = &operations.Partitions{Metadata: n.metadata, Tables: n.catalog, Host: n.host, Store: n.store,
@@ -260,25 +247,34 @@ func (n *Node) statsSources() stats.Sources {
 func (n *Node) coordinatorOptions() coordinator.Options {
 	o := coordinator.Options{
 		RequestsMax: n.opts.Limits.Requests, ReadTimeout: n.opts.Limits.ReadTimeout,
-		WriteTimeout: n.opts.Limits.WriteTimeout, TableName: n.catalog.TableName,
+		WriteTimeout: n.opts.Limits.WriteTimeout, Tables: n.catalog,
 		ThrottledWait: n.opts.Limits.ThrottleTimeout,
 	}
-	batches := write.NewBatchLog(n.catalog.Snapshot()).ForCoordinator(n.catalog.Snapshot)
+	batches := write.NewBatchLog(n.catalog)
 	o.Cluster = &coordinator.Cluster{Node: n.store.Identity().Node, Batches: batches}
 	if c := n.cluster; c != nil {
 		o.ThrottledReadsMax = clusterWorkers / 2
 		o.Clock = c.peers
 		o.Cluster = &coordinator.Cluster{
-			Node: c.self, Sequence: c.directoryGuard.Directory.History.FirstNumber(), Alive: c.peers.Alive,
-			Acknowledged: c.peers.SendAcknowledged, DedupeEpoch: c.peers.Memory, NodeName: c.transport.Address,
-			Batches: batches,
-			Replica: func(node topology.NodeID, id topology.PartitionID) coordinator.Member {
-				return c.client.Replica(node, id)
-			},
-			Via: func(via, node topology.NodeID, id topology.PartitionID) coordinator.Member {
-				return c.client.Replica(node, id).Via(via)
-			},
+			Node: c.self, Sequence: c.directoryGuard.Directory.History.FirstNumber(), Peers: c.peers,
+			Network: network{c.client, c.transport}, Relays: network{c.client, c.transport}, Batches: batches,
 		}
 	}
 	return o
+}
+
+// network reaches the replicas on other nodes. It implements coordinator.Network and coordinator.Relays.
+type network struct {
+	*remote.Client
+	*transport.Transport
+}
+
+// Replica implements coordinator.Network.
+func (n network) Replica(node topology.NodeID, id topology.PartitionID) coordinator.Member {
+	return n.Client.Replica(node, id)
+}
+
+// Via implements coordinator.Relays.
+func (n network) Via(via, node topology.NodeID, id topology.PartitionID) coordinator.Member {
+	return n.Client.Replica(node, id).Via(via)
 }

@@ -396,18 +396,27 @@ func (m memberOther) Write(ctx context.Context, c *command.Mutation, done comman
 }
 
 // plantBatches changes how batch parts are planned again.
-func (n *node) plantBatches(b *coordinator.BatchLog) *coordinator.BatchLog {
+func (n *node) plantBatches(b *write.BatchLog) coordinator.BatchLog {
 	if n.w.plan.Bugs.StaleEntries {
-		b.Replan = func(part *command.Conditional) error {
-			t := n.cat.Snapshot().TableByID(part.Mutation.Table)
-			if t == nil {
-				return coordinator.ErrUnknownTable
-			}
-			part.Mutation.SchemaVersion = t.Revision
-			return nil
-		}
+		return staleEntries{b, n}
 	}
 	return b
+}
+
+// staleEntries does not derive the index entries of batch parts.
+type staleEntries struct {
+	*write.BatchLog
+	n *node
+}
+
+// Replan implements coordinator.BatchLog.
+func (b staleEntries) Replan(part *command.Conditional) error {
+	t := b.n.cat.Snapshot().TableByID(part.Mutation.Table)
+	if t == nil {
+		return coordinator.ErrUnknownTable
+	}
+	part.Mutation.SchemaVersion = t.Revision
+	return nil
 }
 
 // plantTable changes the requests of index builds.

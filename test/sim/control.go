@@ -105,18 +105,30 @@ func (n *node) connect() {
 	client := remote.New(n.fakeTransport, s)
 	n.coord = coordinator.New(n.parts, n.w.born, coordinator.Options{Scheduler: s, Clock: n.peers,
 		Cluster: &coordinator.Cluster{
-			Node: n.self(), Sequence: n.originals.Directory.History.FirstNumber(), Alive: n.peers.Alive,
-			Acknowledged: n.peers.SendAcknowledged, DedupeEpoch: n.peers.Memory,
-			Batches: n.plantBatches(n.w.batches.ForCoordinator(n.cat.Snapshot)),
-			Replica: func(to topology.NodeID, id topology.PartitionID) coordinator.Member {
-				return n.plantMember(client.Replica(to, id))
-			},
-			Via: func(via, to topology.NodeID, id topology.PartitionID) coordinator.Member {
-				return n.plantMember(client.Replica(to, id).Via(via))
-			},
+			Node: n.self(), Sequence: n.originals.Directory.History.FirstNumber(), Peers: n.peers,
+			Network: network{n, client}, Relays: network{n, client}, Batches: n.plantBatches(write.NewBatchLog(n.cat)),
 		}})
 	n.parts.SetBatches(n.coord)
 }
+
+// network reaches the replicas on other nodes.
+type network struct {
+	n      *node
+	client *remote.Client
+}
+
+// Replica implements coordinator.Network.
+func (w network) Replica(to topology.NodeID, id topology.PartitionID) coordinator.Member {
+	return w.n.plantMember(w.client.Replica(to, id))
+}
+
+// Via implements coordinator.Relays.
+func (w network) Via(via, to topology.NodeID, id topology.PartitionID) coordinator.Member {
+	return w.n.plantMember(w.client.Replica(to, id).Via(via))
+}
+
+// Address implements coordinator.Network.
+func (network) Address(to topology.NodeID) string { return to.Short() }
 
 // report returns the node's report to its peers.
 func (n *node) report(began time.Time) func() peers.Report {
@@ -219,7 +231,7 @@ func (n placer) Place(s *meta.State, t *schema.Table) ([]topology.Piece, error) 
 	return placement.Place(s, &view, region, placement.Table{ID: t.ID, Parts: 2, Whole: true}), nil
 }
 
-// notes writes the node's log to the trace and counts completed builds.
+// notes writes the node's log to the trace and counts completed builds and replayed batches.
 type notes struct {
 	slog.Handler
 	n *node
@@ -236,7 +248,13 @@ func (l notes) Handle(_ context.Context, r slog.Record) error {
 		l.n.w.counts.Built++
 	}
 	text := ""
-	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
+	r.Attrs(func(a slog.Attr) bool {
+		if r.Message == "batchlog replayed" {
+			l.n.w.counts.Replayed += int(a.Value.Int64())
+		}
+		text += " " + a.String()
+		return true
+	})
 	l.n.w.Note("node %d: %s:%s", l.n.ID, r.Message, text)
 	return nil
 }

@@ -246,14 +246,7 @@ func logOptions(n *node) raftlog.Options {
 
 // replayer returns the component that completes the batches of failed coordinators.
 func (n *node) replayer() *coordinator.Replayer {
-	return &coordinator.Replayer{
-		Coordinator: n.coord,
-		Done: func(batches int) {
-			n.w.counts.Replayed += batches
-			n.w.Note("node %d: %d batches replayed", n.ID, batches)
-		},
-		Failed: func(err error) { n.w.Note("node %d: replay of batches: %v", n.ID, err) },
-	}
+	return &coordinator.Replayer{Coordinator: n.coord, Log: n.log()}
 }
 
 // restartMost is the maximum downtime of a process if the fault does not specify a downtime.

@@ -225,7 +225,7 @@ func Run(p Scenario) *Report {
 		items: itemsRun{etags: map[itemVersion]string{}, versions: map[itemAt][]loggedItem{}}}
 	w.batches = write.NewBatchLog(catalog.New(schema.New(), func() catalog.NodeInfo {
 		return catalog.NodeInfo{}
-	}).Snapshot())
+	}))
 	w.Wait, w.Print = p.Wait, p.Print
 	if p.With.Rough {
 		w.Net.Rough, w.Net.Requests = world.Usual, world.Requests

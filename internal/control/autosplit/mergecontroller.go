@@ -73,8 +73,8 @@ type MergeController struct {
 	askedAt time.Time
 }
 
-// NewMergeController returns a MergeController with the options of a SplitController. queries collects the candidates of
-// the other nodes; it is nil on a standalone node. The MergeController works while Run runs.
+// NewMergeController returns a MergeController with the options of a SplitController. queries collects the candidates
+// of the other nodes; it is nil on a standalone node. The MergeController works while Run runs.
 func NewMergeController(splits *SplitController, queries *clusterquery.Client) *MergeController {
 	o := &splits.Options
 	m := &MergeController{Options: o, splits: splits, queries: queries,

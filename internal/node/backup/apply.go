@@ -172,7 +172,7 @@ func (r *Restorer) restoreBatches(ctx context.Context, o *archive.BatchReplay, p
 	if o == nil {
 		return errors.New("the request does not contain the parts of the batches to apply")
 	}
-	log := write.NewBatchLog(r.Catalog.Snapshot())
+	log := write.NewBatchLog(r.Catalog)
 	return eachRow(log.Table(), plain, func(p *parsedRecord) error {
 		var values row.Row
 		exists, err := values.Resolve(p.op.Operand, row.NotDeleted, time.Now().Unix(), nil)
@@ -191,5 +191,5 @@ func (r *Restorer) restoreBatches(ctx context.Context, o *archive.BatchReplay, p
 
 // batchlogTable returns the description of the batchlog table.
 func batchlogTable(c *catalog.Catalog) archive.Table {
-	return archive.Table{Keyspace: "system", Name: "batches", ID: write.NewBatchLog(c.Snapshot()).Table()}
+	return archive.Table{Keyspace: "system", Name: "batches", ID: write.NewBatchLog(c).Table()}
 }

@@ -48,8 +48,8 @@ func TestClusterAllocations(t *testing.T) {
 		if here {
 			l = one
 		}
-		c.cluster.localReplica = func(topology.PartitionID) Local { return l }
-		c.cluster.Replica = func(topology.NodeID, topology.PartitionID) Member { return one }
+		c.cluster.local = localReplicas(func(topology.PartitionID) Local { return l })
+		c.cluster.Network = sameMember{one}
 		for _, p := range c.Topology().Partitions(table) {
 			c.LeaderChanged(p.ID, node(2))
 		}
@@ -77,7 +77,7 @@ func BenchmarkClusterWrite(b *testing.B) {
 	f := newFleet()
 	c := f.join(b, mapOf(b, 4), Options{})
 	one := instant{&fake{f, node(1), 0}}
-	c.cluster.localReplica = func(topology.PartitionID) Local { return one }
+	c.cluster.local = localReplicas(func(topology.PartitionID) Local { return one })
 	m := put("k", "c", 1)
 	m.Ops[0].Operand = append(m.Ops[0].Operand, make([]byte, 1024)...)
 	ms := []command.Mutation{m}

@@ -108,7 +108,7 @@ func (b *batch) parts() ([]partition.Part, error) {
 func (b *batch) applyTogether(ctx context.Context) error {
 	id := b.c.cluster.nextID()
 	e := b.newRequest()
-	e.localEpoch = b.c.cluster.localEpoch()
+	e.localEpoch = b.c.cluster.local.DedupeEpoch()
 	one, err := b.parts()
 	if err != nil {
 		return e.writeError(err, b.w.kind)

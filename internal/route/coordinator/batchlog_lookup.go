@@ -47,7 +47,7 @@ func (c *Coordinator) RecordedBatches(ctx context.Context) (map[[16]byte]bool, e
 		return all, nil
 	}
 	var mu sync.Mutex
-	_, err := c.onAllPartitions(ctx, c.cluster.Batches.Table, &tableCommand{
+	_, err := c.onAllPartitions(ctx, c.cluster.Batches.Table(), &tableCommand{
 		what: "Listing the batchlog entries of", level: dberr.Quorum, limit: c.opts.TruncateTimeout,
 		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
 			found := &batchIDs{span: p.Span}

@@ -34,8 +34,8 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 	}
 	done := 0
 	var failures []error
-	for _, p := range c.Topology().Partitions(c.cluster.Batches.Table) {
-		here := c.cluster.localReplica(p.ID)
+	for _, p := range c.Topology().Partitions(c.cluster.Batches.Table()) {
+		here := c.cluster.local.Replica(p.ID)
 		if here == nil || !here.Leading() {
 			continue
 		}
@@ -106,7 +106,7 @@ func (l *pendingBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
 // table was truncated.
 func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 	log := c.cluster.Batches
-	if log == nil || table == log.Table || len(c.Topology().Partitions(log.Table)) == 0 {
+	if log == nil || table == log.Table() || len(c.Topology().Partitions(log.Table())) == 0 {
 		return nil
 	}
 	for more := true; more; {
@@ -132,7 +132,7 @@ func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 func (c *Coordinator) pendingEverywhere(ctx context.Context, table uint32) ([]*pendingBatches, error) {
 	var mu sync.Mutex
 	var all []*pendingBatches
-	_, err := c.onAllPartitions(ctx, c.cluster.Batches.Table, &tableCommand{
+	_, err := c.onAllPartitions(ctx, c.cluster.Batches.Table(), &tableCommand{
 		what: "Reading unfinished batches from", level: dberr.Quorum, limit: c.opts.TruncateTimeout,
 		do: func(ctx context.Context, t *target, p *topology.Partition, _ *command.Mutation) (uint64, error) {
 			left := &pendingBatches{before: math.MaxInt64, span: p.Span, table: table}

@@ -4,6 +4,7 @@ package coordinator
 
 import (
 	"context"
+	"log/slog"
 	"time"
 )
 
@@ -17,10 +18,7 @@ const (
 // Replayer finishes atomic batches whose coordinator is gone or has given up. Its fields must be set before use.
 type Replayer struct {
 	Coordinator *Coordinator
-	// Done is called with the number of finished batches if it is not zero. Failed is called with the error if some
-	// batches failed.
-	Done   func(batches int)
-	Failed func(error)
+	Log         *slog.Logger
 }
 
 // Run looks for batches every few seconds until ctx ends.
@@ -41,10 +39,10 @@ func (r *Replayer) FinishOwn(ctx context.Context) {
 func (r *Replayer) finish(ctx context.Context, olderThan time.Duration) int {
 	done, err := r.Coordinator.ReplayBatches(ctx, olderThan)
 	if done > 0 {
-		r.Done(done)
+		r.Log.LogAttrs(ctx, slog.LevelInfo, "batchlog replayed", slog.Int("batches", done))
 	}
 	if err != nil && ctx.Err() == nil {
-		r.Failed(err)
+		r.Log.LogAttrs(ctx, slog.LevelWarn, "batchlog replay failed", slog.String("error", err.Error()))
 	}
 	return done
 }

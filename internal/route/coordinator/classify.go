@@ -108,7 +108,7 @@ func (cl *cluster) alive(p *topology.Partition) int {
 	}
 	n := 0
 	for i := range p.Sets[0].Replicas {
-		if r := &p.Sets[0].Replicas[i]; r.State.Votes() && (r.Node == cl.Node || cl.Alive(r.Node)) {
+		if r := &p.Sets[0].Replicas[i]; r.State.Votes() && (r.Node == cl.Node || cl.isAlive(r.Node)) {
 			n++
 		}
 	}

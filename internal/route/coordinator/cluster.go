@@ -4,7 +4,6 @@ package coordinator
 
 import (
 	"context"
-	"encoding/hex"
 	"sync/atomic"
 	"time"
 
@@ -21,27 +20,44 @@ import (
 type Cluster struct {
 	// Node is the ID of this node, and the first half of the dedupe IDs of its writes.
 	Node topology.NodeID
-	// Replica returns the replica of a partition on another node. Nil means no other nodes.
-	Replica func(node topology.NodeID, id topology.PartitionID) Member
-	// Via returns the same replica as Replica, reached through a third node. Nil disables relaying.
-	Via func(via, node topology.NodeID, id topology.PartitionID) Member
-	// Alive reports whether a node is believed to be up. It must be fast. Nil means that all nodes are.
-	Alive func(node topology.NodeID) bool
-	// DedupeEpoch returns the newest dedupe epoch (see partition.Host.DedupeEpoch) that another node had reported
-	// before the given time, or 0 if none exists. Nil always returns 0.
-	DedupeEpoch func(node topology.NodeID, before time.Time) uint64
-	// Acknowledged tells the other nodes which log indexes of partitions have been acknowledged, so that their local
-	// reads include them. It returns when all reachable nodes know. Nil does nothing.
-	Acknowledged func(ctx context.Context, to map[topology.PartitionID]uint64)
-	// NodeName returns the name of a node in traces, for example its address. Nil uses the node ID.
-	NodeName func(node topology.NodeID) string
+	// Network reaches the other nodes, and Peers knows their state. Nil means no other nodes.
+	Network Network
+	Peers   Peers
+	// Relays reaches a node through a third node. Nil disables relaying.
+	Relays Relays
 	// Sequence is the second half of the first dedupe ID; later IDs count up. A node must never use a number twice,
 	// even after a restart, nor a lower number after a restart: replicas would treat it as a number they have
 	// forgotten. 0 uses the clock in nanoseconds, which suffices if no replica remembers the previous process.
 	Sequence uint64
 	// Batches is the batch log for atomic batches over several physical partitions. Without it, such batches are
 	// rejected.
-	Batches *BatchLog
+	Batches BatchLog
+}
+
+// Network reaches the replicas on other nodes.
+type Network interface {
+	// Replica returns the replica of a partition on another node.
+	Replica(node topology.NodeID, id topology.PartitionID) Member
+	// Address returns the name of a node in traces.
+	Address(node topology.NodeID) string
+}
+
+// Relays reaches the replicas on other nodes through third nodes.
+type Relays interface {
+	// Via returns the replica of a partition on a node.
+	Via(via, node topology.NodeID, id topology.PartitionID) Member
+}
+
+// Peers knows the state of the other nodes. It is a *peers.Peers.
+type Peers interface {
+	// Alive reports whether a node is believed to be up. It must be fast.
+	Alive(node topology.NodeID) bool
+	// Memory returns the newest dedupe epoch (see partition.Host.DedupeEpoch) that another node had reported before the
+	// given time, or 0 if none exists.
+	Memory(node topology.NodeID, before time.Time) uint64
+	// SendAcknowledged tells the other nodes which log indexes of partitions have been acknowledged, so that their
+	// local reads include them. It returns when all reachable nodes know.
+	SendAcknowledged(ctx context.Context, to map[topology.PartitionID]uint64)
 }
 
 // Member is a replica of a replica set; *partition.Replica and *remote.Replica implement it.
@@ -75,46 +91,48 @@ type Local interface {
 type cluster struct {
 	Cluster
 	sequence atomic.Uint64
-	// localReplica returns the replica on this node, or nil if none exists. localEpoch returns the dedupe epoch of this
-	// node.
-	localReplica func(id topology.PartitionID) Local
-	localEpoch   func() uint64
+	local    localHost
+}
+
+// localHost holds the replicas on this node.
+type localHost interface {
+	// Replica returns the replica of a partition, or nil if none exists.
+	Replica(id topology.PartitionID) Local
+	DedupeEpoch() uint64
+}
+
+// hostReplicas implements localHost.
+type hostReplicas struct{ *partition.Host }
+
+// Replica implements localHost.
+func (h hostReplicas) Replica(id topology.PartitionID) Local {
+	if r := h.Host.Replica(id); r != nil {
+		return r
+	}
+	return nil
 }
 
 func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 	if o == nil {
 		o = &Cluster{}
 	}
-	cl := &cluster{Cluster: *o}
+	cl := &cluster{Cluster: *o, local: hostReplicas{host}}
 	if cl.Node == (topology.NodeID{}) {
 		cl.Node = topology.NodeID{1}
-	}
-	if cl.Alive == nil {
-		cl.Alive = func(topology.NodeID) bool { return true }
-	}
-	if cl.DedupeEpoch == nil {
-		cl.DedupeEpoch = func(topology.NodeID, time.Time) uint64 { return 0 }
 	}
 	if cl.Sequence == 0 {
 		cl.Sequence = uint64(s.Wall().UnixNano())
 	}
 	cl.sequence.Store(cl.Sequence - 1)
-	if cl.NodeName == nil {
-		cl.NodeName = func(node topology.NodeID) string { return hex.EncodeToString(node[:]) }
-	}
-	cl.localEpoch = host.DedupeEpoch
-	cl.localReplica = func(id topology.PartitionID) Local {
-		if r := host.Replica(id); r != nil {
-			return r
-		}
-		return nil
-	}
 	return cl
 }
 
+// isAlive reports whether a node is believed to be up.
+func (cl *cluster) isAlive(node topology.NodeID) bool { return cl.Peers == nil || cl.Peers.Alive(node) }
+
 // singleNode reports whether there are no other nodes. A request to a local replica cannot get lost, so it is sent only
 // once.
-func (cl *cluster) singleNode() bool { return cl.Replica == nil }
+func (cl *cluster) singleNode() bool { return cl.Network == nil }
 
 // nextID returns a new dedupe ID.
 func (cl *cluster) nextID() command.DedupeID {
@@ -123,16 +141,16 @@ func (cl *cluster) nextID() command.DedupeID {
 
 // BatchLog is the batch log table. It has one row per atomic batch in progress. The partition key is the batch ID; one
 // column holds the encoded batch.
-type BatchLog struct {
-	// Table is the ID of the table.
-	Table uint32
+type BatchLog interface {
+	// Table returns the ID of the table.
+	Table() uint32
 	// Record returns the mutation that inserts the row of a batch. Remove returns the mutation that deletes it. All
 	// operands have the given timestamp.
-	Record func(id [16]byte, stamp int64, encoded []byte) command.Mutation
-	Remove func(id [16]byte, stamp int64) command.Mutation
+	Record(id [16]byte, stamp int64, encoded []byte) command.Mutation
+	Remove(id [16]byte, stamp int64) command.Mutation
 	// Replan plans a part again for the current schema: it derives the index entries of the part and sets its
 	// SchemaVersion. It returns ErrUnknownTable if the table was dropped.
-	Replan func(part *command.Conditional) error
+	Replan(part *command.Conditional) error
 }
 
 // route holds routing hints for a partition, in addition to the topology.
@@ -214,7 +232,7 @@ func (cl *cluster) member(r *route, node topology.NodeID, id topology.PartitionI
 	if p := r.cached.Load(); p != nil && p.node == node {
 		return p.member
 	}
-	m := cl.Replica(node, id)
+	m := cl.Network.Replica(node, id)
 	r.cached.Store(&cachedMember{node, m})
 	return m
 }

@@ -263,9 +263,9 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 			f.here[1], f.leader[1] = true, node(1)
-			c.cluster.localReplica = func(id topology.PartitionID) Local {
+			c.cluster.local = localReplicas(func(id topology.PartitionID) Local {
 				return stamping{&fake{f, node(1), id}, &partition.NotLeader{Leader: node(3)}, async}
-			}
+			})
 			f.script = func(a *asked) *verdict {
 				if a.n == 0 {
 					return nil
@@ -549,7 +549,7 @@ func TestUnconfirmedReads(t *testing.T) {
 // as no attempt may have been applied.
 func TestSentIsAttested(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
-		c.cluster.DedupeEpoch = func(topology.NodeID, time.Time) uint64 { return 5 }
+		c.cluster.Peers = fleetPeers{f, 5}
 		at := func(s *writeRequest, to target) (m command.Mutation) {
 			m = put("k", "c", 1)
 			s.setAddress(&m, &to, &topology.Partition{ID: 1})

@@ -49,8 +49,10 @@ type Options struct {
 	ThrottledMax, ThrottledReadsMax int
 	// TruncateTimeout is the timeout of a TRUNCATE; 60 s if 0.
 	TruncateTimeout time.Duration
-	// TableName returns the name of a table in traces, in the form ks.t. Nil uses the table ID.
-	TableName func(table uint32) string
+	// Tables returns the names of tables in traces, in the form ks.t. It is a *catalog.Catalog. Nil uses table IDs.
+	Tables interface {
+		TableName(id uint32) string
+	}
 	// Cluster gives access to the other nodes. Nil means no other nodes.
 	Cluster *Cluster
 	// Clock differs from the clocks of other nodes by less than a second. It defaults to Scheduler.
@@ -80,9 +82,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Clock == nil {
 		o.Clock = o.Scheduler
-	}
-	if o.TableName == nil {
-		o.TableName = func(table uint32) string { return strconv.FormatUint(uint64(table), 10) }
 	}
 	return o
 }
@@ -166,6 +165,14 @@ func New(host *partition.Host, snapshot *topology.Snapshot, o Options) *Coordina
 
 // Topology returns the topology used for routing.
 func (c *Coordinator) Topology() *topology.Snapshot { return c.view.Load().snapshot }
+
+// tableName returns the name of a table in traces.
+func (c *Coordinator) tableName(id uint32) string {
+	if c.opts.Tables == nil {
+		return strconv.FormatUint(uint64(id), 10)
+	}
+	return c.opts.Tables.TableName(id)
+}
 
 // SetTopology replaces the topology unless the current one is newer. The replicas of new partitions must already be
 // open.

@@ -296,16 +296,18 @@ func TestManyPartitionsAreOne(t *testing.T) {
 				return command.More
 			}
 			want := one.read(t, q, step)
-			here := cut.cluster.localReplica
+			here := cut.cluster.local
 			if diff := cmp.Diff(want, cut.read(t, q, step)); diff != "" {
 				t.Fatalf("%+v: %s", q, diff)
 			}
 			if q.Key == nil {
-				cut.cluster.localReplica = func(id topology.PartitionID) Local { return flaky{here(id), after, &reads} }
+				cut.cluster.local = localReplicas(func(id topology.PartitionID) Local {
+					return flaky{here.Replica(id), after, &reads}
+				})
 				if diff := cmp.Diff(want, cut.read(t, q, step)); diff != "" {
 					t.Fatalf("interrupted, %+v: %s", q, diff)
 				}
-				cut.cluster.localReplica = here
+				cut.cluster.local = here
 			}
 		}
 	})
@@ -341,7 +343,7 @@ func drawRead(t *rapid.T, all [][]byte) command.Read {
 // TestTraceAndTouched checks that a request for one partition key uses one physical partition, which its trace names,
 // and that a scan uses all.
 func TestTraceAndTouched(t *testing.T) {
-	w := newWorld(t, tableOf(t, 16), Options{TableName: func(uint32) string { return "ks.t" }}, partition.Options{})
+	w := newWorld(t, tableOf(t, 16), Options{Tables: tableNames{}}, partition.Options{})
 	defer w.close(t)
 	if err := w.write([]command.Mutation{put("k", "c", 1)}, WriteOptions{}); err != nil {
 		t.Fatal(err)

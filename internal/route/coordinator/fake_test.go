@@ -105,32 +105,58 @@ func mapOf(t testingT, n int) *topology.Snapshot {
 
 // join makes the coordinator of node 1.
 func (f *fleet) join(t testingT, s *topology.Snapshot, o Options) *Coordinator {
-	o.Cluster = &Cluster{
-		Node:    node(1),
-		Replica: func(n topology.NodeID, id topology.PartitionID) Member { return &fake{f, n, id} },
-		Alive: func(n topology.NodeID) bool {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return !f.down[n]
-		},
-		NodeName:    func(n topology.NodeID) string { return fmt.Sprintf("10.0.0.%d", n[0]) },
-		Sequence:    1000,
-		DedupeEpoch: func(n topology.NodeID, _ time.Time) uint64 { return uint64(n[0]) },
-		Batches:     f.batches(),
-	}
-	o.TableName = func(uint32) string { return "ks.t" }
+	o.Cluster = &Cluster{Node: node(1), Network: f, Peers: fleetPeers{f, 0}, Sequence: 1000, Batches: f.batches()}
+	o.Tables = tableNames{}
 	c := New(nil, s, o)
-	c.cluster.localEpoch = func() uint64 { return 1 }
-	c.cluster.localReplica = func(id topology.PartitionID) Local {
+	c.cluster.local = localReplicas(func(id topology.PartitionID) Local {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.here[id] {
 			return &fake{f, node(1), id}
 		}
 		return nil
-	}
+	})
 	return c
 }
+
+// tableNames names all tables ks.t.
+type tableNames struct{}
+
+func (tableNames) TableName(uint32) string { return "ks.t" }
+
+// localReplicas are the replicas on a node with the dedupe epoch 1.
+type localReplicas func(id topology.PartitionID) Local
+
+func (l localReplicas) Replica(id topology.PartitionID) Local { return l(id) }
+func (localReplicas) DedupeEpoch() uint64                     { return 1 }
+
+// Replica and Address implement Network.
+func (f *fleet) Replica(n topology.NodeID, id topology.PartitionID) Member { return &fake{f, n, id} }
+func (f *fleet) Address(n topology.NodeID) string                          { return fmt.Sprintf("10.0.0.%d", n[0]) }
+
+// sameMember is a network that leads to the same replica from every node.
+type sameMember struct{ Member }
+
+func (m sameMember) Replica(topology.NodeID, topology.PartitionID) Member { return m.Member }
+func (sameMember) Address(topology.NodeID) string                         { return "" }
+
+// fleetPeers knows the nodes of a fleet. The dedupe epoch of every node is epoch, or its number if epoch is 0.
+type fleetPeers struct {
+	f     *fleet
+	epoch uint64
+}
+
+func (p fleetPeers) Alive(n topology.NodeID) bool {
+	p.f.mu.Lock()
+	defer p.f.mu.Unlock()
+	return !p.f.down[n]
+}
+
+func (p fleetPeers) Memory(n topology.NodeID, _ time.Time) uint64 {
+	return cmp.Or(p.epoch, uint64(n[0]))
+}
+
+func (fleetPeers) SendAcknowledged(context.Context, map[topology.PartitionID]uint64) {}
 
 // fake is a replica of the fleet on a node.
 type fake struct {
@@ -421,33 +447,37 @@ func (f *fleet) change(do func()) {
 	do()
 }
 
-// batches is the log of batches: a row whose one cell is the batch, deleted by a later stamp.
-func (f *fleet) batches() *BatchLog {
-	mutation := func(id [16]byte, b *row.Builder) command.Mutation {
-		return command.Mutation{Table: batchTable, Token: token.Hash(id[:]), Key: id[:],
-			Ops: []command.Op{{Operand: b.Append(nil)}}}
-	}
-	return &BatchLog{
-		Table: batchTable,
-		Record: func(id [16]byte, stamp int64, encoded []byte) command.Mutation {
-			var b row.Builder
-			b.Reset(stamp)
-			b.Cell(1, nil, encoded, 0, row.NoExpiry)
-			return mutation(id, &b)
-		},
-		Remove: func(id [16]byte, stamp int64) command.Mutation {
-			var b row.Builder
-			b.Reset(stamp)
-			b.DeleteRow(1)
-			return mutation(id, &b)
-		},
-		Replan: func(part *command.Conditional) error {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			part.Mutation.SchemaVersion = f.revision
-			return nil
-		},
-	}
+// batchRows is the log of batches: a row whose one cell is the batch, deleted by a later stamp.
+type batchRows struct{ f *fleet }
+
+func (f *fleet) batches() BatchLog { return batchRows{f} }
+
+func (batchRows) mutation(id [16]byte, b *row.Builder) command.Mutation {
+	return command.Mutation{Table: batchTable, Token: token.Hash(id[:]), Key: id[:],
+		Ops: []command.Op{{Operand: b.Append(nil)}}}
+}
+
+func (batchRows) Table() uint32 { return batchTable }
+
+func (r batchRows) Record(id [16]byte, stamp int64, encoded []byte) command.Mutation {
+	var b row.Builder
+	b.Reset(stamp)
+	b.Cell(1, nil, encoded, 0, row.NoExpiry)
+	return r.mutation(id, &b)
+}
+
+func (r batchRows) Remove(id [16]byte, stamp int64) command.Mutation {
+	var b row.Builder
+	b.Reset(stamp)
+	b.DeleteRow(1)
+	return r.mutation(id, &b)
+}
+
+func (r batchRows) Replan(part *command.Conditional) error {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	part.Mutation.SchemaVersion = r.f.revision
+	return nil
 }
 
 // take returns the requests since the last call.

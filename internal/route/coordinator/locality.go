@@ -20,6 +20,6 @@ func (c *Coordinator) ServesLocally(table uint32, t token.Token, level dberr.Con
 	if i < 0 {
 		return true
 	}
-	here := c.cluster.localReplica(s.Partitions(table)[i].ID)
+	here := c.cluster.local.Replica(s.Partitions(table)[i].ID)
 	return here != nil && (level.OneReplica() && here.Throughput().AllowsLocalRead(who) || here.Leading())
 }

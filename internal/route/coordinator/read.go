@@ -102,7 +102,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay,
 				cursor.Compare(topology.Position{Ring: q.Range.Limit}) >= 0 {
 				if tr != nil && q.Key == nil {
 					tr.Add("Read from " + strconv.Itoa(touched) + " physical partitions of table " +
-						c.opts.TableName(q.Table))
+						c.tableName(q.Table))
 				}
 				return nil
 			}

@@ -42,6 +42,27 @@ type member struct {
 	away atomic.Pointer[topology.NodeID]
 }
 
+// network reaches the replicas on other nodes.
+type network struct {
+	*remote.Client
+	*transport.Transport
+}
+
+func (n network) Replica(node topology.NodeID, id topology.PartitionID) Member {
+	return n.Client.Replica(node, id)
+}
+
+func (n network) Via(via, node topology.NodeID, id topology.PartitionID) Member {
+	return n.Client.Replica(node, id).Via(via)
+}
+
+// alive reports which nodes are alive, which remember nothing.
+type alive func(node topology.NodeID) bool
+
+func (a alive) Alive(node topology.NodeID) bool                                 { return a(node) }
+func (alive) Memory(topology.NodeID, time.Time) uint64                          { return 0 }
+func (alive) SendAcknowledged(context.Context, map[topology.PartitionID]uint64) {}
+
 // newCluster4 starts four nodes that hold a table of n partitions and the table of batches.
 func newCluster4(t *testing.T, n int) []*member {
 	net := memnet.New()
@@ -85,14 +106,11 @@ func newCluster4(t *testing.T, n int) []*member {
 				nil)
 		m.Coordinator = New(m.host, s, Options{Cluster: &Cluster{
 			Node:    node(i + 1),
-			Replica: func(node topology.NodeID, id topology.PartitionID) Member { return client.Replica(node, id) },
-			Via: func(via, node topology.NodeID, id topology.PartitionID) Member {
-				return client.Replica(node, id).Via(via)
-			},
-			Alive: func(node topology.NodeID) bool {
+			Network: network{client, m.transport}, Relays: network{client, m.transport},
+			Peers: alive(func(node topology.NodeID) bool {
 				away := m.away.Load()
 				return all[node[0]-1].up.Load() && (away == nil || *away != node)
-			},
+			}),
 			Batches: new(fleet).batches(),
 		}})
 		co.Store(m.Coordinator)

@@ -119,7 +119,7 @@ func (e *routedRequest) setDedupe(m *command.Mutation, t *target) {
 	case t.remote && t.node == e.dedupeNode:
 		m.Known = e.dedupeEpoch
 	case t.remote:
-		m.Known = e.c.cluster.DedupeEpoch(t.node, e.began)
+		m.Known = e.c.cluster.Peers.Memory(t.node, e.began)
 	case e.maybeApplied:
 		m.Known = e.localEpoch
 	}
@@ -141,7 +141,7 @@ func (e *routedRequest) attemptDeadline() time.Time {
 // pickReplica selects the replica to ask. It returns errNoReplica, which may be temporary, or *dberr.Unavailable.
 func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, error) {
 	cl := e.c.cluster
-	t := target{sched: e.c.sched, cluster: cl, id: p.ID, local: cl.localReplica(p.ID), route: v.routes[p.ID]}
+	t := target{sched: e.c.sched, cluster: cl, id: p.ID, local: cl.local.Replica(p.ID), route: v.routes[p.ID]}
 	if t.route == nil {
 		t.route = new(route) // the partition is not in the ring of any table
 	}
@@ -213,23 +213,23 @@ func (e *routedRequest) useRelay(t *target, avoid topology.NodeID) bool {
 	}
 	if r := t.route.relayHint.Load(); r != nil && (e.leaderHint == none || e.leaderHint == r.node) && r.node != avoid &&
 		r.via != avoid {
-		if e.c.sched.Now().Before(r.until) && cl.Alive(r.via) {
+		if e.c.sched.Now().Before(r.until) && cl.isAlive(r.via) {
 			e.leaderHint, e.relay = r.node, r.via
 			return true
 		}
 		t.route.relayHint.CompareAndSwap(r, nil)
 	}
-	if cl.Via == nil || e.leaderHint == none || e.relay == none || e.leaderHint == cl.Node ||
-		e.leaderHint == avoid || !cl.Alive(e.relay) {
+	if cl.Relays == nil || e.leaderHint == none || e.relay == none || e.leaderHint == cl.Node ||
+		e.leaderHint == avoid || !cl.isAlive(e.relay) {
 		return false
 	}
-	return e.leaderHint == e.unreachable || e.leaderHint == e.timedOutNode || !cl.Alive(e.leaderHint)
+	return e.leaderHint == e.unreachable || e.leaderHint == e.timedOutNode || !cl.isAlive(e.leaderHint)
 }
 
 // viaRelay returns the target with leaderHint as the node to ask, through relay.
 func (t target) viaRelay(cl *cluster, e *routedRequest, p *topology.Partition) target {
 	t.node, t.via, t.remote = e.leaderHint, e.relay, true
-	t.member = cl.Via(t.via, t.node, p.ID)
+	t.member = cl.Relays.Via(t.via, t.node, p.ID)
 	e.leaderHint, e.relay, e.unreachable = topology.NodeID{}, topology.NodeID{}, topology.NodeID{}
 	if !e.anyReplica {
 		e.required = quorum(p)
@@ -271,7 +271,7 @@ func (e *routedRequest) eligible(t *target, node, avoid topology.NodeID) bool {
 			return false
 		}
 	}
-	return !cl.singleNode() && cl.Alive(node)
+	return !cl.singleNode() && cl.isAlive(node)
 }
 
 // voterInOrder returns the next voter in the order of the topology, starting with the leader recorded there.
@@ -368,7 +368,7 @@ func (t *target) noteAcknowledged(index uint64) {
 	}
 	here := t.local
 	if here == nil {
-		here = t.cluster.localReplica(t.id)
+		here = t.cluster.local.Replica(t.id)
 	}
 	if here != nil {
 		here.NoteAcknowledged(index)
@@ -443,12 +443,12 @@ func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition
 		return
 	}
 	text := what + " physical partition " + strconv.FormatUint(uint64(p.ID), 10) + " of table " +
-		c.opts.TableName(p.Table)
+		c.tableName(p.Table)
 	if !c.cluster.singleNode() {
-		text += " at node " + c.cluster.NodeName(t.node)
+		text += " at node " + c.cluster.Network.Address(t.node)
 	}
 	if t.via != (topology.NodeID{}) {
-		text += " by way of node " + c.cluster.NodeName(t.via)
+		text += " by way of node " + c.cluster.Network.Address(t.via)
 	}
 	tr.Add(text)
 }

@@ -60,7 +60,7 @@ func (s *spoiler) Done(o command.Outcome) {
 func TestTimeoutWhileAsking(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		w := &signalWaiter{fake: &fake{f, node(1), 1}}
-		c.cluster.localReplica = func(topology.PartitionID) Local { return w }
+		c.cluster.local = localReplicas(func(topology.PartitionID) Local { return w })
 		for name, send := range map[string]func(*spoiler){
 			"write": func(s *spoiler) {
 				ms := []command.Mutation{put("k", "c", 1)}

@@ -70,7 +70,7 @@ func (c *Coordinator) Spend(table uint32, t token.Token, key []byte, who fairsha
 		return // the table is gone
 	}
 	id := s.Partitions(table)[i].ID
-	if here := c.cluster.localReplica(id); here != nil {
+	if here := c.cluster.local.Replica(id); here != nil {
 		here.Spend(who, t, key, u)
 		return
 	}

@@ -58,12 +58,12 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 		},
 	}
 	to, err := c.onAllPartitions(ctx, table, tc)
-	if err != nil || c.cluster.Acknowledged == nil {
+	if err != nil || c.cluster.Peers == nil {
 		return err
 	}
 	// A replica that serves local reads may be half a second behind. A client may miss recent writes for that long, but
 	// must never find rows after they were truncated.
-	c.cluster.Acknowledged(ctx, to)
+	c.cluster.Peers.SendAcknowledged(ctx, to)
 	return nil
 }
 
@@ -169,7 +169,7 @@ func (c *Coordinator) onPartition(ctx context.Context, p *topology.Partition, tc
 	}
 	var id command.DedupeID
 	if tc.once && c.Topology().Level() >= feature.TruncationIDs {
-		e.localEpoch = c.cluster.localEpoch() // before the ID: a replica at this epoch has not applied the ID before
+		e.localEpoch = c.cluster.local.DedupeEpoch() // before the ID: a replica at this epoch has not applied the ID before
 		id = c.cluster.nextID()
 	}
 	err = e.run(ctx, tc.what, same, func(ctx context.Context, t *target, p *topology.Partition) (err error) {

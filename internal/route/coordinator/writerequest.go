@@ -68,7 +68,7 @@ func (c *Coordinator) localFastPath(tr *trace.Trace, m *command.Mutation, what s
 	if p == nil {
 		return nil
 	}
-	here := c.cluster.localReplica(p.ID)
+	here := c.cluster.local.Replica(p.ID)
 	if here != nil && c.queues.ahead(claim{p.ID, m.Principal}) != nil {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (c *Coordinator) newWriteRequest(tr *trace.Trace, m *command.Mutation, w *w
 	m.Dedupe, m.Retried, m.Sent, m.Known = c.cluster.nextID(), false, false, 0
 	s := c.writeRequests.Get().(*writeRequest)
 	s.routedRequest = c.newRequest(w.level, c.opts.writeTime(w.timeout))
-	s.localEpoch, s.who = c.cluster.localEpoch(), m.Principal
+	s.localEpoch, s.who = c.cluster.local.DedupeEpoch(), m.Principal
 	s.write, s.trace = w, tr
 	s.table, s.token, s.key = m.Table, m.Token, append(s.key[:0], m.Key...)
 	s.calling, s.waiting, s.answered, s.expired = true, true, false, false

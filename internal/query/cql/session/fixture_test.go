@@ -56,6 +56,11 @@ func (k *schemaStore) Apply(_ context.Context, c schema.Change, _ string) (*sche
 	return next, events, nil
 }
 
+// oneTable names all tables t in traces.
+type oneTable struct{}
+
+func (oneTable) TableName(uint32) string { return "t" }
+
 func (k *schemaStore) reshape(s *schema.Schema) (err error) {
 	topo := k.coordinator.Topology()
 	for ks := range s.All() {
@@ -106,10 +111,7 @@ func newFixtureWith(t testing.TB, o Options, info func() catalog.NodeInfo) *fixt
 	t.Cleanup(func() { host.Close() })
 	w.catalog = catalog.New(schema.New(), info)
 	co := coordinator.New(host, topology.New(), coordinator.Options{
-		TableName: func(uint32) string { return "t" },
-		Cluster: &coordinator.Cluster{
-			Batches: write.NewBatchLog(w.catalog.Snapshot()).ForCoordinator(w.catalog.Snapshot),
-		},
+		Tables: oneTable{}, Cluster: &coordinator.Cluster{Batches: write.NewBatchLog(w.catalog)},
 	})
 	k := &schemaStore{host: host, coordinator: co, catalog: w.catalog, store: store}
 	if err := k.reshape(w.catalog.Snapshot()); err != nil {

@@ -62,6 +62,11 @@ type world struct {
 
 func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 
+// oneTable names all tables t in traces.
+type oneTable struct{}
+
+func (oneTable) TableName(uint32) string { return "t" }
+
 // newWorld returns a world with a keyspace ks. If follows is set, writes are followed immediately; otherwise by
 // settle.
 func newWorld(t *testing.T, follows bool) *world {
@@ -78,10 +83,7 @@ func newWorld(t *testing.T, follows bool) *world {
 	t.Cleanup(func() { w.host.Close() })
 	w.catalog = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
 	w.coordinator = coordinator.New(w.host, topology.New(), coordinator.Options{
-		TableName: func(uint32) string { return "t" },
-		Cluster: &coordinator.Cluster{
-			Batches: write.NewBatchLog(w.catalog.Snapshot()).ForCoordinator(w.catalog.Snapshot),
-		},
+		Tables: oneTable{}, Cluster: &coordinator.Cluster{Batches: write.NewBatchLog(w.catalog)},
 	})
 	w.installer = schemachange.Installer{Store: w.store, Replicas: w, Catalog: w.catalog,
 		Indexes: new(container.Definitions), Router: w.coordinator, Standalone: &reconcile.Standalone{Host: w.host}}

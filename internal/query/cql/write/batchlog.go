@@ -7,33 +7,29 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
-	"github.com/ilion-db/ilion/internal/route/coordinator"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
 // BatchLog creates and reads the rows of system.batches. The table has one row for each atomic batch over several
 // physical partitions that is in progress. The key of a row is the batch ID. The column data holds the batch as encoded
 // by the coordinator. BatchLog is safe for concurrent use.
 type BatchLog struct {
-	table  *schema.Table
-	column uint32
+	catalog *catalog.Catalog
+	table   *schema.Table
+	column  uint32
 }
 
 // NewBatchLog returns a BatchLog for the table system.batches, which exists in every schema of a catalog.
-func NewBatchLog(s *schema.Schema) *BatchLog {
-	t := s.Table("system", "batches")
-	return &BatchLog{table: t, column: t.Column("data").ID}
+func NewBatchLog(c *catalog.Catalog) *BatchLog {
+	t := c.Snapshot().Table("system", "batches")
+	return &BatchLog{catalog: c, table: t, column: t.Column("data").ID}
 }
 
 // Table returns the ID of the table.
 func (l *BatchLog) Table() uint32 { return l.table.ID }
 
-// ForCoordinator returns the log in the form required by the coordinator. now returns the current schema.
-func (l *BatchLog) ForCoordinator(now func() *schema.Schema) *coordinator.BatchLog {
-	return &coordinator.BatchLog{
-		Table: l.Table(), Record: l.Record, Remove: l.Remove,
-		Replan: func(part *command.Conditional) error { return Replan(now(), part) },
-	}
-}
+// Replan plans a part of a batch again: see Replan.
+func (l *BatchLog) Replan(part *command.Conditional) error { return Replan(l.catalog.Snapshot(), part) }
 
 // Record returns the mutation that writes the row of a batch. stamp is the timestamp of the batch in microseconds. The
 // mutation refers to data.
