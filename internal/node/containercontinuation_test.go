@@ -12,6 +12,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
+// levelFunc determines the feature level of containers.
+type levelFunc func() feature.Level
+
+func (f levelFunc) Current() feature.Level { return f() }
+
 // TestContinuationsOfDropped checks that a container rejects the continuations of a dropped container with the same
 // name. Otherwise, the reader would miss items. Continuations of earlier builds do not identify a container, so they
 // must be accepted.
@@ -21,7 +26,7 @@ func TestContinuationsOfDropped(t *testing.T) {
 	var level atomic.Uint32
 	level.Store(uint32(feature.Newest))
 	n.Containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
-		Definitions: &n.definitions, Level: func() feature.Level { return feature.Level(level.Load()) }})
+		Definitions: &n.definitions, Levels: levelFunc(func() feature.Level { return feature.Level(level.Load()) })})
 	n.host.SetPrograms(n.Programs())
 	n.host.SetAggregator(n.Aggregator())
 	const definition = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`

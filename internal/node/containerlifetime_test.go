@@ -37,7 +37,8 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 		n.Containers = container.New(container.Options{Catalog: n.catalog, Coordinator: n.coordinator, Store: n.changer,
 			Definitions: &n.definitions,
 			Clock:       fakeclock.Func(func() time.Time { return time.UnixMilli(a.now.Load()) }),
-			Level:       func() feature.Level { return feature.Level(a.level.Load()) }, Newest: n.metadata.AwaitLatest})
+			Levels:      levelFunc(func() feature.Level { return feature.Level(a.level.Load()) }),
+			Metadata:    n.metadata})
 		n.host.SetPrograms(n.Programs())
 		n.host.SetAggregator(n.Aggregator())
 	}

@@ -154,7 +154,8 @@ func (l growthLimits) SizeLimit(table uint32) uint64 {
 func (n *node) startGrowth(ctx context.Context) {
 	w, s := n.w, n.Scheduler()
 	watch := autosplit.New(autosplit.Options{
-		Metadata: n.keeper, Host: n.parts, Store: weighed{n.store.Statistics, n}, Limits: growthLimits{w}, Names: growthLimits{w},
+		Metadata: n.keeper, Host: n.parts, Store: weighed{n.store.Statistics, n}, Limits: growthLimits{w},
+		Names:     growthLimits{w},
 		LoadLimit: w.grow.limit, IdlePeriod: w.grow.quiet, Member: n.member, Log: n.log(), Sched: s,
 	})
 	merger := autosplit.NewMergeController(watch,

@@ -34,6 +34,8 @@ var seams = map[string]string{
 	"baseNames":      "looks up tables of statements in a client's schema",
 	"change":         "a schema change that a client requests",
 	"notes":          "writes log messages to the trace",
+	"network":        "wraps the client of other nodes, as package node does",
+	"growthLimits":   "the size limits of a run's tables, as the options of tables set them",
 	"replicas":       "the host as package reconcile sees it, as package node has it",
 	"Report":         "a run's",
 	"Counts":         "a run's",

@@ -322,7 +322,8 @@ func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int,
 
 // yield waits while the machine is overloaded, for up to yieldMax.
 func (b *Builder) yield(ctx context.Context) error {
-	for until := b.Sched.Now().Add(yieldMax); b.Clients != nil && b.Clients.Overloaded() && b.Sched.Now().Before(until); {
+	until := b.Sched.Now().Add(yieldMax)
+	for b.Clients != nil && b.Clients.Overloaded() && b.Sched.Now().Before(until) {
 		if err := b.Sched.Sleep(ctx, overloadedPause); err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@
 package engines
 
 import (
-	"context"
 	"log/slog"
 	"runtime"
 	"time"
@@ -18,8 +17,6 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/sched"
-	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/internal/query/container"
@@ -28,6 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
+	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/query/function"
 	"github.com/ilion-db/ilion/internal/query/function/call"
 	"github.com/ilion-db/ilion/internal/query/function/script"
@@ -56,32 +54,12 @@ type Options struct {
 	Authority *session.Authority
 	Audit     *audit.Log
 	// Sizes, Restores, Large, and Pressure report the state of other parts.
-	Sizes    Sizes
-	Restores Restores
-	Large    LargePartitions
-	Pressure Pressure
+	Sizes    container.Sizes
+	Restores container.Restores
+	Large    write.LargePartitions
+	Pressure session.Pressure
 	Clock    sched.Clock
 	Log      *slog.Logger
-}
-
-// Sizes knows the sizes of containers. It is a *stats.UsageReporter.
-type Sizes interface {
-	ContainerSizes(ctx context.Context, table uint32) map[topology.PartitionID]container.Size
-}
-
-// Restores knows the tables that are being restored. It is a *backup.Restorer.
-type Restores interface {
-	Restoring(t *schema.Table) bool
-}
-
-// LargePartitions knows the large logical partitions. It is a *quota.Quota.
-type LargePartitions interface {
-	Large(table uint32, at token.Token) string
-}
-
-// Pressure knows whether the clients use too much memory.
-type Pressure interface {
-	Pressed() bool
 }
 
 // Engines are the query engines of a node.
@@ -106,9 +84,9 @@ func New(o Options) (*Engines, error) {
 	so.Memory, so.Slots, so.Functions, so.Slow = memory, slots, functions, e.Slow
 	e.Containers = container.New(container.Options{Catalog: o.Catalog, Coordinator: o.Coordinator, Store: o.Changer,
 		Definitions: o.Definitions, Clock: o.Clock, ReadTimeout: o.Node.Limits.ReadTimeout,
-		Builds: o.Builder, Sizes: o.Sizes.ContainerSizes, Restoring: o.Restores.Restoring,
-		SortFreely: o.Node.REST.AllowUnindexedOrderBy, Level: o.Level.Current,
-		Newest: so.ReadBarrier, Memory: memory, Slots: slots})
+		Builds: o.Builder, Sizes: o.Sizes, Restores: o.Restores,
+		SortFreely: o.Node.REST.AllowUnindexedOrderBy, Levels: o.Level,
+		Metadata: so.Metadata, Memory: memory, Slots: slots})
 	e.Scripts = script.NewService(e.Containers, scripts)
 	so.Calls = call.NewExecutor(e.Containers, e.Scripts)
 	changes := ddl.New(o.Catalog, o.Changer, ddl.Options{Clock: o.Clock, Release: o.Release, MaskingOff: so.MaskingOff,
@@ -140,12 +118,12 @@ func (o *Options) session() session.Options {
 			ReadTimeout:      limits.ReadTimeout,
 			ScanTimeout:      limits.ScanTimeout,
 		},
-		MemoryPressure:         o.Pressure.Pressed,
-		DescribeLargePartition: o.Large.Large,
-		Guards:                 guardrail.New(o.Node.Guardrails),
-		Building:               o.Builder.Building,
-		Authority:              o.Authority,
-		Roles:                  o.Changer,
+		Clients:   o.Pressure,
+		Large:     o.Large,
+		Guards:    guardrail.New(o.Node.Guardrails),
+		Builds:    o.Builder,
+		Authority: o.Authority,
+		Roles:     o.Changer,
 	}
 	if o.Audit != nil || o.Authority != nil {
 		auditor := audit.CQLAuditor{Log: o.Audit}
@@ -155,7 +133,7 @@ func (o *Options) session() session.Options {
 		so.Auditor = auditor
 	}
 	if o.Self != nil { // a standalone node holds all data
-		so.StaleAfterReturn, so.ReadBarrier = true, o.Metadata.AwaitLatest
+		so.StaleAfterReturn, so.Metadata = true, o.Metadata
 		so.Routing = o.routing()
 	}
 	return so

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/document"
-	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
@@ -26,12 +25,12 @@ type definer struct {
 	*directory
 	store  Store
 	builds IndexBuilds
-	level  func() feature.Level
+	levels Levels
 	clock  sched.Clock
 }
 
 // indexes reports whether all nodes of the cluster support item indexes.
-func (f *definer) indexes() bool { return f.level() >= IndexLevel }
+func (f *definer) indexes() bool { return f.levels.Current() >= IndexLevel }
 
 func (f *definer) stamp() schema.Stamp {
 	return schema.Stamp{Version: schema.UUID(uuid.New()), At: f.clock.Wall().UnixMicro()}

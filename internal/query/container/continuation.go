@@ -19,7 +19,7 @@ const continuationBase = 36
 
 // continuation returns the client form of a query or list continuation. It returns "" for "".
 func (e *Engine) continuation(c *Container, rest string) string {
-	if rest == "" || e.opts.Level() < feature.ContinuationIDs {
+	if rest == "" || e.opts.Levels.Current() < feature.ContinuationIDs {
 		return rest
 	}
 	return strconv.FormatUint(uint64(c.table.ID), continuationBase) + "." + rest

@@ -48,6 +48,33 @@ type noBuilds struct{}
 func (noBuilds) Building(*schema.Index) bool { return false }
 func (noBuilds) Progress(*schema.Index) int  { return 0 }
 
+// Levels determines the feature level. It is a membership.Levels.
+type Levels interface {
+	Current() feature.Level
+}
+
+// newestLevel is the default of Levels.
+type newestLevel struct{}
+
+func (newestLevel) Current() feature.Level { return feature.Newest }
+
+// Restores reports whether a table is being restored from a backup, so that some of its items are missing. It is a
+// *backup.Restorer.
+type Restores interface {
+	Restoring(t *schema.Table) bool
+}
+
+// Sizes returns the sizes of a table's physical partitions by partition ID. It is a *stats.UsageReporter.
+type Sizes interface {
+	ContainerSizes(ctx context.Context, table uint32) map[topology.PartitionID]Size
+}
+
+// Metadata is the metadata of the cluster. It is a *meta.Keeper.
+type Metadata interface {
+	// AwaitLatest waits until this node's schema contains every change that any node acknowledged before the call.
+	AwaitLatest(ctx context.Context) error
+}
+
 // Options configures an Engine. Catalog, Coordinator and Store are required.
 type Options struct {
 	Catalog     *catalog.Catalog
@@ -59,16 +86,13 @@ type Options struct {
 	Sched *sched.Scheduler
 	// Builds reports the progress of index builds. If it is nil, all indexes are complete.
 	Builds IndexBuilds
-	// Level returns the feature level at which the cluster's nodes write. It defaults to feature.Newest.
-	Level func() feature.Level
-	// Restoring reports whether a table is being restored from a backup, so that some of its items are missing. If it
-	// is nil, no table is being restored.
-	Restoring func(*schema.Table) bool
-	// Sizes returns the sizes of a table's physical partitions by partition ID. If it is nil, no sizes are known.
-	Sizes func(ctx context.Context, table uint32) map[topology.PartitionID]Size
-	// Newest waits until this node's schema contains every change that any node acknowledged before the call. If it is
-	// nil, the schema is always current.
-	Newest func(ctx context.Context) error
+	// Levels returns the feature level at which the cluster's nodes write. It defaults to feature.Newest.
+	Levels Levels
+	// Restores may be nil if no table is being restored, and Sizes if no sizes are known.
+	Restores Restores
+	Sizes    Sizes
+	// Metadata is the metadata of the cluster. If it is nil, the schema is always current.
+	Metadata Metadata
 	// Clock is the clock. It defaults to Sched.
 	Clock sched.Clock
 	// ReadTimeout limits the retries of a read whose result could not be confirmed. It defaults to 5 s.
@@ -107,8 +131,8 @@ func New(o Options) *Engine {
 	if o.Builds == nil {
 		o.Builds = noBuilds{}
 	}
-	if o.Level == nil {
-		o.Level = func() feature.Level { return feature.Newest }
+	if o.Levels == nil {
+		o.Levels = newestLevel{}
 	}
 	if o.Clock == nil {
 		o.Clock = o.Sched
@@ -125,7 +149,7 @@ func New(o Options) *Engine {
 	if o.PageBytesMax == 0 {
 		o.PageBytesMax = 4 << 20
 	}
-	d := &directory{catalog: o.Catalog, definitions: o.Definitions, renew: o.Newest}
+	d := &directory{catalog: o.Catalog, definitions: o.Definitions, metadata: o.Metadata}
 	return &Engine{opts: o,
-		definer: definer{directory: d, store: o.Store, builds: o.Builds, level: o.Level, clock: o.Clock}}
+		definer: definer{directory: d, store: o.Store, builds: o.Builds, levels: o.Levels, clock: o.Clock}}
 }

@@ -106,7 +106,7 @@ func (e *Engine) usable(c *Container, key epk.Key) *Error {
 // restored rejects access to a container that is being restored. Some of its items are still missing, and one of them
 // may hold the unique key values that a client wants to write.
 func (e *Engine) restored(c *Container) *Error {
-	if e.opts.Restoring == nil || !e.opts.Restoring(c.table) {
+	if e.opts.Restores == nil || !e.opts.Restores.Restoring(c.table) {
 		return nil
 	}
 	return Errorf(503, 0, "The items of container %s are not available: the container is being restored from a backup. "+

@@ -103,9 +103,8 @@ func database(ks *schema.Keyspace) *Database {
 type directory struct {
 	catalog     *catalog.Catalog
 	definitions *Definitions
-	// renew is Options.Newest.
-	renew func(ctx context.Context) error
-	views atomic.Pointer[clientViews]
+	metadata    Metadata // nil if the schema is always current
+	views       atomic.Pointer[clientViews]
 	// names caches the results of tableByID: tableName by uint32. nameCount counts its entries.
 	names     sync.Map
 	nameCount atomic.Int64
@@ -162,12 +161,12 @@ const newestWait = time.Second
 // Renewed waits until this node knows every database and container whose creation was acknowledged before the call. It
 // returns false if the schema cannot have changed or no node answered within a second.
 func (r *directory) Renewed(ctx context.Context) bool {
-	if r.renew == nil {
+	if r.metadata == nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, newestWait)
 	defer cancel()
-	return r.renew(ctx) == nil
+	return r.metadata.AwaitLatest(ctx) == nil
 }
 
 func noDatabase(id string) *Error {

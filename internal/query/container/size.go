@@ -18,7 +18,7 @@ func (e *Engine) Sizes(ctx context.Context, c *Container) []Size {
 	if e.opts.Sizes == nil {
 		return out
 	}
-	sizes := e.opts.Sizes(ctx, c.table.ID)
+	sizes := e.opts.Sizes.ContainerSizes(ctx, c.table.ID)
 	for i, p := range partitions {
 		out[i] = sizes[p.ID]
 	}

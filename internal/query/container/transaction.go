@@ -326,7 +326,7 @@ func (t *Transaction) appendOps(ops []command.Op, b *row.Builder, id string, s *
 // store interprets by the container's setting at the time of a read. Before feature.Lifetimes, the expiry of an item
 // is fixed when it is written.
 func (t *Transaction) live(b *row.Builder, s *stored) (ttl int32, expiry int64) {
-	if t.engine.opts.Level() < feature.Lifetimes {
+	if t.engine.opts.Levels.Current() < feature.Lifetimes {
 		ttl, _ = t.ttl(s) // validated before
 		if expiry = row.NoExpiry; ttl > 0 {
 			expiry = t.now + int64(ttl) + 1 // now is rounded down: an item must not expire before its ttl

@@ -169,7 +169,8 @@ func (c *Coordinator) onPartition(ctx context.Context, p *topology.Partition, tc
 	}
 	var id command.DedupeID
 	if tc.once && c.Topology().Level() >= feature.TruncationIDs {
-		e.localEpoch = c.cluster.local.DedupeEpoch() // before the ID: a replica at this epoch has not applied the ID before
+		// Before the ID: a replica at this epoch has not applied the ID before.
+		e.localEpoch = c.cluster.local.DedupeEpoch()
 		id = c.cluster.nextID()
 	}
 	err = e.run(ctx, tc.what, same, func(ctx context.Context, t *target, p *topology.Partition) (err error) {

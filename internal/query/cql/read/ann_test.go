@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
@@ -156,7 +155,7 @@ func TestANNRejections(t *testing.T) {
 		!strings.HasSuffix(page.Warnings[0], "The page size has been set to 3 to match the LIMIT.") {
 		t.Errorf("%q, %v", page.Warnings, err)
 	}
-	building := Options{Level: dberr.One, Building: func(i *schema.Index) bool { return i.Name == "a" }}
+	building := Options{Level: dberr.One, Builds: buildOf("a")}
 	if _, err := w.executeAt(p, building); err == nil || !strings.Contains(err.Error(), "not yet available") {
 		t.Errorf("an index that is being built: %v", err)
 	}

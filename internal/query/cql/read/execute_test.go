@@ -14,6 +14,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
+// buildOf is the build of the index with a name.
+type buildOf string
+
+func (b buildOf) Building(ix *schema.Index) bool { return ix.Name == string(b) }
+
 // small returns a fixture with a table of a few partitions.
 func small(t *testing.T) *fixture {
 	t.Helper()
@@ -63,7 +68,7 @@ func TestRefusedExecutions(t *testing.T) {
 			"SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time"},
 		{
 			"building", "SELECT * FROM t WHERE v = 1",
-			Options{Level: dberr.One, Building: func(i *schema.Index) bool { return i.Name == "vi" }},
+			Options{Level: dberr.One, Builds: buildOf("vi")},
 			"The secondary index 'vi' is not yet available",
 		},
 		{

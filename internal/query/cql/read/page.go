@@ -50,6 +50,11 @@ type Evaluation struct {
 // memoryStep is the number of bytes by which a result grows before it reserves more memory.
 const memoryStep = 64 << 10
 
+// IndexBuilds reports whether an index is being built. Such an index is not used.
+type IndexBuilds interface {
+	Building(ix *schema.Index) bool
+}
+
 // Options configures one execution. Level must be set: the zero value is ANY, which is valid for writes only.
 type Options struct {
 	Level dberr.Consistency
@@ -81,9 +86,8 @@ type Options struct {
 	// many keys. Clock returns the current time. If it is nil, there is no deadline.
 	Deadline time.Time
 	Clock    sched.Clock
-	// Building reports whether an index is being built. Such an index is not used. If it is nil, all indexes are
-	// complete.
-	Building func(*schema.Index) bool
+	// Builds may be nil: then all indexes are complete.
+	Builds IndexBuilds
 	// Guard holds the guardrails of the client and collects their warnings. It may be nil.
 	Guard *guardrail.Check
 	// MaxCharge limits the cost: an execution that exceeds it ends with ru.Exceeded. If it is 0, the cost is not

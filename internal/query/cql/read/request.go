@@ -155,7 +155,7 @@ func (q *request) lookupTerms() error {
 
 // building reports whether an index is being built.
 func (q *request) building(ix *schema.Index) bool {
-	return q.options.Building != nil && q.options.Building(ix)
+	return q.options.Builds != nil && q.options.Builds.Building(ix)
 }
 
 // available returns an error if an index is being built.

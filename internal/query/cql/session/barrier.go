@@ -37,7 +37,7 @@ const (
 // the one for the client. This node may not have received a recent change, such as the creation of the table, because
 // it was down or is slow. (SE7)
 func (e *Engine) recheck(ctx context.Context, c *Call, err error) (recheckResult, error) {
-	if e.opts.ReadBarrier == nil || err == nil {
+	if e.opts.Metadata == nil || err == nil {
 		return rejectionFinal, err
 	}
 	_, invalid := errors.AsType[*dberr.Invalid](err)
@@ -70,10 +70,10 @@ func unconfirmed(err error) error {
 
 // readBarrier waits until the schema and the roles of this node include every change acknowledged before the call.
 func (e *Engine) readBarrier(ctx context.Context, limit time.Duration) error {
-	if e.opts.ReadBarrier == nil {
+	if e.opts.Metadata == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return e.opts.ReadBarrier(ctx)
+	return e.opts.Metadata.AwaitLatest(ctx)
 }

@@ -12,6 +12,11 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
+// awaitFunc is the metadata of a cluster whose read barrier calls a function.
+type awaitFunc func() error
+
+func (f awaitFunc) AwaitLatest(context.Context) error { return f() }
+
 // TestRecheck checks (SE7) on a node that has missed a schema change. A request for an unknown object is bound again
 // after the node has received the change, through every entry point. If the read barrier times out, this request and
 // the following ones are rejected, but missing keyspaces and tables are not denied.
@@ -21,7 +26,7 @@ func TestRecheck(t *testing.T) {
 	var down error
 	asked, now := 0, time.Now()
 	w = newFixture(t, Options{Clock: fakeclock.Func(func() time.Time { return now }),
-		ReadBarrier: func(context.Context) error {
+		Metadata: awaitFunc(func() error {
 			if asked++; down != nil {
 				return down
 			}
@@ -31,7 +36,7 @@ func TestRecheck(t *testing.T) {
 				w.query(t, text)
 			}
 			return nil
-		}})
+		})})
 	say := func(text string) error { return w.try(text) }
 	prepare := func(text string) error {
 		return w.run(w.client, (*Session).Prepare, Request{Text: []byte(text)}).Err

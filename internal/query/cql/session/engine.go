@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
-	"github.com/ilion-db/ilion/internal/model/token"
+	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/ddl"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
@@ -45,16 +45,14 @@ type Options struct {
 	// limits the number of concurrent evaluations. If it is nil, the number is not limited.
 	Memory *meter.Pool
 	Slots  *fairshare.Slots
-	// MemoryPressure reports whether clients have so many unread responses that pages must end early. The default
-	// always returns false.
-	MemoryPressure func() bool
-	// DescribeLargePartition returns a warning if a logical partition is large. See write.Options.
-	DescribeLargePartition func(table uint32, at token.Token) string
+	// Clients reports memory pressure. It may be nil.
+	Clients Pressure
+	// Large knows the large logical partitions. It may be nil.
+	Large write.LargePartitions
 	// Functions runs user-defined functions. If it is nil, functions are not supported.
 	Functions ddl.Functions
-	// ReadBarrier waits until the schema and the roles of this node include every change acknowledged before the call,
-	// on any node. If it is nil, they always do.
-	ReadBarrier func(ctx context.Context) error
+	// Metadata is the metadata of the cluster. If it is nil, the schema and the roles of this node are always current.
+	Metadata container.Metadata
 	// Announce notifies the other clients of a schema change before the client that made it receives its response. It
 	// may be nil.
 	Announce func(SchemaChange)
@@ -64,8 +62,8 @@ type Options struct {
 	// StaleAfterReturn reports whether the coordinator may reject a write with ErrStaleSchema after its method has
 	// returned, as replica sets do. In this case the request is copied, so that the write can be bound and sent again.
 	StaleAfterReturn bool
-	// Building reports whether an index is being built. If it is nil, all indexes are complete.
-	Building func(*schema.Index) bool
+	// Builds reports whether an index is being built. If it is nil, all indexes are complete.
+	Builds read.IndexBuilds
 	// Guards holds the guardrails. If it is nil, there are no limits.
 	Guards *guardrail.Guards
 	// Authority checks permissions. If it is nil, authentication is off and all requests are allowed. Roles stores
@@ -162,9 +160,6 @@ type Engine struct {
 func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
 	o.Release = cmp.Or(o.Release, compat.Cassandra40)
 	o.Limits = o.Limits.withDefaults()
-	if o.MemoryPressure == nil {
-		o.MemoryPressure = func() bool { return false }
-	}
 	if o.Announce == nil {
 		o.Announce = func(SchemaChange) {}
 	}
@@ -191,7 +186,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 	if o.Memory == nil {
 		o.Memory = meter.NewPool(o.ResultsBytesMax)
 	}
-	e.results.Pool, e.results.memoryPressure, e.texts.max = o.Memory, o.MemoryPressure, o.TextBytesMax
+	e.results.Pool, e.results.clients, e.texts.max = o.Memory, o.Clients, o.TextBytesMax
 	first := make(chan struct{})
 	e.publication.Store(&first)
 	if err := e.tracer.init(e); err != nil {
@@ -205,7 +200,7 @@ func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o O
 func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
 	return write.Options{BatchBytesMax: o.BatchBytesMax, CellSizes: o.Release.CellSizes, Pricing: co,
 		MutationBytesMax: o.MutationBytesMax, RowBytesMax: o.RowBytesMax,
-		DescribeLargePartition: o.DescribeLargePartition}
+		Large: o.Large}
 }
 
 // Close cancels the engine's subscription to the catalog. All sessions must have ended.

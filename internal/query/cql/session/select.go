@@ -55,14 +55,18 @@ const (
 // resultMemory limits the memory of all results that are being read.
 type resultMemory struct {
 	*meter.Pool
-	// memoryPressure reports whether clients have so many unread responses that pages must be small.
-	memoryPressure func() bool
+	clients Pressure // may be nil
+}
+
+// Pressure reports whether clients have so many unread responses that pages must end early.
+type Pressure interface {
+	Pressed() bool
 }
 
 // Spare implements read.Memory. It reserves half of the memory for unpaged results, which are rejected when no memory
 // is left.
 func (m *resultMemory) Spare(n int) bool {
-	if m.memoryPressure() {
+	if m.clients != nil && m.clients.Pressed() {
 		return false
 	}
 	return m.Pool.Used()+int64(n) <= m.Max()/2 && m.Pool.Take(int64(n))
@@ -210,7 +214,7 @@ func throttled(err error) bool {
 func (s *Session) readOptions(r *Request, began time.Time) read.Options {
 	e := s.engine
 	o := read.Options{Level: r.Consistency, PageSize: int(r.PageSize), PagingState: r.PagingState, Now: began.Unix(),
-		Building:     e.opts.Building,
+		Builds:       e.opts.Builds,
 		PageBytesMax: min(pageBytesMax, e.opts.ResultBytesMax), ResultBytesMax: e.opts.ResultBytesMax,
 		Memory: &e.results, Deadline: began.Add(e.opts.ScanTimeout), Clock: e.opts.Clock}
 	if r.HasNow {

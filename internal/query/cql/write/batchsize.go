@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/token"
 )
 
 // This file warns about large batches and rejects batches that are too large, at Cassandra's thresholds and with its
@@ -76,13 +77,19 @@ func (x *Execution) checkSize() error {
 	return nil
 }
 
+// LargePartitions returns a warning for the client if a logical partition is large, and an empty string otherwise. It
+// is a *quota.Quota.
+type LargePartitions interface {
+	Large(table uint32, at token.Token) string
+}
+
 // warnLarge appends warnings about logical partitions that are too large.
 func (s *groupSet) warnLarge(o *Options, warnings []string) []string {
-	if o.DescribeLargePartition == nil {
+	if o.Large == nil {
 		return warnings
 	}
 	for i := range s.all() {
-		if text := o.DescribeLargePartition(s.list[i].table.ID, s.list[i].token); text != "" {
+		if text := o.Large.Large(s.list[i].table.ID, s.list[i].token); text != "" {
 			warnings = append(warnings, text)
 		}
 	}

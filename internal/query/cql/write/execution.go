@@ -38,9 +38,8 @@ type Options struct {
 	CellSizes bool
 	// RowBytesMax limits the keys and values changed in one row, in bytes. If it is 0, they are not limited.
 	RowBytesMax int
-	// DescribeLargePartition returns a warning for the client if a logical partition is large, and an empty string
-	// otherwise. It may be nil.
-	DescribeLargePartition func(table uint32, at token.Token) string
+	// Large may be nil.
+	Large LargePartitions
 	// Pricing determines and charges prices. If it is nil, each conditional may cost Request.MaxCharge, and the
 	// evaluation of values is not charged.
 	Pricing Pricing
