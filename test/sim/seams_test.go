@@ -33,6 +33,7 @@ var seams = map[string]string{
 	"answered":       "a client's completion",
 	"baseNames":      "looks up tables of statements in a client's schema",
 	"change":         "a schema change that a client requests",
+	"control":        "the parts of a node that package control provides",
 	"notes":          "writes log messages to the trace",
 	"network":        "wraps the client of other nodes, as package node does",
 	"growthLimits":   "the size limits of a run's tables, as the options of tables set them",
