@@ -70,8 +70,11 @@ func TestIdleAfterDrops(t *testing.T) {
 		batch()
 	}
 	before := heap()
-	for range max(0, *droppedTables/tables-5) {
-		batch()
+	began := time.Now()
+	for i := range max(0, *droppedTables/tables-5) {
+		if batch(); i%250 == 249 {
+			t.Logf("%d tables in %v", (i+1)*tables, time.Since(began).Round(time.Second))
+		}
 	}
 	time.Sleep(25 * time.Second) // two sweeper rounds, and flushes
 	const idle = 40 * time.Second

@@ -228,6 +228,9 @@ func (m *member) launch(args ...string) <-chan error {
 	if m.bin != "" {
 		cmd.Path, cmd.Args[0] = m.bin, m.bin
 	}
+	if m.bin != "" && m.bin == *olderBin {
+		cmd.Env = append(cmd.Env, process.OlderEnvironment(m.f.t)...)
+	}
 	cmd.Env = append(cmd.Env, m.env...)
 	if m.f.wires != nil {
 		cmd = m.f.wires.command(m, cmd)
@@ -450,7 +453,8 @@ func unacquainted(alive []*member) string {
 	}
 	for node, of := range seen {
 		for other, memory := range own {
-			if of[other] != memory {
+			reported := own[node] != "" && memory != "" // builds of level 5 and earlier do not report it
+			if reported && of[other] != memory {
 				return fmt.Sprintf("node %s does not know since when node %s remembers writes", node, other)
 			}
 		}

@@ -53,14 +53,42 @@ func (m *member) upgrade() string {
 	return string(out)
 }
 
-// TestUpgrade checks that a cluster can move from one build to a build of the next feature level, node by node and
-// back and forth, without client errors. The level must not change until an operator requests the next level and every
-// node supports it. After that, the older build must be rejected with an explanation, on a directory of this cluster
-// and on an empty directory.
+// TestUpgrade checks that a cluster can move from this build to a build of the next feature level.
 func TestUpgrade(t *testing.T) {
 	onlyLong(t)
-	newer := newerBuild(t)
-	f := startFleet(t, 4, "")
+	rollingUpgrade(t, process.Binary(t), newerBuild(t),
+		feature.Range{Oldest: feature.Newest, Newest: feature.Newest + 1})
+}
+
+// TestUpgradeFromOlder checks that a cluster can move from an earlier build to this build.
+func TestUpgradeFromOlder(t *testing.T) {
+	if *olderBin == "" {
+		t.Skip("give -cluster.older PROGRAM")
+	}
+	rollingUpgrade(t, *olderBin, process.Binary(t), feature.Range{Newest: feature.Newest})
+}
+
+// rollingUpgrade checks that a cluster can move from one build to another, node by node and back and forth, without
+// client errors. The level must not change until an operator requests the next level and every node supports it. After
+// that, the older build must be rejected with an explanation, on a directory of this cluster and on an empty directory.
+// Newest of the levels is the newest level of the newer build. Oldest is the level of the older build, or 0 for
+// the level of a cluster that it founds.
+func rollingUpgrade(t *testing.T, older, newer string, levels feature.Range) {
+	f := newFleet(t, "")
+	for range 4 {
+		m := f.add()
+		m.bin = older
+		m.start()
+	}
+	f.settle()
+	if levels.Oldest == 0 {
+		s, err := f.nodes[0].status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		levels.Oldest = feature.Level(s.Level)
+	}
+	t.Logf("from level %d to level %d", levels.Oldest, levels.Newest)
 	l := startLoad(f, *clients, 0)
 	restart := func(m *member, bin, what string) {
 		t.Helper()
@@ -76,42 +104,55 @@ func TestUpgrade(t *testing.T) {
 	for _, m := range f.nodes[:3] {
 		restart(m, newer, "the next build")
 	}
-	restart(f.nodes[1], process.Binary(t), "the build before")
+	restart(f.nodes[1], older, "the build before")
 	restart(f.nodes[1], newer, "the next build again")
 	said := f.nodes[0].upgrade()
-	if want := fmt.Sprintf("level %d", feature.Newest); !strings.Contains(said, want) {
+	if want := fmt.Sprintf("level %d", levels.Oldest); !strings.Contains(said, want) {
 		t.Errorf("with one node of the previous build, upgrade printed %q, want %q", said, want)
 	}
-	f.levels(feature.Newest)
+	f.levels(levels.Oldest)
 	restart(f.nodes[3], newer, "the next build")
-	f.levels(feature.Newest)
+	f.levels(levels.Oldest)
 	said = f.nodes[0].upgrade()
-	if want := fmt.Sprintf("level %d", feature.Newest+1); !strings.Contains(said, want) {
+	if want := fmt.Sprintf("level %d", levels.Newest); !strings.Contains(said, want) {
 		t.Errorf("upgrade printed %q, want %q", said, want)
 	}
-	f.levels(feature.Newest + 1)
+	f.levels(levels.Newest)
 	l.mark("the next level")
 	l.more(*requests / 4)
 	for _, m := range f.nodes { // read all data stored at the next level again
 		restart(m, newer, "a restart")
 	}
-	old := f.nodes[2]
-	l.only(f.without(old)...)
-	old.stop()
-	old.bin = ""
-	if err := old.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
-		"(feature level %d); this version supports %v", feature.Newest+1, feature.Known)) {
-		t.Errorf("previous build on its directory: %v", err)
+	rejected(l, f.nodes[2], older, newer, levels)
+	l.finish()
+}
+
+// rejected checks that the older build is rejected on the directory of a node and on an empty directory. It restarts
+// the node with the newer build.
+func rejected(l *load, m *member, older, newer string, levels feature.Range) {
+	f := m.f
+	f.t.Helper()
+	l.only(f.without(m)...)
+	m.stop()
+	m.bin = older
+	if err := m.tryStart(); err == nil || !levelNamed(err, levels) {
+		f.t.Errorf("previous build on its directory: %v", err)
 	}
 	stranger := f.add()
-	if err := stranger.tryStart(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
-		"the cluster uses feature level %d, but", feature.Newest+1)) {
-		t.Errorf("previous build on an empty directory: %v", err)
+	stranger.bin = older
+	if err := stranger.tryStart(); err == nil || !levelNamed(err, levels) {
+		f.t.Errorf("previous build on an empty directory: %v", err)
 	}
 	f.nodes = f.nodes[:4]
-	old.bin = newer
-	old.start()
+	m.bin = newer
+	m.start()
 	f.settle()
 	l.only(f.alive()...)
-	l.finish()
+}
+
+// levelNamed reports whether an error names the level of the cluster and the newest level of the older build. The texts
+// of earlier builds differ.
+func levelNamed(err error, levels feature.Range) bool {
+	return strings.Contains(err.Error(), fmt.Sprintf("feature level %d", levels.Newest)) &&
+		strings.Contains(err.Error(), fmt.Sprint(levels.Oldest))
 }

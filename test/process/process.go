@@ -115,6 +115,12 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// OlderEnvironment returns the variables by which Command configures builds of earlier feature levels.
+func OlderEnvironment(t testing.TB) []string {
+	t.Helper()
+	return []string{"ILION_JOIN_SECRET_FILE=" + secretFile(t), "ILION_REST=off"}
+}
+
 // Server is a running process.
 type Server struct {
 	Cmd *exec.Cmd

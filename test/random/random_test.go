@@ -128,6 +128,8 @@ type pair struct {
 	apart, failed bool
 	// texts enables the comparison of error texts. plain is set if the second server has no indexes.
 	texts, plain bool
+	// keyForms is set if the table stores decimals or tuples by their value.
+	keyForms bool
 	// statements counts the statements of same.
 	statements int
 }

@@ -53,6 +53,9 @@ type Release struct {
 	MisspelledTexts bool
 	// LooseReAdd allows a dropped column to be added again with a type whose values have a different length.
 	LooseReAdd bool
+	// WideFloatCasts makes CAST(f AS decimal) of a float convert it to a double first, so that 1.1 becomes
+	// 1.100000023841858.
+	WideFloatCasts bool
 	// OldJSON restricts toJson to SELECT, makes errors of fromJson name their function, and uses the texts of an older
 	// JSON parser.
 	OldJSON bool
@@ -110,6 +113,7 @@ var (
 		OldCompression:       true,
 		FactorRequired:       true,
 		LooseReAdd:           true,
+		WideFloatCasts:       true,
 		OldOrderTexts:        true,
 		VirtualTexts:         true,
 		MisspelledTexts:      true,

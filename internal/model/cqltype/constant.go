@@ -99,10 +99,10 @@ var takes = map[Constant][]Kind{
 	DurationConst: {Duration},
 }
 
-// Fits reports how well the constant matches the type. As in Cassandra, a tuple or custom type accepts any constant and
-// parses its text.
+// Fits reports how well the constant matches the type. As in Cassandra, a tuple or custom type accepts constants and
+// parses their texts, but not hexadecimal constants, which are values instead of texts.
 func (t *Type) Fits(c Constant, text string) Fit {
-	if t.Kind == Tuple || t.Kind == Custom {
+	if (t.Kind == Tuple || t.Kind == Custom) && c != HexConst {
 		return WeakFit
 	}
 	for _, k := range takes[c] {

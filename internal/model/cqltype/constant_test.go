@@ -282,3 +282,17 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+// TestHexConstantsAreNoTuples checks that the digits of a hexadecimal constant are not read as the text of a tuple.
+func TestHexConstantsAreNoTuples(t *testing.T) {
+	typ := TupleOf(Native(Int), Native(Text))
+	if fit := typ.Fits(HexConst, "0x04"); fit != NoFit {
+		t.Errorf("fit %v, want %v", fit, NoFit)
+	}
+	if v, err := typ.FromConstant(HexConst, "0x04"); err == nil {
+		t.Errorf("the constant became %x", v)
+	}
+	if _, err := typ.FromConstant(StringConst, "4:a"); err != nil {
+		t.Error(err)
+	}
+}

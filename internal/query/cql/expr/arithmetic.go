@@ -50,7 +50,9 @@ func concatenation(l, r *cqltype.Type) *function {
 		result = tText
 	}
 	return &function{name: "+", args: types(l, r), result: result, pure: true,
-		call: func(_ *Bindings, args [][]byte) ([]byte, error) { return slices.Concat(args[0], args[1]), nil }}
+		call: func(_ *Bindings, args [][]byte) ([]byte, error) {
+			return append(slices.Clip(args[0]), args[1]...), nil // not nil for two empty texts
+		}}
 }
 
 // promote returns the result type of an operation on two numeric types: the wider of the two, and a floating-point
@@ -184,7 +186,22 @@ func floatOp[F float32 | float64](op byte, a, b F) F {
 	case '/':
 		return a / b
 	}
-	return F(math.Mod(float64(a), float64(b)))
+	if v := math.Mod(float64(a), float64(b)); !math.IsNaN(v) {
+		return F(v)
+	}
+	return undefinedRemainder(a, b)
+}
+
+// undefinedRemainder returns the NaN of a remainder. Its bits are visible in keys. As for the other operators, the
+// processor determines them: an operand that is NaN keeps its bits, and an undefined operation has one fixed NaN.
+func undefinedRemainder[F float32 | float64](a, b F) F {
+	switch {
+	case a != a || b != b:
+		return a + b
+	case math.IsInf(float64(a), 0):
+		return a - a
+	}
+	return b / b
 }
 
 func bigOp(op byte, a, b *big.Int) (*big.Int, error) {

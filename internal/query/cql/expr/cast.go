@@ -30,6 +30,10 @@ func castFunctions() []*function {
 			return
 		}
 		for _, rel := range []*compat.Release{compat.Cassandra40, compat.Cassandra50} {
+			call := call
+			if rel.WideFloatCasts && from == tFloat && to == tDecimal {
+				call = func(v []byte) ([]byte, error) { return castWide(v) }
+			}
 			fs = append(fs, scalar(true, to, types(from), func(_ *Bindings, args [][]byte) ([]byte, error) {
 				return call(args[0])
 			}, castName(rel, to))...)
@@ -97,8 +101,7 @@ func castNumber(from, to *cqltype.Type, v []byte) ([]byte, error) {
 	case cqltype.Decimal:
 		d, ok, err := toDecimal(from, v)
 		if from.Kind == cqltype.Float && ok && err == nil {
-			f, _ := from.Float64(v)
-			d, err = decimalOfFloat(f)
+			d, ok = cqltype.ParseDecimal(from.Text(v))
 		}
 		if err != nil || !ok {
 			return nil, err
@@ -113,6 +116,15 @@ func castNumber(from, to *cqltype.Type, v []byte) ([]byte, error) {
 		return cqltype.EncodeVarint(big.NewInt(i)), nil
 	}
 	return wrap(to, i), nil
+}
+
+// castWide converts a float to the decimal of the equal double, whose text has more digits.
+func castWide(v []byte) ([]byte, error) {
+	d, ok, err := toDecimal(tFloat, v)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return cqltype.EncodeDecimal(d), nil
 }
 
 func castFloat(from *cqltype.Type, v []byte) (float64, bool) {

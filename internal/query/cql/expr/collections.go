@@ -27,6 +27,9 @@ func collectionFactories() []*factory {
 			return arg.Elems[0], func(v []byte) ([]byte, error) {
 				s := state(arg.Elems[0])
 				for _, e := range arg.Elements(v) {
+					if e == nil {
+						continue // [c, d] may contain null
+					}
 					if err := s.add(e); err != nil {
 						return nil, err
 					}

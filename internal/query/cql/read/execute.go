@@ -164,7 +164,7 @@ func (s *scan) warn() {
 	switch {
 	case w.pkEmpty():
 		s.page.Warnings = append(s.page.Warnings, withoutPartitionKey)
-	case w.pk.Has(relation.In):
+	case w.pk.Has(relation.In) && !w.onToken():
 		s.page.Warnings = append(s.page.Warnings, multiplePartitionKeys)
 	}
 }

@@ -72,12 +72,24 @@ func (l *indexLookup) saiIndex(r *relation.Restriction) *schema.Index {
 	return nil
 }
 
+// allColumnsSAI reports whether a storage-attached index serves each column of a restriction.
+func (l *indexLookup) allColumnsSAI(r *relation.Restriction) bool {
+	for _, c := range r.Columns {
+		if !slices.ContainsFunc(l.table.SortedIndexes(), func(i *schema.Index) bool {
+			return i.Attached() && i.Column == c.Name && saiSupports(i, c, r)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
 // allSAI reports whether there are filters and storage-attached indexes serve all of them.
 func (w *where) allSAI() bool {
 	n := 0
 	for _, set := range w.checked {
 		for _, r := range set.List {
-			if w.lookup.saiIndex(r) == nil {
+			if !w.lookup.allColumnsSAI(r) {
 				return false
 			}
 			n++

@@ -3,6 +3,8 @@
 package write
 
 import (
+	"errors"
+
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -148,7 +150,8 @@ func bindAdd(a *parser.Assignment, c *schema.Column, text string, env *expr.Env)
 	case cqltype.List:
 		o.kind = appendElements
 	}
-	if o.value, err = expr.Bind(a.Value, expr.ForColumn(c), env); err != nil && c.Type.Kind == cqltype.Map {
+	o.value, err = expr.Bind(a.Value, expr.ForColumn(c), env)
+	if failed := (*dberr.FunctionFailure)(nil); err != nil && c.Type.Kind == cqltype.Map && !errors.As(err, &failed) {
 		err = dberr.Invalidf("Value for a map addition has to be a map, but was: '%s'", expr.Text(a.Value))
 	}
 	return o, err
