@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -55,13 +56,14 @@ func (n *Node) newSchema() *metadata.Follower {
 		PlaceTable:   placer.Place,
 		AwaitIndexes: n.builder.Await,
 		Level:        n.featureLevel.Of,
+		Timeout:      n.schemaTimeout(),
 		Datacenters: func() []string {
 			info := n.nodeInfo()
 			return info.Datacenters()
 		},
 		IsConfiguredUser: func(name string) bool { return n.logins != nil && n.logins.Configured(name) },
 		Newest: func(ctx context.Context, table uint32) (int64, error) {
-			return n.coordinator.Newest(ctx, table, schemachange.Timeout)
+			return n.coordinator.Newest(ctx, table, n.schemaTimeout())
 		},
 	}
 	installer := &schemachange.Installer{
@@ -83,7 +85,7 @@ func (n *Node) newSchema() *metadata.Follower {
 		follower.Cluster = n.cluster
 		n.changer.AwaitAgreement = n.cluster.member.AwaitAgreement
 		n.changer.Require = func(ctx context.Context, table uint32, revision uint64) error {
-			return n.coordinator.Require(ctx, table, revision, schemachange.Timeout)
+			return n.coordinator.Require(ctx, table, revision, n.schemaTimeout())
 		}
 		return follower
 	}
@@ -122,4 +124,9 @@ func (n *Node) ensureRoles() error {
 	}
 	n.life.Background(func(ctx context.Context) { n.changer.RetryEnsureRoles(ctx, users, n.log) })
 	return nil
+}
+
+// schemaTimeout returns the timeout of a change of the schema.
+func (n *Node) schemaTimeout() time.Duration {
+	return cmp.Or(n.opts.Testing.SchemaTimeout, schemachange.Timeout)
 }

@@ -3,6 +3,7 @@
 package schemachange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Timeout bounds a schema change.
+// Timeout is the default of Changer.Timeout.
 const Timeout = 10 * time.Second
 
 // Changer changes the schema and the roles: it computes the next state and records the difference. The Installer
@@ -44,8 +45,15 @@ type Changer struct {
 	IsConfiguredUser func(name string) bool
 	// Level returns the feature level with which nodes write in a state.
 	Level func(s *meta.State) feature.Level
+	// Timeout bounds a change; 10 s if 0.
+	Timeout time.Duration
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
+}
+
+// withTimeout returns a context that ends with the timeout of a change.
+func (c *Changer) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return c.Sched.WithTimeout(ctx, cmp.Or(c.Timeout, Timeout))
 }
 
 // Apply makes a schema change for a role; role is empty without authentication. The role gets all permissions on
@@ -54,7 +62,7 @@ type Changer struct {
 // statement sees it, on all live nodes.
 func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event,
 	error) {
-	ctx, cancel := c.Sched.WithTimeout(ctx, Timeout)
+	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
 	var events []schema.Event
 	var fresh []*schema.Index
