@@ -7,7 +7,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,18 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// The limits for a cluster that has lost its quorum: the time after the loss from which requests must be rejected, and
-// the maximum duration of such a request. The outcome of requests that were in flight when the nodes ended is unknown.
-const (
-	soon   = 2 * time.Second
-	prompt = 250 * time.Millisecond
-)
-
-// TestTwoOfFour checks that with two of four nodes down, writes and QUORUM reads are rejected quickly and with the
-// correct numbers, and that everything works again when one node is back.
+// TestTwoOfFour checks that with two of four nodes down, writes and QUORUM reads do not time out once the loss has been
+// noticed. They are rejected as unavailable, with the correct numbers. Everything works again when one node is back.
 func TestTwoOfFour(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a := f.nodes[0]
@@ -38,32 +31,24 @@ func TestTwoOfFour(t *testing.T) {
 	}
 	f.settle()
 	c := f.nodes[1].dial()
-	var probes sync.WaitGroup
-	defer probes.Wait()
 	f.nodes[2].kill()
 	f.nodes[3].kill()
-	began := time.Now()
 	requests := map[string]string{
 		"write":          "INSERT INTO ks.t%d (k, v) VALUES (1, 2)",
 		"condition":      "INSERT INTO ks.t%d (k, v) VALUES (2, 2) IF NOT EXISTS",
 		"read at QUORUM": "SELECT v FROM ks.t%d WHERE k = 1",
 	}
-	for ; time.Since(began) < soon; time.Sleep(100 * time.Millisecond) {
-		// Each probe has a separate connection, because it may wait for a response that does not arrive.
-		probe, at, asked := f.nodes[1].dial(), time.Since(began).Round(time.Millisecond), time.Now()
-		probes.Go(func() {
-			err := unavailable(probe, fmt.Sprintf(requests["write"], 0))
-			took := time.Since(asked).Round(time.Millisecond)
-			t.Logf("a write started %s after the loss completed in %s: %v", at, took,
-				map[bool]any{true: "as it should be", false: err}[err == nil])
-		})
-	}
 	for i := range tables {
+		// The outcome of a write is unknown if the leader has not noticed the loss.
+		f.until("the loss is noticed", eventually.Limit, func() string {
+			if err := unavailable(c, fmt.Sprintf(requests["write"], i)); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
 		for what, text := range requests {
-			asked := time.Now()
-			if err := unavailable(c, fmt.Sprintf(text, i)); err != nil || time.Since(asked) > prompt {
-				t.Errorf("table %d: a %s started %s after the loss completed in %s: %v", i, what,
-					asked.Sub(began), time.Since(asked), err)
+			if err := unavailable(c, fmt.Sprintf(text, i)); err != nil {
+				t.Errorf("table %d: a %s: %v", i, what, err)
 			}
 		}
 	}
@@ -72,8 +57,8 @@ func TestTwoOfFour(t *testing.T) {
 	t.Logf("a read at ONE without a quorum completed in %s: %v", time.Since(asked).Round(time.Millisecond), err)
 
 	f.nodes[3].start()
-	began = time.Now()
-	f.until("everything works with three nodes", 10*time.Second, func() string {
+	began := time.Now()
+	f.until("everything works with three nodes", eventually.Limit, func() string {
 		for i := range tables {
 			for what, text := range requests {
 				if _, err := process.Query(c, dberr.Quorum, fmt.Sprintf(text, i)); err != nil {
@@ -172,7 +157,7 @@ func TestMetaLost(t *testing.T) {
 	for _, m := range lost {
 		m.start()
 	}
-	f.until("the schema can be changed again", 20*time.Second, func() string {
+	f.until("the schema can be changed again", eventually.Limit, func() string {
 		if _, err := c.Query("CREATE TABLE IF NOT EXISTS ks.late (k int PRIMARY KEY)"); err != nil {
 			return err.Error()
 		}
