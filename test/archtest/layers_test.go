@@ -139,7 +139,7 @@ var withinLayer = map[string]string{
 	"internal/model/topology": "internal/model/codec internal/model/feature internal/model/token " +
 		"internal/model/keys",
 	"internal/model/ru":          "internal/model/command internal/model/dberr internal/model/row internal/model/vector",
-	"internal/model/cqltype":     "internal/model/dberr",
+	"internal/model/cqltype":     "internal/model/dberr internal/model/document",
 	"internal/model/codec":       "",
 	"internal/model/token":       "",
 	"internal/model/dberr":       "",

@@ -7,6 +7,7 @@ package s3
 import (
 	"crypto/md5"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -108,10 +109,10 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	lines = lines[:min(len(lines), s.pageOf)]
 	fmt.Fprintf(w, "<?xml version=\"1.0\"?><ListBucketResult><IsTruncated>%v</IsTruncated>", truncated)
 	for _, line := range lines {
-		if strings.HasSuffix(line, "/") {
-			fmt.Fprintf(w, "<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>", line)
+		if text := html.EscapeString(line); strings.HasSuffix(line, "/") {
+			fmt.Fprintf(w, "<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>", text)
 		} else {
-			fmt.Fprintf(w, "<Contents><Key>%s</Key></Contents>", line)
+			fmt.Fprintf(w, "<Contents><Key>%s</Key></Contents>", text)
 		}
 	}
 	if truncated {

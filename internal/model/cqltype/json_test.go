@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -145,6 +146,48 @@ func TestParseJSONRecorded(t *testing.T) {
 	}
 	if _, err := ParseJSON(strings.Repeat("[", 100000)); err == nil {
 		t.Error("depth has no bound")
+	}
+}
+
+// TestParseJSONErrors checks the text and the position of each syntax error.
+func TestParseJSONErrors(t *testing.T) {
+	for _, c := range []struct {
+		text, says   string
+		line, column int
+	}{
+		{`[1 2]`, "Unexpected character ('2' (code 50)): was expecting comma to separate Array entries", 1, 5},
+		{"[1,", "expected close marker for Array", 1, 4},
+		{`[,]`, "Unexpected character (',' (code 44)): expected a valid value", 1, 3},
+		{`[1,]`, "Unexpected character (']' (code 93)): expected a valid value", 1, 5},
+		{`{"a":1,}`, "Unexpected character ('}' (code 125)): was expecting double-quote to start field name", 1, 9},
+		{`{"a" 1}`, "Unexpected character ('1' (code 49)): was expecting a colon to separate field name and value", 1, 7},
+		{"{\"a\":", "expected close marker for Object", 1, 6},
+		{`{"a":1 "b":2}`, "Unexpected character ('\"' (code 34)): was expecting comma to separate Object entries", 1, 9},
+		{`{a:1}`, "Unexpected character ('a' (code 97)): was expecting double-quote to start field name", 1, 3},
+		{"[[{\"a\":[1]", "expected close marker for Object", 1, 11},
+		{`-x`, "Unexpected character ('x' (code 120)): in numeric value, a digit must follow", 1, 3},
+		{`1.`, "Unexpected end-of-input in numeric value", 1, 3},
+		{`[1e]`, "Unexpected character (']' (code 93)): in numeric value, a digit must follow", 1, 5},
+		{`-01`, "Invalid numeric value: Leading zeroes not allowed", 1, 3},
+		{`[00]`, "Invalid numeric value: Leading zeroes not allowed", 1, 3},
+		{`1x`, "Unexpected character ('x' (code 120)): Expected space separating root-level values", 1, 3},
+		{`"a`, "Unexpected end-of-input in VALUE_STRING", 1, 3},
+		{"\"a\n\"", "Illegal unquoted character ((CTRL-CHAR, code 10)): has to be escaped", 2, 1},
+		{`"\q"`, "Unrecognized character escape 'q' (code 113)", 1, 4},
+		{`"\`, "Unexpected end-of-input in character escape sequence", 1, 3},
+		{`"\u12`, "Unexpected end-of-input in character escape sequence", 1, 6},
+		{`"\u12g4"`, "Unexpected character ('1' (code 49)): expected a hex-digit for character escape sequence", 1, 5},
+		{`"\ud83d\u12"  `, "Unexpected character ('1' (code 49)): expected a hex-digit for character escape sequence", 1, 11},
+		{`nullx`, "Unrecognized token 'nullx'", 1, 6},
+		{`[tru]`, "Unrecognized token 'tru'", 1, 5},
+		{`#`, "Unexpected character ('#' (code 35)): expected a valid value", 1, 2},
+		{"[\n  1,\n  oops]", "Unrecognized token 'oops'", 3, 7},
+	} {
+		_, err := ParseJSON(c.text)
+		if err == nil || !strings.Contains(err.Error(), c.says) ||
+			!strings.HasSuffix(err.Error(), fmt.Sprintf("line: %d, column: %d]", c.line, c.column)) {
+			t.Errorf("%q: %v\nwant %s at %d:%d", c.text, err, c.says, c.line, c.column)
+		}
 	}
 }
 

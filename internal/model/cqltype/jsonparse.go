@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/document"
 )
 
 // JSONObject is a parsed JSON object: its members in order, each name once. The last of several values wins, at the
@@ -59,23 +58,87 @@ const (
 const jsonDepthMax = 500
 
 // ParseJSON parses the JSON value at the start of a text: nil, bool, string, json.Number, []any, or *JSONObject. As in
-// Cassandra, text after the value is ignored. Errors are *JSONError.
+// Cassandra, text after the value is ignored, and lone surrogates become question marks. Errors are *JSONError.
 func ParseJSON(text string) (any, error) {
-	p := jsonParser{text: text}
-	p.space()
-	if p.pos == len(text) {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	p := jackson(text)
+	if strings.Trim(text, " \t\r\n") == "" {
 		return nil, &JSONError{Class: jsonMismatch,
 			Message: "No content to map due to end-of-input" + p.at(len(text)-1)}
 	}
-	v, err := p.value(0)
-	if err != nil {
-		return nil, err
+	b := make(jsonBuilder, 1, 8)
+	end, err := document.Decode(text, document.Decoding{Depth: jsonDepthMax, Number: digitsMax, Lone: '?', Visitor: &b})
+	if bad, ok := errors.AsType[*document.SyntaxError](err); ok {
+		return nil, p.error(bad)
 	}
-	if _, number := v.(json.Number); number && p.pos < len(text) &&
-		!strings.ContainsRune(" \t\r\n", rune(text[p.pos])) {
-		return nil, p.unexpected("Expected space separating root-level values")
+	v := b[0].list[0]
+	if _, number := v.(json.Number); number && end < len(text) && !strings.ContainsRune(" \t\r\n", rune(text[end])) {
+		return nil, p.unexpected(end, "Expected space separating root-level values")
 	}
 	return v, nil
+}
+
+// jsonBuilder builds the values of ParseJSON. It holds the arrays and objects around the next value; the first element
+// holds the result.
+type jsonBuilder []jsonContainer
+
+// jsonContainer is an array, or an object with the indexes of its names.
+type jsonContainer struct {
+	list   []any
+	object *JSONObject
+	index  map[string]int
+	name   string
+}
+
+func (b *jsonBuilder) add(v any) {
+	c := &(*b)[len(*b)-1]
+	if c.object == nil {
+		c.list = append(c.list, v)
+		return
+	}
+	if i, ok := c.index[c.name]; ok {
+		c.object.Values[i] = v
+		return
+	}
+	c.index[c.name] = len(c.object.Names)
+	c.object.Names, c.object.Values = append(c.object.Names, c.name), append(c.object.Values, v)
+}
+
+// Begin implements document.Visitor.
+func (b *jsonBuilder) Begin(kind document.Kind) {
+	c := jsonContainer{list: []any{}}
+	if kind == document.Object {
+		c = jsonContainer{object: &JSONObject{}, index: map[string]int{}}
+	}
+	*b = append(*b, c)
+}
+
+// End implements document.Visitor.
+func (b *jsonBuilder) End() {
+	last := len(*b) - 1
+	c := (*b)[last]
+	if *b = (*b)[:last]; c.object != nil {
+		b.add(c.object)
+	} else {
+		b.add(c.list)
+	}
+}
+
+// Name implements document.Visitor.
+func (b *jsonBuilder) Name(name string) { (*b)[len(*b)-1].name = name }
+
+// Scalar implements document.Visitor.
+func (b *jsonBuilder) Scalar(kind document.Kind, text string) {
+	switch kind {
+	case document.Null:
+		b.add(nil)
+	case document.Boolean:
+		b.add(text == "true")
+	case document.Number:
+		b.add(json.Number(text))
+	default:
+		b.add(text)
+	}
 }
 
 // ParseJSONMap parses the object of INSERT .. JSON. It returns nil for JSON's null. Errors are *dberr.Invalid, with the
@@ -99,7 +162,7 @@ func ParseJSONMap(text string, old bool) (*JSONObject, error) {
 				shape, token = "Floating-point", "VALUE_NUMBER_FLOAT"
 			}
 		}
-		p := jsonParser{text: text}
+		p := jackson(text)
 		err = &JSONError{
 			Class: jsonMismatch,
 			Message: "Cannot deserialize value of type `java.util.LinkedHashMap<java.lang.Object,java.lang.Object>` from " +
@@ -124,47 +187,32 @@ func JSONName(name string) string {
 	return strings.ToLower(name)
 }
 
-type jsonParser struct {
-	text string
-	pos  int
-}
+// jackson is a text, and writes the errors of Jackson, Cassandra's JSON parser.
+type jackson string
 
 // at describes a position, counted from 0, in Jackson's format.
-func (p *jsonParser) at(pos int) string {
+func (p jackson) at(pos int) string {
 	line, column := 1, pos+1
 	if pos > 0 {
-		before := p.text[:min(pos, len(p.text))]
-		line += strings.Count(before, "\n")
-		column = pos - strings.LastIndexByte(before, '\n')
+		before := p[:min(pos, len(p))]
+		line += strings.Count(string(before), "\n")
+		column = pos - strings.LastIndexByte(string(before), '\n')
 	}
 	return fmt.Sprintf("\n at %s; line: %d, column: %d]", p.source(), line, column)
 }
 
-func (p *jsonParser) source() string {
+func (p jackson) source() string {
 	const shown = 500
-	if len(p.text) > shown {
-		return fmt.Sprintf("[Source: (String)\"%s\"[truncated %d chars]", p.text[:shown], len(p.text)-shown)
+	if len(p) > shown {
+		return fmt.Sprintf("[Source: (String)\"%s\"[truncated %d chars]", p[:shown], len(p)-shown)
 	}
-	return fmt.Sprintf("[Source: (String)\"%s\"", p.text)
+	return fmt.Sprintf("[Source: (String)\"%s\"", p)
 }
 
-func (p *jsonParser) space() {
-	for p.pos < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.pos]) >= 0 {
-		p.pos++
-	}
-}
-
-func (p *jsonParser) peek() byte {
-	if p.pos < len(p.text) {
-		return p.text[p.pos]
-	}
-	return 0
-}
-
-// unexpected returns an error about the character at the current position.
-func (p *jsonParser) unexpected(expecting string) error {
-	r, n := utf8.DecodeRuneInString(p.text[p.pos:])
-	return jsonErrorAt("Unexpected character ('%c' (code %d)): %s%s", r, r, expecting, p.at(p.pos+n))
+// unexpected returns an error about the character at a position.
+func (p jackson) unexpected(pos int, expecting string) error {
+	r, n := utf8.DecodeRuneInString(string(p[pos:]))
+	return jsonErrorAt("Unexpected character ('%c' (code %d)): %s%s", r, r, expecting, p.at(pos+n))
 }
 
 // jsonErrorAt returns a syntax error.
@@ -174,263 +222,77 @@ func jsonErrorAt(format string, args ...any) error {
 
 // eof returns an error about the end of the text. The Jackson version of 4.0 counts the text three times after it has
 // looked for more input.
-func (p *jsonParser) eof(where string) error {
+func (p jackson) eof(where string) error {
 	what := "Unexpected end-of-input" + where
-	return &JSONError{Class: jsonEOF, Message: what + p.at(len(p.text)), Older: what + p.at(3*len(p.text))}
+	return &JSONError{Class: jsonEOF, Message: what + p.at(len(p)), Older: what + p.at(3*len(p))}
 }
 
-func (p *jsonParser) eofInside(kind string, start int) error {
-	marker := strings.TrimPrefix(p.at(start), "\n at ")
-	return p.eof(fmt.Sprintf(": expected close marker for %s (start marker at %s)", kind, marker))
-}
-
-func (p *jsonParser) value(depth int) (any, error) {
-	if depth > jsonDepthMax {
-		return nil, jsonErrorAt("Values are nested too deep%s", p.at(p.pos))
+// error returns Jackson's error for a syntax error.
+func (p jackson) error(e *document.SyntaxError) error {
+	end := e.Offset == len(p)
+	kind := "Array"
+	if e.Start >= 0 && p[e.Start] == '{' {
+		kind = "Object"
 	}
-	switch c := p.peek(); {
-	case c == '{':
-		return p.object(depth)
-	case c == '[':
-		return p.array(depth)
-	case c == '"':
-		return p.string()
-	case c == '-' || c >= '0' && c <= '9':
-		return p.number()
-	}
-	return p.word()
-}
-
-// word parses true, false, or null.
-func (p *jsonParser) word() (any, error) {
-	end := p.pos
-	for i, r := range p.text[p.pos:] {
-		if r != '_' && r != '$' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			break
+	switch e.Fault {
+	case document.NoDigit:
+		if end {
+			return p.eof(" in numeric value")
 		}
-		end = p.pos + i + utf8.RuneLen(r)
+		return p.unexpected(e.Offset, "in numeric value, a digit must follow")
+	case document.LeadingZero:
+		return jsonErrorAt("Invalid numeric value: Leading zeroes not allowed%s", p.at(e.Start+1))
+	case document.NumberTooLong:
+		return jsonErrorAt("Numeric value is too long%s", p.at(e.Start))
+	case document.OpenString:
+		return p.eof(" in VALUE_STRING")
+	case document.ControlCharacter:
+		return jsonErrorAt("Illegal unquoted character ((CTRL-CHAR, code %d)): has to be escaped using "+
+			"backslash to be included in string value%s", p[e.Offset], p.at(e.Offset+1))
+	case document.NoHexDigit:
+		if e.Start+5 > len(p) {
+			return p.eof(" in character escape sequence")
+		}
+		return p.unexpected(e.Start+1, "expected a hex-digit for character escape sequence")
+	case document.UnknownEscape:
+		if end {
+			return p.eof(" in character escape sequence")
+		}
+		r, n := utf8.DecodeRuneInString(string(p[e.Offset:]))
+		return jsonErrorAt("Unrecognized character escape '%c' (code %d)%s", r, r, p.at(e.Offset+n))
+	case document.TooDeep:
+		return jsonErrorAt("Values are nested too deep%s", p.at(e.Offset))
 	}
-	word := p.text[p.pos:end]
+	if end {
+		return p.eof(fmt.Sprintf(": expected close marker for %s (start marker at %s)", kind,
+			strings.TrimPrefix(p.at(e.Start), "\n at ")))
+	}
+	switch e.Fault {
+	case document.NoComma:
+		return p.unexpected(e.Offset, "was expecting comma to separate "+kind+" entries")
+	case document.NoName:
+		return p.unexpected(e.Offset, "was expecting double-quote to start field name")
+	case document.NoColon:
+		return p.unexpected(e.Offset, "was expecting a colon to separate field name and value")
+	}
+	return p.noValue(e.Offset)
+}
+
+// noValue returns an error about a character or word that is not a value.
+func (p jackson) noValue(pos int) error {
+	word := document.Word(string(p[pos:]))
 	if word == "" {
-		return nil, p.unexpected("expected a valid value (number, String, array, object, 'true', 'false' or 'null')")
+		return p.unexpected(pos, "expected a valid value (number, String, array, object, 'true', 'false' or 'null')")
 	}
-	switch word {
-	case "true", "false", "null":
-		p.pos = end
-		if word == "null" {
-			return nil, nil
-		}
-		return word == "true", nil
-	}
+	end := pos + len(word)
 	older := p.at(end)
-	if end == len(p.text) {
-		older = p.at(2 * len(p.text))
+	if end == len(p) {
+		older = p.at(2 * len(p))
 	}
-	return nil, &JSONError{
+	return &JSONError{
 		Class: jsonParse,
 		Message: fmt.Sprintf("Unrecognized token '%s': was expecting (JSON String, Number, Array, Object or token "+
 			"'null', 'true' or 'false')%s", word, p.at(end)),
 		Older: fmt.Sprintf("Unrecognized token '%s': was expecting ('true', 'false' or 'null')%s", word, older),
 	}
-}
-
-func (p *jsonParser) number() (any, error) {
-	start := p.pos
-	digits := func() bool {
-		from := p.pos
-		for p.peek() >= '0' && p.peek() <= '9' {
-			p.pos++
-		}
-		return p.pos > from
-	}
-	if p.peek() == '-' {
-		p.pos++
-	}
-	leading := p.pos
-	ok := digits()
-	if ok && p.text[leading] == '0' && p.pos > leading+1 {
-		return nil, jsonErrorAt("Invalid numeric value: Leading zeroes not allowed%s", p.at(leading+1))
-	}
-	if ok && p.peek() == '.' {
-		p.pos++
-		ok = digits()
-	}
-	if ok && (p.peek() == 'e' || p.peek() == 'E') {
-		p.pos++
-		if p.peek() == '+' || p.peek() == '-' {
-			p.pos++
-		}
-		ok = digits()
-	}
-	if !ok {
-		if p.pos == len(p.text) {
-			return nil, p.eof(" in numeric value")
-		}
-		return nil, p.unexpected("in numeric value, a digit must follow")
-	}
-	if p.pos-start > digitsMax {
-		return nil, jsonErrorAt("Numeric value is too long%s", p.at(start))
-	}
-	return json.Number(p.text[start:p.pos]), nil
-}
-
-func (p *jsonParser) array(depth int) (any, error) {
-	start := p.pos
-	p.pos++
-	list := []any{}
-	for {
-		p.space()
-		switch {
-		case p.pos == len(p.text):
-			return nil, p.eofInside("Array", start)
-		case p.peek() == ']' && len(list) == 0:
-			p.pos++
-			return list, nil
-		}
-		v, err := p.value(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-		p.space()
-		switch {
-		case p.pos == len(p.text):
-			return nil, p.eofInside("Array", start)
-		case p.peek() == ']':
-			p.pos++
-			return list, nil
-		case p.peek() != ',':
-			return nil, p.unexpected("was expecting comma to separate Array entries")
-		}
-		p.pos++
-	}
-}
-
-func (p *jsonParser) object(depth int) (any, error) {
-	start := p.pos
-	p.pos++
-	o := &JSONObject{}
-	index := map[string]int{}
-	for {
-		p.space()
-		switch {
-		case p.pos == len(p.text):
-			return nil, p.eofInside("Object", start)
-		case p.peek() == '}' && len(o.Names) == 0:
-			p.pos++
-			return o, nil
-		case p.peek() != '"':
-			return nil, p.unexpected("was expecting double-quote to start field name")
-		}
-		name, err := p.string()
-		if err != nil {
-			return nil, err
-		}
-		p.space()
-		switch {
-		case p.pos == len(p.text):
-			return nil, p.eofInside("Object", start)
-		case p.peek() != ':':
-			return nil, p.unexpected("was expecting a colon to separate field name and value")
-		}
-		p.pos++
-		p.space()
-		if p.pos == len(p.text) {
-			return nil, p.eofInside("Object", start)
-		}
-		v, err := p.value(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		if i, again := index[name]; again {
-			o.Values[i] = v
-		} else {
-			index[name] = len(o.Names)
-			o.Names, o.Values = append(o.Names, name), append(o.Values, v)
-		}
-		p.space()
-		switch {
-		case p.pos == len(p.text):
-			return nil, p.eofInside("Object", start)
-		case p.peek() == '}':
-			p.pos++
-			return o, nil
-		case p.peek() != ',':
-			return nil, p.unexpected("was expecting comma to separate Object entries")
-		}
-		p.pos++
-	}
-}
-
-// string parses a string. Lone surrogates become question marks, as in Java's UTF-8.
-func (p *jsonParser) string() (string, error) {
-	p.pos++
-	var b strings.Builder
-	for p.pos < len(p.text) {
-		c := p.text[p.pos]
-		switch {
-		case c == '"':
-			p.pos++
-			return b.String(), nil
-		case c < 0x20:
-			return "", jsonErrorAt("Illegal unquoted character ((CTRL-CHAR, code %d)): has to be escaped using "+
-				"backslash to be included in string value%s", c, p.at(p.pos+1))
-		case c != '\\':
-			from := p.pos
-			for p.pos < len(p.text) && p.text[p.pos] != '"' && p.text[p.pos] != '\\' && p.text[p.pos] >= 0x20 {
-				p.pos++
-			}
-			b.WriteString(strings.ToValidUTF8(p.text[from:p.pos], "\ufffd"))
-			continue
-		}
-		p.pos++
-		if p.pos == len(p.text) {
-			return "", p.eof(" in character escape sequence")
-		}
-		i := strings.IndexByte(`"\/bfnrtu`, p.text[p.pos])
-		switch {
-		case i < 0:
-			r, n := utf8.DecodeRuneInString(p.text[p.pos:])
-			return "", jsonErrorAt("Unrecognized character escape '%c' (code %d)%s", r, r, p.at(p.pos+n))
-		case i < 8:
-			b.WriteByte("\"\\/\b\f\n\r\t"[i])
-			p.pos++
-			continue
-		}
-		r, err := p.unicode()
-		if err != nil {
-			return "", err
-		}
-		if utf16.IsSurrogate(r) {
-			low := rune(0)
-			if mark := p.pos; strings.HasPrefix(p.text[p.pos:], `\u`) {
-				p.pos++
-				if low, err = p.unicode(); err != nil {
-					return "", err
-				}
-				if utf16.DecodeRune(r, low) == unicode.ReplacementChar {
-					p.pos = mark
-				}
-			}
-			if r = utf16.DecodeRune(r, low); r == unicode.ReplacementChar {
-				r = '?'
-			}
-		}
-		b.WriteRune(r)
-	}
-	return "", p.eof(" in VALUE_STRING")
-}
-
-// unicode parses the u and the four digits of an escape.
-func (p *jsonParser) unicode() (rune, error) {
-	if p.pos+5 > len(p.text) {
-		return 0, p.eof(" in character escape sequence")
-	}
-	v, err := strconv.ParseUint(p.text[p.pos+1:p.pos+5], 16, 16)
-	if err != nil {
-		p.pos++
-		return 0, p.unexpected("expected a hex-digit for character escape sequence")
-	}
-	p.pos += 5
-	return rune(v), nil
 }

@@ -20,6 +20,9 @@
 //   - A number outside the range of IEEE 754 binary64 is rejected. A number with more digits keeps them in its text,
 //     and compares as the nearest double.
 //
-// Start reading at Value, then Parse. The paths of keys and indexes are in path.go, changes of documents in build.go,
-// and patches in patch.go.
+// Decode uses the same parser for JSON in CQL. Its rules differ in details, and its errors state the fault and its
+// position, because clients receive the messages of Cassandra's parser.
+//
+// Start reading at Value, then Parse and its checks in check.go. The paths of keys and indexes are in path.go, changes
+// of documents in build.go, and patches in patch.go.
 package document

@@ -4,9 +4,8 @@ package document
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // DepthMax is the maximum nesting depth of arrays and objects in an item.
@@ -21,10 +20,13 @@ type Limits struct {
 	Size  int // bytes of text
 }
 
-// SyntaxError reports why and where a text was rejected.
+// SyntaxError reports why and where a text was rejected. Offsets are in bytes.
 type SyntaxError struct {
-	Offset  int // in bytes
+	Offset  int
 	Message string
+	Fault   Fault
+	// Start is the offset of the array or object around the fault, or -1, unless Fault says otherwise.
+	Start int
 }
 
 func (e *SyntaxError) Error() string {
@@ -51,7 +53,7 @@ func Parse(text []byte, limits Limits) (Value, error) {
 	if len(text) > limits.Size {
 		return Value{}, &SizeError{len(text), limits.Size}
 	}
-	c := checker{s: text, depthMax: limits.Depth}
+	c := checker{s: text, depthMax: limits.Depth, in: -1, lone: utf8.RuneError}
 	c.space()
 	begin := c.i
 	if err := c.value(1); err != nil {
@@ -59,7 +61,7 @@ func Parse(text []byte, limits Limits) (Value, error) {
 	}
 	end := c.i
 	if c.space(); c.i < len(text) {
-		return Value{}, c.fail("unexpected data after the value")
+		return Value{}, c.fail(OtherFault, "unexpected data after the value")
 	}
 	text = text[begin:end]
 	if c.duplicates {
@@ -68,281 +70,37 @@ func Parse(text []byte, limits Limits) (Value, error) {
 	return View(text), nil
 }
 
-// checker scans a text and rejects invalid JSON.
-type checker struct {
-	s          []byte
-	i          int
-	depthMax   int
-	duplicates bool
-	// names holds the names of the objects around i, one object after the other.
-	names []string
+// Decoding configures Decode.
+type Decoding struct {
+	// Depth is the maximum nesting depth, and Number the maximum length of a number in bytes.
+	Depth, Number int
+	// Lone replaces lone surrogates.
+	Lone rune
+	// Visitor receives the values.
+	Visitor Visitor
 }
 
-func (c *checker) fail(format string, args ...any) error {
-	return &SyntaxError{c.i, fmt.Sprintf(format, args...)}
+// Visitor receives the values of a text in order. Strings share the memory of the text if possible.
+type Visitor interface {
+	// Begin starts an array or object.
+	Begin(kind Kind)
+	// Name passes the name of the next member.
+	Name(name string)
+	// Scalar passes another value: the contents of a string, or the text of the value.
+	Scalar(kind Kind, text string)
+	// End ends the array or object that was started last.
+	End()
 }
 
-func (c *checker) space() {
-	for c.i < len(c.s) {
-		switch c.s[c.i] {
-		case ' ', '\t', '\n', '\r':
-			c.i++
-		default:
-			return
-		}
-	}
-}
-
-// peek returns the byte at i, or 0 at the end.
-func (c *checker) peek() byte {
-	if c.i < len(c.s) {
-		return c.s[c.i]
-	}
-	return 0
-}
-
-func (c *checker) value(depth int) error {
-	switch b := c.peek(); {
-	case c.i == len(c.s):
-		return c.fail("unexpected end of the text: expected a value")
-	case b == '{' || b == '[':
-		if depth > c.depthMax {
-			return c.fail("arrays and objects are nested more than %d levels deep", c.depthMax)
-		}
-		if b == '{' {
-			return c.object(depth)
-		}
-		return c.array(depth)
-	case b == '"':
-		_, err := c.str()
-		return err
-	case b == '-' || b >= '0' && b <= '9':
-		return c.number()
-	case b == 't':
-		return c.word("true")
-	case b == 'f':
-		return c.word("false")
-	case b == 'n':
-		return c.word("null")
-	}
-	return c.fail("a value cannot begin with %s", c.here())
-}
-
-// here describes the character at i.
-func (c *checker) here() string {
-	if c.i == len(c.s) {
-		return "the end of the text"
-	}
-	r, _ := utf8.DecodeRune(c.s[c.i:])
-	return strconv.QuoteRune(r)
-}
-
-func (c *checker) word(w string) error {
-	if len(c.s)-c.i < len(w) || string(c.s[c.i:c.i+len(w)]) != w {
-		return c.fail("expected a value: unknown word that begins with %s", w)
-	}
-	c.i += len(w)
-	return nil
-}
-
-func (c *checker) array(depth int) error {
-	c.i++
-	if c.space(); c.peek() == ']' {
-		c.i++
-		return nil
-	}
-	for more := true; more; {
-		c.space()
-		err := c.value(depth + 1)
-		if err == nil {
-			more, err = c.more(']', "an element")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// more consumes the comma or the end after an element or member, and reports whether it was a comma.
-func (c *checker) more(end byte, behind string) (bool, error) {
-	switch c.space(); c.peek() {
-	case ',', end:
-		c.i++
-		return c.s[c.i-1] == ',', nil
-	}
-	return false, c.fail("expected a comma or %c after %s, but found %s", end, behind, c.here())
-}
-
-func (c *checker) object(depth int) error {
-	own := names{c: c, begin: len(c.names)}
-	defer func() { c.names = c.names[:own.begin] }()
-	c.i++
-	if c.space(); c.peek() == '}' {
-		c.i++
-		return nil
-	}
-	for more := true; more; {
-		if c.space(); c.peek() != '"' {
-			return c.fail("expected a quoted member name, but found %s", c.here())
-		}
-		name, err := c.str()
-		if err != nil {
-			return err
-		}
-		own.add(name)
-		if c.space(); c.peek() != ':' {
-			return c.fail("expected a colon after the member name, but found %s", c.here())
-		}
-		c.i++
-		c.space()
-		if err = c.value(depth + 1); err == nil {
-			more, err = c.more('}', "a member")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// names checks an object for duplicate names.
-type names struct {
-	c     *checker
-	begin int
-	set   map[string]struct{} // used once there are many names
-}
-
-// manyNames is the number of names from which a map is faster than a linear search.
-const manyNames = 24
-
-func (n *names) add(name string) {
-	own := n.c.names[n.begin:]
-	if n.set == nil && len(own) >= manyNames {
-		n.set = make(map[string]struct{}, 2*manyNames)
-		for _, o := range own {
-			n.set[o] = struct{}{}
-		}
-	}
-	if n.set != nil {
-		if _, ok := n.set[name]; ok {
-			n.c.duplicates = true
-		}
-		n.set[name] = struct{}{}
-		return
-	}
-	for _, o := range own {
-		if o == name {
-			n.c.duplicates = true
-			return
-		}
-	}
-	n.c.names = append(n.c.names, name)
-}
-
-// str consumes the string at i and returns it decoded. The result shares the text's memory if possible.
-func (c *checker) str() (string, error) {
-	begin := c.i + 1
-	escaped, ascii := false, true
-	for c.i = begin; c.i < len(c.s); c.i++ {
-		switch b := c.s[c.i]; {
-		case b == '"':
-			inner := c.s[begin:c.i]
-			if !ascii && !utf8.Valid(inner) {
-				c.i = begin + invalidAt(inner)
-				return "", c.fail("invalid UTF-8")
-			}
-			c.i++
-			s := viewText(inner)
-			if escaped {
-				s = unescape(s)
-			}
-			return s, nil
-		case b == '\\':
-			escaped = true
-			if err := c.escape(); err != nil {
-				return "", err
-			}
-		case b < ' ':
-			return "", c.fail("a control character in a string must be escaped, as in \\u%04x", b)
-		case b >= utf8.RuneSelf:
-			ascii = false
-		}
-	}
-	return "", c.fail("unexpected end of the text in a string")
-}
-
-// escape consumes an escape and leaves i at its last byte.
-func (c *checker) escape() error {
-	c.i++
-	switch c.peek() {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return nil
-	case 'u':
-		for range 4 {
-			c.i++
-			if b := c.peek() | 0x20; (b < '0' || b > '9') && (b < 'a' || b > 'f') {
-				return c.fail("\\u must be followed by four hexadecimal digits")
-			}
-		}
-		return nil
-	}
-	return c.fail("a backslash before %s is not a valid escape", c.here())
-}
-
-func invalidAt(b []byte) int {
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n <= 1 {
-			return i
-		}
-		i += n
-	}
-	return len(b)
-}
-
-func (c *checker) digits() int {
-	n := c.i
-	for b := c.peek(); b >= '0' && b <= '9'; b = c.peek() {
-		c.i++
-	}
-	return c.i - n
-}
-
-func (c *checker) number() error {
-	begin, exponent := c.i, false
-	if c.peek() == '-' {
-		c.i++
-	}
-	if c.peek() == '0' {
-		if c.i++; c.digits() > 0 {
-			return c.fail("a number cannot have leading zeros")
-		}
-	} else if c.digits() == 0 {
-		return c.fail("expected a digit, but found %s", c.here())
-	}
-	if c.peek() == '.' {
-		if c.i++; c.digits() == 0 {
-			return c.fail("expected a digit after the decimal point, but found %s", c.here())
-		}
-	}
-	if b := c.peek(); b == 'e' || b == 'E' {
-		exponent = true
-		if c.i++; c.peek() == '+' || c.peek() == '-' {
-			c.i++
-		}
-		if c.digits() == 0 {
-			return c.fail("expected a digit in the exponent, but found %s", c.here())
-		}
-	}
-	if exponent || c.i-begin > 300 {
-		f, _ := strconv.ParseFloat(string(c.s[begin:c.i]), 64)
-		if math.IsInf(f, 0) {
-			c.i = begin
-			return c.fail("the number exceeds the range of a double")
-		}
-	}
-	return nil
+// Decode checks the JSON value at the start of a valid UTF-8 text, and passes it to a visitor. It returns the offset
+// after the value. The visitor may have received a part of the value if there is an error, which is a *SyntaxError.
+// Unlike Parse, Decode accepts numbers outside the range of a double, and does not remove duplicate members.
+func Decode(text string, d Decoding) (end int, err error) {
+	c := checker{s: unsafe.Slice(unsafe.StringData(text), len(text)), in: -1, depthMax: d.Depth, numberMax: d.Number,
+		lone: d.Lone, visitor: d.Visitor}
+	c.space()
+	err = c.value(1)
+	return c.i, err
 }
 
 // appendUnique appends v without members that later members of the same name replace. Parts without such members keep

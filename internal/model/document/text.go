@@ -94,7 +94,10 @@ func AppendString(dst []byte, s string) []byte {
 }
 
 // unescape decodes the text between the quotes of a JSON string. A lone surrogate becomes U+FFFD.
-func unescape(s string) string {
+func unescape(s string) string { return unescapeWith(s, utf8.RuneError) }
+
+// unescapeWith is unescape with another replacement of lone surrogates.
+func unescapeWith(s string, lone rune) string {
 	at := strings.IndexByte(s, '\\')
 	if at < 0 {
 		return s
@@ -119,7 +122,9 @@ func unescape(s string) string {
 			out = append(out, '\f')
 		case 'u':
 			var r rune
-			r, n = unescapeRune(s[at:])
+			if r, n = unescapeRune(s[at:]); r < 0 {
+				r = lone
+			}
 			out = utf8.AppendRune(out, r)
 		default:
 			out = append(out, c)
@@ -130,11 +135,12 @@ func unescape(s string) string {
 	return string(append(out, s...))
 }
 
-// unescapeRune decodes the \uXXXX at the start of s, or a pair of them, and returns the length.
+// unescapeRune decodes the \uXXXX at the start of s, or a pair of them, and returns the length. The rune is negative
+// for a lone surrogate.
 func unescapeRune(s string) (rune, int) {
 	r, ok := hexRune(s)
 	if !ok {
-		return utf8.RuneError, min(6, len(s))
+		return -1, min(6, len(s))
 	}
 	if !utf16.IsSurrogate(r) {
 		return r, 6
@@ -144,7 +150,7 @@ func unescapeRune(s string) (rune, int) {
 			return both, 12
 		}
 	}
-	return utf8.RuneError, 6
+	return -1, 6
 }
 
 func hexRune(s string) (rune, bool) {

@@ -6,9 +6,9 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
-	"sync"
 	"sync/atomic"
-	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
@@ -19,33 +19,12 @@ const failureLines = 5
 
 // outcomes counts and logs the outcomes of logins.
 type outcomes struct {
-	limiter lineLimiter
+	limiter *rate.Limiter
+	omitted atomic.Int64
 	log     *slog.Logger
 	told    func(from netip.Addr, name string, outcome error)
 
 	succeeded, failed, refused atomic.Uint64
-}
-
-// lineLimiter limits the log messages per second.
-type lineLimiter struct {
-	mu             sync.Mutex
-	second         int64
-	lines, omitted int
-}
-
-// allow reports whether a message may be logged now, and the number of messages omitted since the last one.
-func (l *lineLimiter) allow(now time.Time) (omitted int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := now.Unix(); s != l.second {
-		l.second, l.lines = s, 0
-	}
-	if l.lines++; l.lines > failureLines {
-		l.omitted++
-		return 0, false
-	}
-	omitted, l.omitted = l.omitted, 0
-	return omitted, true
 }
 
 func newOutcomes(log *slog.Logger, told func(netip.Addr, string, error)) *outcomes {
@@ -55,7 +34,7 @@ func newOutcomes(log *slog.Logger, told func(netip.Addr, string, error)) *outcom
 	if told == nil {
 		told = func(netip.Addr, string, error) {}
 	}
-	return &outcomes{log: log, told: told}
+	return &outcomes{limiter: rate.NewLimiter(failureLines, failureLines), log: log, told: told}
 }
 
 // Counts returns the numbers of successful logins, of failed logins, and of logins rejected without a check since the
@@ -74,11 +53,12 @@ func (o *outcomes) tell(ctx context.Context, from netip.Addr, name string, err e
 	default:
 		o.refused.Add(1)
 	}
-	if err != nil {
-		if omitted, ok := o.limiter.allow(time.Now()); ok {
-			o.log.LogAttrs(ctx, slog.LevelWarn, "login failed", slog.String("role", shorten(name)),
-				slog.Any("from", from), slog.String("error", shorten(err.Error())), slog.Int("omitted", omitted))
-		}
+	switch {
+	case err != nil && o.limiter.Allow():
+		o.log.LogAttrs(ctx, slog.LevelWarn, "login failed", slog.String("role", shorten(name)), slog.Any("from", from),
+			slog.String("error", shorten(err.Error())), slog.Int64("omitted", o.omitted.Swap(0)))
+	case err != nil:
+		o.omitted.Add(1)
 	}
 	o.told(from, shorten(name), err)
 }

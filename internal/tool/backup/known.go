@@ -4,9 +4,11 @@ package backup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"sync"
-	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
@@ -66,27 +68,20 @@ func (t *trail) ahead(names []string, from []byte) []string {
 
 // pace limits the rate.
 type pace struct {
-	mu   sync.Mutex
-	next time.Time
+	once    sync.Once
+	limiter *rate.Limiter
 }
 
 // wait waits until n more bytes are within the rate, in bytes per second. A rate of 0 is unlimited.
-func (p *pace) wait(ctx context.Context, rate, n int64) error {
-	if rate <= 0 {
+func (p *pace) wait(ctx context.Context, perSecond, n int64) error {
+	if perSecond <= 0 {
 		return nil
 	}
-	p.mu.Lock()
-	now := time.Now()
-	if p.next.Before(now) {
-		p.next = now
+	p.once.Do(func() { p.limiter = rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/10, 1))) })
+	for ; n > 0; n -= int64(p.limiter.Burst()) {
+		if err := p.limiter.WaitN(ctx, int(min(n, int64(p.limiter.Burst())))); err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
 	}
-	p.next = p.next.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
-	until := p.next
-	p.mu.Unlock()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(until.Sub(now)):
-		return nil
-	}
+	return nil
 }

@@ -221,6 +221,25 @@ func TestSealed(t *testing.T) {
 	}
 }
 
+// TestSealedBefore checks that an encrypted repository of an earlier build can be read: testdata/encrypted was created
+// in November 2026.
+func TestSealedBefore(t *testing.T) {
+	target, err := (&Place{Name: filepath.Join("testdata", "encrypted"), Key: key(t, 1)}).Open(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{fileName(archive.FileName([]byte("rows"))): "rows",
+		manifestName("a"): "of a"} {
+		names, err := target.List(t.Context(), name[:strings.IndexByte(name, '/')+1])
+		if err != nil || !slices.Equal(names, []string{name}) {
+			t.Errorf("listed %q, want %s: %v", names, name, err)
+		}
+		if got, err := target.Get(t.Context(), name); err != nil || string(got) != want {
+			t.Errorf("%s is %q, want %q: %v", name, got, want, err)
+		}
+	}
+}
+
 // TestKeyFiles checks that ReadKey accepts the keys of MakeKey and of other tools and rejects everything else. MakeKey
 // does not overwrite a key.
 func TestKeyFiles(t *testing.T) {

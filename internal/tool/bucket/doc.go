@@ -7,6 +7,6 @@
 // (OB2) Get returns as many bytes as the server announced, and never the text of an error. The caller must compare a
 // digest to check the contents. (OB3) No server behavior makes a request wait indefinitely or a response exhaust
 // memory: attempts, pauses, times, and sizes are limited by constants of this package. Requests are signed with
-// Signature Version 4, including bodies. Redirects are not followed, because the signature would not match. Start
-// reading at Bucket.
+// Signature Version 4, including bodies, by a package of minio-go. Redirects are not followed, because the signature
+// would not match. Start reading at Bucket.
 package bucket

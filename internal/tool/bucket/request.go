@@ -5,6 +5,7 @@ package bucket
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/xml"
 	"errors"
@@ -18,6 +19,9 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/minio/minio-go/v7/pkg/s3utils"
+	"github.com/minio/minio-go/v7/pkg/signer"
 )
 
 // The time limits for requests to the server.
@@ -93,7 +97,7 @@ func (b *Bucket) ask(ctx context.Context, r *request) (*answer, error) {
 	if len(r.key) > keyMax {
 		return nil, fmt.Errorf("object name %s is too long. Use a shorter prefix", r.key)
 	}
-	digest := digestOf(r.body)
+	digest := fmt.Sprintf("%x", sha256.Sum256(r.body))
 	until := time.Now().Add(b.retries.all)
 	pause := b.retries.pause
 	for try := 1; ; try++ {
@@ -166,13 +170,14 @@ func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, 
 	defer slow.Stop()
 	u := b.base
 	u.Path += "/" + r.key
-	u.RawPath, u.RawQuery = escape(u.Path), encodeQuery(r.query)
+	// The path and the query are sent with the encoding that is signed.
+	u.RawPath, u.RawQuery = s3utils.EncodePath(u.Path), s3utils.QueryEncode(r.query)
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
 	if err != nil {
 		return nil, err
 	}
-	sign(req, who, b.region, digest, time.Now())
-	resp, err := b.http.Do(req)
+	req.Header.Set("X-Amz-Content-Sha256", digest)
+	resp, err := b.http.Do(signer.SignV4(*req, who.ID, who.Secret, who.Session, b.region))
 	if err != nil {
 		return nil, unsent(ctx, err)
 	}

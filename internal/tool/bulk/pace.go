@@ -5,19 +5,18 @@ package bulk
 import (
 	"context"
 	"sync"
-	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// burst is the amount of work that a pace allows without waiting after a pause.
-const burst = 100 * time.Millisecond
-
-// Pace limits the rate of all goroutines that share it. The zero Pace is unlimited.
+// Pace limits the rate of all goroutines that share it. The zero Pace is unlimited. After a pause, it allows the work
+// of 100 ms without waiting.
 type Pace struct {
 	// Rate is the number of rows per second; 0 means unlimited.
 	Rate int
 
-	mu   sync.Mutex // guards next
-	next time.Time
+	once    sync.Once
+	limiter *rate.Limiter
 }
 
 // Wait waits until n rows are within the rate, or until the context ends.
@@ -25,21 +24,8 @@ func (p *Pace) Wait(ctx context.Context, n int) {
 	if p.Rate <= 0 {
 		return
 	}
-	now := time.Now()
-	p.mu.Lock()
-	if least := now.Add(-burst); p.next.Before(least) {
-		p.next = least
-	}
-	p.next = p.next.Add(time.Duration(float64(n) / float64(p.Rate) * float64(time.Second)))
-	left := p.next.Sub(now)
-	p.mu.Unlock()
-	if left <= 0 {
-		return
-	}
-	t := time.NewTimer(left)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
+	p.once.Do(func() { p.limiter = rate.NewLimiter(rate.Limit(p.Rate), max(p.Rate/10, 1)) })
+	for ; n > 0 && ctx.Err() == nil; n -= p.limiter.Burst() {
+		_ = p.limiter.WaitN(ctx, min(n, p.limiter.Burst())) // fails if the context ends
 	}
 }
