@@ -97,7 +97,7 @@ func castNumber(from, to *cqltype.Type, v []byte) ([]byte, error) {
 	case cqltype.Decimal:
 		d, ok, err := toDecimal(from, v)
 		if from.Kind == cqltype.Float && ok && err == nil {
-			f, _ := from.Float64(v)
+			f, _ := from.Kind.Float64(v)
 			d, err = decimalOfFloat(f)
 		}
 		if err != nil || !ok {
@@ -133,7 +133,7 @@ func castFloat(from *cqltype.Type, v []byte) (float64, bool) {
 func castInteger(from, to *cqltype.Type, v []byte) (int64, bool) {
 	switch from.Kind {
 	case cqltype.Float, cqltype.Double:
-		f, ok := from.Float64(v)
+		f, ok := from.Kind.Float64(v)
 		if to.Kind == cqltype.Bigint || to.Kind == cqltype.Varint {
 			return saturate(f, math.MinInt64, math.MaxInt64), ok
 		}
@@ -151,7 +151,7 @@ func castInteger(from, to *cqltype.Type, v []byte) (int64, bool) {
 		}
 		return lowBits(i), true
 	}
-	return from.Int64(v)
+	return from.Kind.Int64(v)
 }
 
 // saturate truncates a number. NaN becomes 0, and a number out of range becomes the nearest bound.

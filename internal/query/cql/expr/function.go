@@ -124,7 +124,7 @@ func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, 
 		return natives[name], nil
 	case "min", "max":
 		if len(t.Args) == 1 && !b.env.Release.MinMaxAsBlob {
-			if arg := b.exactType(t.Args[0]); arg != nil && !arg.IsNative() {
+			if arg := b.exactType(t.Args[0]); arg != nil && !arg.Kind.IsNative() {
 				return []*function{extremeFunction(name, arg)}, nil
 			}
 		}
