@@ -168,9 +168,9 @@ func saturate(f float64, low, high int64) int64 {
 }
 
 // castIsNoop reports whether a term already has the target type of a cast. Such a cast is ignored, including its name.
-func (b *binder) castIsNoop(t *parser.Cast) bool {
-	from := b.exactType(t.Term)
-	to, err := b.env.ResolveType(t.Type)
+func (in *inference) castIsNoop(t *parser.Cast) bool {
+	from := in.exactType(t.Term)
+	to, err := in.env.ResolveType(t.Type)
 	return err == nil && from != nil && sameValues(from, to)
 }
 
@@ -201,11 +201,11 @@ func (b *binder) bindCast(t *parser.Cast) (Term, error) {
 }
 
 // castForm returns the function that casts a term to a type.
-func (b *binder) castForm(t *parser.Cast, to *cqltype.Type) (*function, error) {
-	name := castName(b.env.Release, to)
+func (in *inference) castForm(t *parser.Cast, to *cqltype.Type) (*function, error) {
+	name := castName(in.env.Release, to)
 	forms := natives[name]
 	if len(forms) > 0 {
-		return b.best(&callee{name: "system." + name, forms: forms, args: []parser.Term{t.Term}}, nil)
+		return in.best(&callee{name: "system." + name, forms: forms, args: []parser.Term{t.Term}}, nil)
 	}
 	of := t.Term
 	for inner, ok := of.(*parser.Cast); ok; inner, ok = of.(*parser.Cast) {
