@@ -40,7 +40,7 @@ func (n *Node) newSchema() *metadata.Follower {
 		Change: func(ctx context.Context, c *schema.SetLists) error {
 			return setLists(ctx, n.changer, n.compat, c)
 		},
-		ListsRows: n.opts.VectorListsRows, ListsPause: n.opts.VectorListsPause,
+		ListsRows: n.opts.Testing.VectorListsRows, ListsPause: n.opts.Testing.VectorListsPause,
 	})
 	n.views = view.New(view.Options{Coordinator: n.coordinator, Schema: n.catalog.Snapshot, Replicas: n.host.Replicas,
 		Now: n.clock.Now, Log: n.log})
