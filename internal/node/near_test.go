@@ -20,6 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/vector"
+	"github.com/ilion-db/ilion/internal/node/options"
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
@@ -174,8 +175,8 @@ func TestNearExact(t *testing.T) {
 }
 
 func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
-	o := Options{Data: t.TempDir(), InitialPartitions: 2, Commit: "periodic", VectorListsRows: int64(listed),
-		VectorListsPause: 50 * time.Millisecond}
+	o := Options{Data: t.TempDir(), InitialPartitions: 2, Commit: "periodic",
+		Testing: options.Testing{VectorListsRows: int64(listed), VectorListsPause: 50 * time.Millisecond}}
 	n := startNode(t, o)
 	s := newNearItems(t, n, 6, of, "ks")
 	for k := range keys {
@@ -229,7 +230,8 @@ func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
 // rows.
 func TestNearElsewhere(t *testing.T) {
 	t.Parallel()
-	o := Options{InitialPartitions: 3, VectorListsRows: 400, VectorListsPause: 50 * time.Millisecond}
+	o := Options{InitialPartitions: 3,
+		Testing: options.Testing{VectorListsRows: 400, VectorListsPause: 50 * time.Millisecond}}
 	a := clusterNode(t, nil, o)
 	s := newNearItems(t, a, 6, vector.Cosine, "ks")
 	s.index()
@@ -294,8 +296,8 @@ func (s *nearItems) lists() int {
 func TestNearLists(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	o := Options{Data: dir, InitialPartitions: 2, Commit: "periodic", VectorListsRows: 3000,
-		VectorListsPause: 50 * time.Millisecond}
+	o := Options{Data: dir, InitialPartitions: 2, Commit: "periodic",
+		Testing: options.Testing{VectorListsRows: 3000, VectorListsPause: 50 * time.Millisecond}}
 	n := startNode(t, o)
 	s := newNearItems(t, n, 16, vector.Cosine, "ks")
 	s.index()

@@ -30,7 +30,7 @@ func (n *Node) newSchema() *metadata.Follower {
 		Metadata: n.metadata, Table: write.BackfillTable{Coordinator: n.coordinator},
 		Entries: backfill.Entries(view.BuildEntries(n.catalog.Snapshot, n.definitions.IndexOps)),
 		Catalog: n.catalog, Clock: n.clock, Clients: &n.clients, Log: n.log,
-		ListsRows: n.opts.VectorListsRows, ListsPause: n.opts.VectorListsPause,
+		ListsRows: n.opts.Testing.VectorListsRows, ListsPause: n.opts.Testing.VectorListsPause,
 	})
 	n.views = view.New(view.Options{Coordinator: n.coordinator, Catalog: n.catalog, Host: n.host,
 		Clock: n.clock, Log: n.log})

@@ -13,10 +13,10 @@ import (
 // newReporter returns the source of status pages and metrics.
 func (n *Node) newReporter() *admin.Reporter {
 	out := &admin.Reporter{
-		ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String(),
-		Software: process.Version(), Certificates: n.certificates,
-		Budget: int64(n.opts.Memory.Budget),
-		Store:  n.store.Statistics, Directory: n.store.Directory, Host: n.host,
+		Process: admin.Process{Budget: int64(n.opts.Memory.Budget), Software: process.Version(),
+			ClusterName: n.opts.ClusterName, Data: n.opts.Data, Commit: n.opts.Commit, Address: n.CQLAddr().String()},
+		Certificates: n.certificates,
+		Store:        n.store.Statistics, Directory: n.store.Directory, Host: n.host,
 		Coordinator: n.coordinator, Catalog: n.catalog, Engine: n.Engine, CQL: n.cql,
 		Records: n.metadata, Census: n.stats.PartitionCounts(), Growth: n.splitController,
 		Statistics: n.stats, ChangeBuffer: n.changes, Views: n.views,

@@ -76,8 +76,8 @@ func records() []record {
 		{"decision", command.AppendCASResult(nil, &command.CASResult{Applied: true, Timestamp: 7, Charge: 300,
 			Result: []byte("result")})},
 		{"read", command.AppendRead(nil, &command.Read{
-			Table: 1024, Range: token.Range{Begin: 5, Limit: 1 << 63}, AfterKey: []byte("k"), AfterToken: 9,
-			AfterPartition: true, Statics: true,
+			Table: 1024, Range: token.Range{Begin: 5, Limit: 1 << 63}, Statics: true,
+			Resume: command.Resume{AfterKey: []byte("k"), AfterToken: 9, AfterPartition: true},
 			Slices: []command.Slice{
 				{Start: []byte("a")},
 			}, Index: &command.IndexLookup{Index: 7, Value: []byte("v")}, Limit: 100, Now: 4, Level: dberr.Quorum,

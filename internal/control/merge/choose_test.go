@@ -365,7 +365,7 @@ func TestGathered(t *testing.T) {
 	m, _, err := s.Topology.AddMember(1, "r", topology.NodeID{4}, topology.Joining)
 	if err == nil {
 		old := m.Partition(1).Sets[0]
-		if m, err = m.MarkLeaving(1, old.On(topology.NodeID{3}).ID); err == nil {
+		if m, err = m.Mark(1, old.On(topology.NodeID{3}).ID, topology.Leaving); err == nil {
 			m, err = m.RecordVoters(1, "r", []topology.ReplicaID{old.On(topology.NodeID{1}).ID,
 				old.On(topology.NodeID{2}).ID, old.On(topology.NodeID{4}).ID})
 		}
@@ -394,7 +394,7 @@ func TestGathered(t *testing.T) {
 	old := there.Partition(1).Sets[0]
 	if m, _, err = s.Topology.AddMember(1, "r", topology.NodeID{3}, topology.Joining); err == nil {
 		joining := m.Partition(1).Sets[0].On(topology.NodeID{3}).ID
-		if m, err = m.MarkLeaving(1, old.On(topology.NodeID{4}).ID); err == nil {
+		if m, err = m.Mark(1, old.On(topology.NodeID{4}).ID, topology.Leaving); err == nil {
 			m, err = m.RecordVoters(1, "r", []topology.ReplicaID{old.On(topology.NodeID{1}).ID,
 				old.On(topology.NodeID{2}).ID, joining})
 		}

@@ -119,7 +119,7 @@ func TestGathering(t *testing.T) {
 		t.Errorf("ordered again while a replica is on its way: %v, %v", gathering, err)
 	}
 	set := m.Partition(2).Sets[0]
-	if m, err = m.MarkLeaving(2, set.On(topology.NodeID{4}).ID); err == nil {
+	if m, err = m.Mark(2, set.On(topology.NodeID{4}).ID, topology.Leaving); err == nil {
 		m, err = m.RecordVoters(2, "r", []topology.ReplicaID{set.Replicas[0].ID, set.Replicas[1].ID,
 			set.Replicas[3].ID})
 	}

@@ -102,11 +102,11 @@ func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, 
 		case AddLearner:
 			m, _, err = m.AddMember(a.Partition, a.Region, s.Node, topology.Learner)
 		case Promote:
-			m, err = m.MarkJoining(a.Partition, s.Replica)
+			m, err = m.Mark(a.Partition, s.Replica, topology.Joining)
 		case Demote:
-			m, err = m.MarkLearner(a.Partition, s.Replica)
+			m, err = m.Mark(a.Partition, s.Replica, topology.Learner)
 		case Remove:
-			m, err = m.MarkLeaving(a.Partition, s.Replica)
+			m, err = m.Mark(a.Partition, s.Replica, topology.Leaving)
 		case Unpin:
 			m, err = m.WithPin(a.Partition, nil)
 		case SetLeader:

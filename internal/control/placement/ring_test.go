@@ -241,7 +241,7 @@ func TestStrayReplicas(t *testing.T) {
 	if len(change.Learn)+len(change.Promote) > 0 || !slices.Equal(change.Remove, []topology.ReplicaID{78}) {
 		t.Errorf("%+v", change)
 	}
-	if m, err = m.MarkLeaving(1, 2); err != nil {
+	if m, err = m.Mark(1, 2, topology.Leaving); err != nil {
 		t.Fatal(err)
 	}
 	actions := Schedule(state.WithTopology(m), View{})

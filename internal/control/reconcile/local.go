@@ -254,7 +254,17 @@ func (l *LocalReconciler) RemoveOrphans(m *topology.Snapshot, here []topology.Pa
 // isOrphan reports whether a replica belongs to a partition that the topology contained earlier, of an existing table.
 func (l *LocalReconciler) isOrphan(m *topology.Snapshot, id topology.PartitionID) bool {
 	return m.Partition(id) == nil && id < m.NextPartition() && m.Partitions(l.Host.TableOf(id)) != nil &&
-		m.ParentOf(id) == nil && !l.neededForMerge(m, id)
+		parentOf(m, id) == nil && !l.neededForMerge(m, id)
+}
+
+// parentOf returns the partition whose pending split creates child, or nil if none exists.
+func parentOf(m *topology.Snapshot, child topology.PartitionID) *topology.Partition {
+	for p := range m.InMotion() {
+		if p.Split != nil && p.Split.Child == child {
+			return p
+		}
+	}
+	return nil
 }
 
 // neededForMerge reports whether a replica that is not in the topology must stay. It was frozen for a merge, and the

@@ -109,7 +109,7 @@ func TestOwnRemovalIsHeard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaving, err := with.MarkLeaving(topology.MetaPartition, id)
+	leaving, err := with.Mark(topology.MetaPartition, id, topology.Leaving)
 	if err != nil {
 		t.Fatal(err)
 	}

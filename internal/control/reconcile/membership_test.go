@@ -178,7 +178,7 @@ func TestLocal(t *testing.T) {
 	delete(d, 2)
 	// A voter of a set that has changed since then is not created with data.
 	follow(none, converged, disk{1: "born", 2: empty})
-	leaving := must(converged.MarkLeaving(2, replica))
+	leaving := must(converged.Mark(2, replica, topology.Leaving))
 	follow(converged, leaving, disk{1: "born", 2: empty})
 	gone := must(leaving.RecordVoters(2, "r", []topology.ReplicaID{converged.Partition(2).Sets[0].Replicas[0].ID}))
 	follow(leaving, gone, disk{1: "born"})

@@ -74,9 +74,9 @@ func TestLatePublication(t *testing.T) {
 	found := []topology.ReplicaID{1, 2, 3, fourth}
 	second := must(first.RecordVoters(1, "r", found))
 	second, fifth, err := second.AddMember(1, "r", topology.NodeID{5}, topology.Joining)
-	second = must(must(second, err).MarkLeaving(1, fourth))
+	second = must(must(second, err).Mark(1, fourth, topology.Leaving))
 	second = must(second.RecordVoters(1, "r", []topology.ReplicaID{1, 2, 3, fifth}))
-	second = must(second.MarkLeaving(1, fifth))
+	second = must(second.Mark(1, fifth, topology.Leaving))
 	want(t, k, second)
 	m := MembershipReconciler{Keeper: k}
 	if err := m.publish(t.Context(), then, "r", found); err != nil {

@@ -33,20 +33,54 @@ func (u *unknownNewest) Error() string { return "the stamps of " + u.table.Strin
 // beginFeeds sets the timestamps above which the feeds enabled by a change begin. The error is *unknownNewest.
 func (c *Changer) beginFeeds(s *meta.State, tables []tableChange, above newest) error {
 	for _, t := range tables {
-		if t.was == nil || t.is == nil || !t.is.FeedBegins(t.was) {
+		if t.was == nil || t.is == nil || !t.feedBegins() {
 			continue
 		}
 		if c.Levels.Of(s) < feature.FeedGenerations {
-			t.is.WithoutGenerations(t.was)
+			t.withoutGenerations()
 			continue
 		}
 		stamp, ok := above[tableAt{t.was.ID, t.was.Revision}]
 		if !ok {
 			return &unknownNewest{t.was}
 		}
-		t.is.SetFeedAbove(t.was, stamp)
+		t.setFeedAbove(stamp)
 	}
 	return nil
+}
+
+// feedBegins reports whether the change started a generation of the table's change feed.
+func (t *tableChange) feedBegins() bool {
+	begins := func(kept bool) bool {
+		g := t.is.FeedGeneration(kept)
+		return g != 0 && g != t.was.FeedGeneration(kept)
+	}
+	return begins(false) || begins(true)
+}
+
+// withoutGenerations removes the generation from a feed that the change has enabled, because builds below feature level
+// 8 do not support generations. The new table must not be shared.
+func (t *tableChange) withoutGenerations() {
+	if f := t.is.Feed; f != nil {
+		f.Generation, f.KeptGeneration = t.was.FeedGeneration(false), t.was.FeedGeneration(true)
+	}
+	if c := t.is.Container; c != nil {
+		c.KeptGeneration = t.was.FeedGeneration(true)
+	}
+}
+
+// setFeedAbove sets the timestamp above which the entries of the generations are that the change has started. The new
+// table must not be shared.
+func (t *tableChange) setFeedAbove(stamp int64) {
+	if f := t.is.Feed; f != nil && f.Generation != t.was.FeedGeneration(false) {
+		f.Above = stamp
+	}
+	if f := t.is.Feed; f != nil && f.KeptGeneration != t.was.FeedGeneration(true) {
+		f.KeptAbove = stamp
+	}
+	if c := t.is.Container; c != nil && c.KeptGeneration != t.was.FeedGeneration(true) {
+		c.KeptAbove = stamp
+	}
 }
 
 // newestPause is the pause before a request to partitions without remaining throughput is retried.
@@ -77,7 +111,7 @@ func (c *Changer) askNewest(ctx context.Context, t *schema.Table, above newest) 
 // newlyLogged returns the tables whose change logs or feeds are being enabled.
 func newlyLogged(tables []tableChange) (out []*schema.Table) {
 	for _, t := range tables {
-		if t.was != nil && t.is != nil && (!t.was.Logged() && t.is.Logged() || t.is.FeedBegins(t.was)) {
+		if t.was != nil && t.is != nil && (!t.was.Logged() && t.is.Logged() || t.feedBegins()) {
 			out = append(out, t.is)
 		}
 	}

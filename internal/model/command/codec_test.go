@@ -148,9 +148,9 @@ func (p pick) conditional() Conditional {
 
 func (p pick) read() Read {
 	c := Read{
-		Table: p.u32(), Key: p.null(), Token: token.Token(p.i64()), AfterKey: p.null(),
-		AfterToken:      token.Token(p.i64()),
-		AfterClustering: p.null(), AfterPartition: p.bool(), Reversed: p.bool(), Statics: p.bool(), NoRows: p.bool(),
+		Table: p.u32(), Key: p.null(), Token: token.Token(p.i64()),
+		Resume: Resume{AfterKey: p.null(), AfterToken: token.Token(p.i64()), AfterClustering: p.null(),
+			AfterPartition: p.bool()}, Reversed: p.bool(), Statics: p.bool(), NoRows: p.bool(),
 		Limit: p.upTo(1 << 30),
 		Now:   p.i64(), Dropped: p.dropped(), Level: dberr.Consistency(p.upTo(10)), Epoch: p.u64(), Continued: p.bool(),
 		Owed: int64(p.upTo(1 << 30)), Wanted: int64(p.upTo(1 << 30)),

@@ -151,14 +151,7 @@ type Read struct {
 	// Range selects the partitions of a token interval. It is used if Key is nil. The zero Range is the whole ring. On
 	// the wide ring it is an interval of the first halves of positions.
 	Range token.Range
-	// AfterKey and the fields below resume a read of a Range. The read continues strictly after the row (Key,
-	// Clustering) of that partition, or after the whole partition if AfterPartition is set. AfterToken and AfterLow are
-	// the key's ring position.
-	AfterKey        []byte
-	AfterToken      token.Token
-	AfterLow        uint64
-	AfterClustering []byte
-	AfterPartition  bool
+	Resume
 	// Slices restricts the rows in every partition. They are sorted and disjoint, and empty means all rows. If Reversed
 	// is set, rows are returned in descending order; slices are still ascending.
 	Slices   []Slice
@@ -201,6 +194,17 @@ type Read struct {
 	// Deadline ends the read if it is earlier than the read timeout. The zero value sets no deadline. It is not sent to
 	// other nodes, which limit each attempt instead.
 	Deadline time.Time
+}
+
+// Resume is the position after which a read of a Range continues. A nil AfterKey starts at the beginning. The read
+// continues strictly after the row (AfterKey, AfterClustering), or after the whole partition if AfterPartition is set.
+// AfterToken and AfterLow are the key's ring position.
+type Resume struct {
+	AfterKey        []byte
+	AfterToken      token.Token
+	AfterLow        uint64
+	AfterClustering []byte
+	AfterPartition  bool
 }
 
 // Position returns Key's position in the table.

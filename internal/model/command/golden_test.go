@@ -57,9 +57,9 @@ func TestStoredBytes(t *testing.T) {
 		{"logged", AppendConditional(nil, &Conditional{Mutation: Mutation{Table: 1}, Log: &ChangeLog{Keep: 600}}),
 			"020201000000000000000000000000000000000000000902d80400000000"},
 		{"read", AppendRead(nil, &Read{
-			Table: 600, Key: []byte("k"), Token: -5, Range: token.Range{Begin: 3, Limit: 900}, AfterKey: []byte{},
-			AfterToken: 6, AfterClustering: []byte("after"),
-			AfterPartition: true, Reversed: true, NoRows: true, Slices: []Slice{{[]byte("a"), nil}, {nil, []byte("b")}},
+			Table: 600, Key: []byte("k"), Token: -5, Range: token.Range{Begin: 3, Limit: 900},
+			Resume: Resume{AfterKey: []byte{}, AfterToken: 6, AfterClustering: []byte("after"), AfterPartition: true},
+			Slices: []Slice{{[]byte("a"), nil}, {nil, []byte("b")}}, Reversed: true, NoRows: true,
 			Index: &IndexLookup{Index: 7, Value: []byte("v")},
 			Limit: 5000, Now: -1, Dropped: []cqltype.Dropped{{Column: 2, Upto: cqltype.AllDropped}},
 			Level: dberr.Quorum, Epoch: 4,

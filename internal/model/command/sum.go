@@ -33,7 +33,7 @@ func (r *resolver) sum(u *Update, cells []row.Cell) error {
 		i = len(r.sums)
 		r.sums = append(r.sums, sum{value: cells[0].Value})
 	}
-	value, ok := u.Type.Sum(r.sums[i].value, u.Args[0])
+	value, ok := u.Type.Kind.Sum(r.sums[i].value, u.Args[0])
 	if !ok {
 		return dberr.Invalidf("The sum is too long for a value of type %s", u.Type)
 	}

@@ -264,7 +264,7 @@ func (t *Type) SortedMap(flat [][]byte) []byte {
 // Canonical returns the value with its sets and maps sorted and without duplicates, at any depth. A bound value must be
 // canonical before it is stored or compared. Canonical returns wire itself if it is already canonical or invalid.
 func (t *Type) Canonical(wire []byte) []byte {
-	if len(wire) == 0 || len(t.Elems) == 0 || t.isCanonical(wire) {
+	if len(wire) == 0 || len(t.Elems) == 0 || isCanonical(t, wire) {
 		return wire
 	}
 	var values [][]byte
@@ -295,7 +295,7 @@ func (t *Type) Canonical(wire []byte) []byte {
 }
 
 // isCanonical reports whether wire is canonical, without allocating.
-func (t *Type) isCanonical(wire []byte) bool {
+func isCanonical(t *Type, wire []byte) bool {
 	var last []byte
 	c := t.walk(wire)
 	for i := 0; ; i++ {
@@ -304,7 +304,7 @@ func (t *Type) isCanonical(wire []byte) bool {
 			return true
 		}
 		e := t.elemType(i)
-		if len(e.Elems) > 0 && len(v) > 0 && !e.isCanonical(v) {
+		if len(e.Elems) > 0 && len(v) > 0 && !isCanonical(e, v) {
 			return false
 		}
 		if t.Kind == Set || t.Kind == Map && i%2 == 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 func number(v int64) []byte {
-	wire, _ := Native(Int).FromInt64(v)
+	wire, _ := Native(Int).Kind.FromInt64(v)
 	return wire
 }
 

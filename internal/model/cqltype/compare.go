@@ -22,11 +22,11 @@ func (t *Type) Compare(a, b []byte) int {
 	case Ascii, Text, Blob, Inet, Duration, Custom, Empty:
 		return bytes.Compare(a, b)
 	case List, Set, Map, Vector:
-		return t.compareSequences(a, b)
+		return compareSequences(t, a, b)
 	case Tuple, UDT:
-		return t.compareTuples(a, b)
+		return compareTuples(t, a, b)
 	}
-	if okA, okB := t.wellFormed(a), t.wellFormed(b); !okA || !okB {
+	if okA, okB := t.Kind.wellFormed(a), t.Kind.wellFormed(b); !okA || !okB {
 		if okA != okB {
 			return cmp.Compare(btoi(okB), btoi(okA))
 		}
@@ -80,22 +80,28 @@ func compareEmpty(a, b []byte) int {
 }
 
 // wellFormed reports whether a non-empty value of a native kind has the width that its decoder requires.
-func (t *Type) wellFormed(v []byte) bool {
-	switch t.Kind {
-	case Boolean, Tinyint:
-		return len(v) == 1
-	case Smallint:
-		return len(v) == 2
-	case Int, Float, Date:
-		return len(v) == 4
-	case Bigint, Counter, Timestamp, Time, Double:
-		return len(v) == 8
-	case UUID, Timeuuid:
-		return len(v) == 16
-	case Decimal:
-		return len(v) > 4
+func (k Kind) wellFormed(v []byte) bool {
+	if n := k.width(); n > 0 {
+		return len(v) == n
 	}
-	return true
+	return k != Decimal || len(v) > 4
+}
+
+// width returns the length, in bytes, of every non-empty value of a fixed-length kind, or 0 for other kinds.
+func (k Kind) width() int {
+	switch k {
+	case Boolean, Tinyint:
+		return 1
+	case Smallint:
+		return 2
+	case Int, Float, Date:
+		return 4
+	case Bigint, Counter, Timestamp, Time, Double:
+		return 8
+	case UUID, Timeuuid:
+		return 16
+	}
+	return 0
 }
 
 // orderFloat maps the bits of a float to a number in Java's order: -0.0 before 0.0, and all NaNs equal and last.
@@ -177,7 +183,7 @@ func compareDecimals(a, b []byte) int {
 	return decimalOf(a).compare(decimalOf(b))
 }
 
-func (t *Type) compareSequences(a, b []byte) int {
+func compareSequences(t *Type, a, b []byte) int {
 	ca, cb := t.walk(a), t.walk(b)
 	for i := 0; ; i++ {
 		va, moreA := ca.next()
@@ -192,7 +198,7 @@ func (t *Type) compareSequences(a, b []byte) int {
 }
 
 // compareTuples treats a missing component as null.
-func (t *Type) compareTuples(a, b []byte) int {
+func compareTuples(t *Type, a, b []byte) int {
 	ca, cb := t.walk(a), t.walk(b)
 	for i := range t.Elems {
 		va, _ := ca.next()

@@ -203,36 +203,36 @@ func (t *Type) FromText(text string) ([]byte, error) {
 		}
 		return nil, dberr.Invalidf("Unable to make boolean from '%s'", text)
 	case Tinyint, Smallint, Int, Bigint, Counter:
-		return t.integerFromText(text)
+		return t.Kind.integerFromText(text)
 	case Float, Double, Decimal, Varint:
-		return t.numberFromText(text)
+		return numberFromText(t, text)
 	case Inet:
 		if b, ok := parseInet(text); ok {
 			return b, nil
 		}
 		return nil, dberr.Invalidf("Unable to make inet address from '%s'", text)
 	case UUID, Timeuuid:
-		return t.uuidFromText(text)
+		return t.Kind.uuidFromText(text)
 	case Date, Time, Timestamp, Duration:
-		return t.temporalFromText(text)
+		return t.Kind.temporalFromText(text)
 	case Tuple:
-		return t.tupleFromText(text)
+		return tupleFromText(t, text)
 	}
 	return nil, dberr.Invalidf("cannot parse '%s' as hex bytes", text)
 }
 
-func (t *Type) integerFromText(text string) ([]byte, error) {
+func (k Kind) integerFromText(text string) ([]byte, error) {
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err == nil {
-		if wire, ok := t.FromInt64(v); ok {
+		if wire, ok := k.FromInt64(v); ok {
 			return wire, nil
 		}
 	}
-	name := map[Kind]string{Tinyint: "byte", Smallint: "short", Int: "int", Bigint: "long", Counter: "long"}[t.Kind]
+	name := map[Kind]string{Tinyint: "byte", Smallint: "short", Int: "int", Bigint: "long", Counter: "long"}[k]
 	return nil, dberr.Invalidf("Unable to make %s from '%s'", name, text)
 }
 
-func (t *Type) numberFromText(text string) ([]byte, error) {
+func numberFromText(t *Type, text string) ([]byte, error) {
 	switch t.Kind {
 	case Decimal:
 		if d, ok := ParseDecimal(text); ok {
@@ -255,24 +255,24 @@ func (t *Type) numberFromText(text string) ([]byte, error) {
 	if !ok {
 		return nil, dberr.Invalidf("Unable to make %s from '%s'", t, text)
 	}
-	return t.FromFloat64(v), nil
+	return t.Kind.FromFloat64(v), nil
 }
 
-func (t *Type) uuidFromText(text string) ([]byte, error) {
+func (k Kind) uuidFromText(text string) ([]byte, error) {
 	u, ok := ParseUUID(text)
 	switch {
-	case !ok && t.Kind == UUID:
+	case !ok && k == UUID:
 		return nil, dberr.Invalidf("Unable to make UUID from '%s'", text)
 	case !ok:
 		return nil, dberr.Invalidf("Unknown timeuuid representation: %s", text)
-	case t.Kind == Timeuuid && u[6]>>4 != 1:
+	case k == Timeuuid && u[6]>>4 != 1:
 		return nil, dberr.Invalidf("TimeUUID supports only version 1 UUIDs")
 	}
 	return u[:], nil
 }
 
-func (t *Type) temporalFromText(text string) ([]byte, error) {
-	switch t.Kind {
+func (k Kind) temporalFromText(text string) ([]byte, error) {
+	switch k {
 	case Date:
 		v, err := parseDate(text)
 		if err != nil {
@@ -287,7 +287,7 @@ func (t *Type) temporalFromText(text string) ([]byte, error) {
 		return EncodeDuration(d), nil
 	}
 	parse := ParseTimestamp
-	if t.Kind == Time {
+	if k == Time {
 		parse = parseTime
 	}
 	v, err := parse(text)
@@ -298,7 +298,7 @@ func (t *Type) temporalFromText(text string) ([]byte, error) {
 }
 
 // tupleFromText parses components separated by colons. \: is a colon inside a component, and @ is null.
-func (t *Type) tupleFromText(text string) ([]byte, error) {
+func tupleFromText(t *Type, text string) ([]byte, error) {
 	var parts []string
 	part := ""
 	for i := 0; i < len(text); i++ {

@@ -88,15 +88,15 @@ func drawValue(t *rapid.T, typ *Type) []byte {
 		v := rapid.OneOf(rapid.Float64(),
 			rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 1, -1, 1.5, math.Inf(1), math.Inf(-1), math.NaN(),
 				math.MaxFloat32, math.SmallestNonzeroFloat64})).Draw(t, "float")
-		return typ.FromFloat64(v)
+		return typ.Kind.FromFloat64(v)
 	case Time:
-		v, _ := typ.FromInt64(rapid.Int64Range(0, nanosPerDay-1).Draw(t, "time"))
+		v, _ := typ.Kind.FromInt64(rapid.Int64Range(0, nanosPerDay-1).Draw(t, "time"))
 		return v
 	case Date:
-		v, _ := typ.FromInt64(int64(rapid.OneOf(rapid.Int32Range(-3, 3), rapid.Int32()).Draw(t, "date")))
+		v, _ := typ.Kind.FromInt64(int64(rapid.OneOf(rapid.Int32Range(-3, 3), rapid.Int32()).Draw(t, "date")))
 		return v
 	}
-	v, _ := typ.FromInt64(number.Draw(t, "number")) // out of range it wraps, which is as good
+	v, _ := typ.Kind.FromInt64(number.Draw(t, "number")) // out of range it wraps, which is as good
 	return v
 }
 

@@ -13,44 +13,44 @@ import (
 // Format returns the CQL literal of a value, which FromConstant or the parser can read: 'it”s', 0xcafe, [1, 2], {'a':
 // 1}, (1, null), {street: 'x'}. Null is null. An empty value of a type whose text is never empty is formatted as the
 // empty string, and invalid bytes as a blob.
-func (t *Type) Format(wire []byte) string { return string(t.appendLiteral(nil, wire)) }
+func (t *Type) Format(wire []byte) string { return string(appendLiteral(nil, t, wire)) }
 
 // Text returns a value as CAST(.. AS text) does: a native value without quotes, and other values as Format does.
 func (t *Type) Text(wire []byte) string {
-	if !t.IsNative() {
+	if !t.Kind.IsNative() {
 		return t.Format(wire)
 	}
-	return string(t.appendText(nil, wire))
+	return string(t.Kind.appendText(nil, wire))
 }
 
 // quoted reports whether the literal of a native value is quoted.
-func (t *Type) quoted() bool {
-	switch t.Kind {
+func (k Kind) quoted() bool {
+	switch k {
 	case Ascii, Text, Inet, Date, Time, Timestamp:
 		return true
 	}
 	return false
 }
 
-func (t *Type) appendLiteral(dst, wire []byte) []byte {
+func appendLiteral(dst []byte, t *Type, wire []byte) []byte {
 	switch {
 	case wire == nil:
 		return append(dst, "null"...)
 	case t.Kind == Custom:
 		return hex.AppendEncode(append(dst, "0x"...), wire)
 	case t.IsCollection() || t.Kind == Tuple || t.Kind == UDT || t.Kind == Vector:
-		return t.appendComposed(dst, wire)
+		return appendComposed(dst, t, wire)
 	case t.Kind == Timestamp && len(wire) == 8 && !plainYear(signExtend(wire)):
 		return strconv.AppendInt(dst, signExtend(wire), 10)
-	case t.quoted() || len(wire) == 0 && t.Kind != Blob:
+	case t.Kind.quoted() || len(wire) == 0 && t.Kind != Blob:
 		dst = append(dst, '\'')
-		dst = append(dst, strings.ReplaceAll(string(t.appendText(nil, wire)), "'", "''")...)
+		dst = append(dst, strings.ReplaceAll(string(t.Kind.appendText(nil, wire)), "'", "''")...)
 		return append(dst, '\'')
 	}
-	return t.appendText(dst, wire)
+	return t.Kind.appendText(dst, wire)
 }
 
-func (t *Type) appendComposed(dst, wire []byte) []byte {
+func appendComposed(dst []byte, t *Type, wire []byte) []byte {
 	brackets := map[Kind]string{List: "[]", Set: "{}", Map: "{}", Tuple: "()", UDT: "{}",
 		Vector: "[]"}[t.Kind]
 	dst = append(dst, brackets[0])
@@ -64,20 +64,20 @@ func (t *Type) appendComposed(dst, wire []byte) []byte {
 		if t.Kind == UDT {
 			dst = append(append(dst, QuoteName(t.Fields[i])...), ": "...)
 		}
-		dst = t.elemType(i).appendLiteral(dst, v)
+		dst = appendLiteral(dst, t.elemType(i), v)
 	}
 	return append(dst, brackets[1])
 }
 
 // appendText appends a native value without quotes. It appends nothing for null and empty values.
-func (t *Type) appendText(dst, wire []byte) []byte {
-	if len(wire) == 0 && t.Kind != Blob {
+func (k Kind) appendText(dst, wire []byte) []byte {
+	if len(wire) == 0 && k != Blob {
 		return dst
 	}
-	if !t.wellFormed(wire) {
+	if !k.wellFormed(wire) {
 		return hex.AppendEncode(append(dst, "0x"...), wire)
 	}
-	switch t.Kind {
+	switch k {
 	case Ascii, Text:
 		return append(dst, wire...)
 	case Boolean:

@@ -46,13 +46,13 @@ func (t *Type) FromJSON(v any) ([]byte, error) {
 	}
 	switch t.Kind {
 	case List, Set, Map, Tuple, UDT, Vector:
-		return t.composedFromJSON(v)
+		return composedFromJSON(t, v)
 	case Boolean:
 		if b, ok := v.(bool); ok {
 			return EncodeBoolean(b), nil
 		}
 	case Tinyint, Smallint, Int, Bigint, Counter, Varint, Decimal, Float, Double:
-		return t.numberFromJSON(v)
+		return numberFromJSON(t, v)
 	case Timestamp:
 		if n, ok := v.(json.Number); ok {
 			if millis, err := strconv.ParseInt(string(n), 10, 64); err == nil {
@@ -63,13 +63,13 @@ func (t *Type) FromJSON(v any) ([]byte, error) {
 		return blobFromJSON(v)
 	}
 	if s, ok := v.(string); ok {
-		return t.stringFromJSON(s)
+		return stringFromJSON(t, s)
 	}
-	return nil, jsonErrorf("Expected %s, but got a %s: %s", t.jsonExpects(), javaClass(v), javaString(v))
+	return nil, jsonErrorf("Expected %s, but got a %s: %s", jsonExpects(t), javaClass(v), javaString(v))
 }
 
 // jsonExpects returns the name of the expected JSON in error texts.
-func (t *Type) jsonExpects() string {
+func jsonExpects(t *Type) string {
 	switch t.Kind {
 	case Ascii:
 		return "an ascii string"
@@ -96,7 +96,7 @@ func (t *Type) jsonExpects() string {
 }
 
 // stringFromJSON parses a native value from a JSON string. Only errors of durations remain invalid requests.
-func (t *Type) stringFromJSON(s string) ([]byte, error) {
+func stringFromJSON(t *Type, s string) ([]byte, error) {
 	wire, err := t.FromText(s)
 	if bad, ok := errors.AsType[*dberr.Invalid](err); ok && t.Kind != Duration {
 		return nil, &JSONValueError{Message: bad.Message}
@@ -122,39 +122,39 @@ func blobFromJSON(v any) ([]byte, error) {
 	return nil, jsonErrorf("Value '%s' is not a valid blob representation: %s", javaString(v), reason)
 }
 
-func (t *Type) numberFromJSON(v any) ([]byte, error) {
+func numberFromJSON(t *Type, v any) ([]byte, error) {
 	text, isString := v.(string)
 	n, isNumber := v.(json.Number)
 	switch {
 	case t.Kind == Varint || t.Kind == Decimal:
 		// Cassandra parses the text of the number that its JSON parser returned. A number with a fraction has been
 		// converted to a double.
-		wire, err := t.numberFromText(javaString(v))
+		wire, err := numberFromText(t, javaString(v))
 		if err != nil {
 			return nil, jsonErrorf("Value '%s' is not a valid representation of a %s value", javaString(v), t)
 		}
 		return wire, nil
 	case isString:
-		return t.stringFromJSON(text)
+		return stringFromJSON(t, text)
 	case !isNumber:
 	case t.Kind == Float || t.Kind == Double:
 		if f, ok := parseJavaFloat(string(n), 64); ok {
-			return t.FromFloat64(f), nil
+			return t.Kind.FromFloat64(f), nil
 		}
 	case t.Kind == Tinyint || t.Kind == Smallint:
-		return t.stringFromJSON(javaString(v))
+		return stringFromJSON(t, javaString(v))
 	default:
 		if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
-			if wire, ok := t.FromInt64(i); ok {
+			if wire, ok := t.Kind.FromInt64(i); ok {
 				return wire, nil
 			}
 		}
 	}
-	return nil, jsonErrorf("Expected %s, but got a %s: %s", t.jsonExpects(), javaClass(v), javaString(v))
+	return nil, jsonErrorf("Expected %s, but got a %s: %s", jsonExpects(t), javaClass(v), javaString(v))
 }
 
 // composedFromJSON encodes collections, tuples, and UDTs. Keys of a JSON object contain them as JSON in a string.
-func (t *Type) composedFromJSON(v any) ([]byte, error) {
+func composedFromJSON(t *Type, v any) ([]byte, error) {
 	if s, ok := v.(string); ok {
 		inner, err := ParseJSON(s)
 		if bad, ok := errors.AsType[*JSONError](err); ok {
@@ -177,12 +177,12 @@ func (t *Type) composedFromJSON(v any) ([]byte, error) {
 		if !isObject {
 			return nil, refuse("a map")
 		}
-		return t.mapFromJSON(object)
+		return mapFromJSON(t, object)
 	case UDT:
 		if !isObject {
 			return nil, refuse("a map")
 		}
-		return t.udtFromJSON(object)
+		return udtFromJSON(t, object)
 	case Set:
 		if !isList {
 			return nil, refuse("a list (representing a set)")
@@ -191,7 +191,7 @@ func (t *Type) composedFromJSON(v any) ([]byte, error) {
 		if !isList {
 			return nil, refuse("a list representation of a tuple")
 		}
-		return t.tupleFromJSON(list)
+		return tupleFromJSON(t, list)
 	case List, Vector:
 		if !isList {
 			return nil, refuse("a list")
@@ -222,7 +222,7 @@ func (t *Type) composedFromJSON(v any) ([]byte, error) {
 	return t.AppendCollection(nil, values...), nil
 }
 
-func (t *Type) mapFromJSON(o *JSONObject) ([]byte, error) {
+func mapFromJSON(t *Type, o *JSONObject) ([]byte, error) {
 	flat := make([][]byte, 0, 2*len(o.Names))
 	for i, name := range o.Names {
 		if o.Values[i] == nil {
@@ -244,7 +244,7 @@ func (t *Type) mapFromJSON(o *JSONObject) ([]byte, error) {
 	return t.SortedMap(flat), nil
 }
 
-func (t *Type) tupleFromJSON(list []any) ([]byte, error) {
+func tupleFromJSON(t *Type, list []any) ([]byte, error) {
 	if len(list) > len(t.Elems) {
 		return nil, jsonErrorf("Tuple contains extra items (expected %d): %s", len(t.Elems), javaString(list))
 	}
@@ -262,7 +262,7 @@ func (t *Type) tupleFromJSON(list []any) ([]byte, error) {
 	return t.AppendTuple(nil, values...), nil
 }
 
-func (t *Type) udtFromJSON(o *JSONObject) ([]byte, error) {
+func udtFromJSON(t *Type, o *JSONObject) ([]byte, error) {
 	values := make([][]byte, len(t.Elems))
 	for i, name := range o.Names {
 		f := t.FieldIndex(JSONName(name))

@@ -19,33 +19,33 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	}
 	switch t.Kind {
 	case List, Set, Tuple, Vector:
-		return t.appendJSONArray(dst, wire)
+		return appendJSONArray(dst, t, wire)
 	case Map:
-		return t.appendJSONMap(dst, wire)
+		return appendJSONMap(dst, t, wire)
 	case UDT:
-		return t.appendJSONFields(dst, wire)
+		return appendJSONFields(dst, t, wire)
 	case Text, Ascii:
 		return AppendJSONString(dst, string(wire))
 	case Boolean, Tinyint, Smallint, Int, Bigint, Counter, Varint, Decimal, Float, Double:
-		v, _ := t.Float64(wire)
-		if !t.wellFormed(wire) || v != v || math.IsInf(v, 0) {
+		v, _ := t.Kind.Float64(wire)
+		if !t.Kind.wellFormed(wire) || v != v || math.IsInf(v, 0) {
 			return append(dst, "null"...)
 		}
-		return t.appendText(dst, wire)
+		return t.Kind.appendText(dst, wire)
 	}
 	dst = append(dst, '"')
 	switch {
 	case t.Kind == Blob || t.Kind == Custom:
-		dst = Native(Blob).appendText(dst, wire)
+		dst = Native(Blob).Kind.appendText(dst, wire)
 	case t.Kind == Timestamp && len(wire) == 8:
 		dst = appendTimestamp(dst, signExtend(wire), ' ', "Z")
 	default:
-		dst = t.appendText(dst, wire)
+		dst = t.Kind.appendText(dst, wire)
 	}
 	return append(dst, '"')
 }
 
-func (t *Type) appendJSONArray(dst, wire []byte) []byte {
+func appendJSONArray(dst []byte, t *Type, wire []byte) []byte {
 	dst = append(dst, '[')
 	for i, v := range t.Elements(wire) {
 		if i > 0 {
@@ -65,7 +65,7 @@ func (t *Type) appendJSONArray(dst, wire []byte) []byte {
 }
 
 // appendJSONMap encodes keys whose JSON form is not a string as JSON in a string.
-func (t *Type) appendJSONMap(dst, wire []byte) []byte {
+func appendJSONMap(dst []byte, t *Type, wire []byte) []byte {
 	dst = append(dst, '{')
 	first := true
 	for key, value := range t.Entries(wire) {
@@ -85,7 +85,7 @@ func (t *Type) appendJSONMap(dst, wire []byte) []byte {
 	return append(dst, '}')
 }
 
-func (t *Type) appendJSONFields(dst, wire []byte) []byte {
+func appendJSONFields(dst []byte, t *Type, wire []byte) []byte {
 	dst = append(dst, '{')
 	c := t.walk(wire)
 	for i, name := range t.Fields {

@@ -275,7 +275,7 @@ func exactInJSON(typ *Type, wire []byte) bool {
 	case Duration:
 		return !bytes.Equal(wire, []byte{0, 0, 0})
 	case Float, Double:
-		v, _ := typ.Float64(wire)
+		v, _ := typ.Kind.Float64(wire)
 		return v == v && !math.IsInf(v, 0)
 	}
 	for i, v := range typ.Elements(wire) {

@@ -36,7 +36,7 @@ func (t *Type) JSONSize(wire []byte, most int) int {
 		size := 2
 		for k, v := range t.Entries(wire) {
 			key := t.Elems[0].JSONSize(k, most-size)
-			if !t.Elems[0].jsonString() {
+			if !t.Elems[0].Kind.jsonString() {
 				key = 2*key + 2 // a quoted text in a text
 			}
 			if size += 4 + key; size <= most {
@@ -70,8 +70,8 @@ func (t *Type) JSONSize(wire []byte, most int) int {
 }
 
 // jsonString reports whether all values of the type are strings in JSON.
-func (t *Type) jsonString() bool {
-	switch t.Kind {
+func (k Kind) jsonString() bool {
+	switch k {
 	case List, Set, Tuple, Vector, Map, UDT, Boolean, Tinyint, Smallint, Int, Bigint, Counter, Float, Double, Varint,
 		Decimal:
 		return false

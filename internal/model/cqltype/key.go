@@ -48,7 +48,7 @@ var ErrKey = errors.New("cqltype: malformed key form")
 // AppendKey appends the order-preserving form of a value to dst; if desc is true, the descending form.
 func (t *Type) AppendKey(dst, wire []byte, desc bool) []byte {
 	start := len(dst)
-	dst = t.appendKey(dst, wire)
+	dst = appendKey(dst, t, wire)
 	if desc && wire != nil {
 		for i := start; i < len(dst); i++ {
 			dst[i] = ^dst[i]
@@ -57,13 +57,13 @@ func (t *Type) AppendKey(dst, wire []byte, desc bool) []byte {
 	return dst
 }
 
-func (t *Type) appendKey(dst, wire []byte) []byte {
+func appendKey(dst []byte, t *Type, wire []byte) []byte {
 	switch {
 	case wire == nil:
 		return append(dst, keyNull)
 	case len(wire) == 0:
 		return append(dst, keyEmpty)
-	case !t.wellFormed(wire):
+	case !t.Kind.wellFormed(wire):
 		return appendEscaped(append(dst, keyRaw), wire)
 	}
 	dst = append(dst, keyValue)
@@ -90,7 +90,7 @@ func (t *Type) appendKey(dst, wire []byte) []byte {
 	case Decimal:
 		return appendDecimalKey(dst, decimalOf(wire))
 	case List, Set, Map, Tuple, UDT, Vector:
-		return t.appendElementKeys(dst, wire)
+		return appendElementKeys(dst, t, wire)
 	}
 	return appendEscaped(dst, wire)
 }
@@ -108,7 +108,7 @@ func appendEscaped(dst, v []byte) []byte {
 	}
 }
 
-func (t *Type) appendElementKeys(dst, wire []byte) []byte {
+func appendElementKeys(dst []byte, t *Type, wire []byte) []byte {
 	end := len(dst) // after the last component that is not null
 	c := t.walk(wire)
 	for i := 0; ; i++ {
@@ -116,7 +116,7 @@ func (t *Type) appendElementKeys(dst, wire []byte) []byte {
 		if !more {
 			break
 		}
-		dst = t.elemType(i).appendKey(dst, v)
+		dst = appendKey(dst, t.elemType(i), v)
 		if v != nil || t.IsCollection() { // an element of a vector is never null
 			end = len(dst)
 		}
@@ -192,7 +192,7 @@ func (r *keyReader) escaped(dst []byte, skip bool) ([]byte, bool) {
 // has the remaining capacity of dst, so that a caller with several values can pass wire[len(wire):] as the next dst.
 func (t *Type) ReadKey(dst, src []byte, desc bool) (wire, rest []byte, err error) {
 	r := keyReader{src: src, mask: maskOf(desc)}
-	out, null, ok := t.readKey(&r, dst)
+	out, null, ok := r.readKey(t, dst)
 	switch {
 	case !ok && nullFirst(src, desc):
 		return nil, src[1:], nil
@@ -206,7 +206,7 @@ func (t *Type) ReadKey(dst, src []byte, desc bool) (wire, rest []byte, err error
 	return out[len(dst):], r.src, nil
 }
 
-func (t *Type) readKey(r *keyReader, dst []byte) (out []byte, null, ok bool) {
+func (r *keyReader) readKey(t *Type, dst []byte) (out []byte, null, ok bool) {
 	marker, ok := r.byte()
 	if !ok {
 		return dst, false, false
@@ -220,41 +220,24 @@ func (t *Type) readKey(r *keyReader, dst []byte) (out []byte, null, ok bool) {
 		dst, ok = r.escaped(dst, false)
 		return dst, false, ok
 	case keyValue:
-		dst, ok = t.readBody(r, dst)
+		dst, ok = r.readBody(t, dst)
 		return dst, false, ok
 	}
 	return dst, false, false
 }
 
-// keyWidth returns the length of the body of a fixed-width type, or 0 for other types.
-func (t *Type) keyWidth() int {
-	switch t.Kind {
-	case Boolean, Tinyint:
-		return 1
-	case Smallint:
-		return 2
-	case Int, Float, Date:
-		return 4
-	case Bigint, Counter, Timestamp, Time, Double:
-		return 8
-	case UUID, Timeuuid:
-		return 16
-	}
-	return 0
-}
-
-func (t *Type) readBody(r *keyReader, dst []byte) ([]byte, bool) {
+func (r *keyReader) readBody(t *Type, dst []byte) ([]byte, bool) {
 	switch t.Kind {
 	case Varint:
 		return readVarintKey(r, dst)
 	case Decimal:
 		return readDecimalKey(r, dst)
 	case List, Set, Map, Tuple, UDT:
-		return t.readElementKeys(r, dst)
+		return r.readElementKeys(t, dst)
 	case Vector:
-		return t.readVectorKey(r, dst)
+		return r.readVectorKey(t, dst)
 	}
-	n := t.keyWidth()
+	n := t.Kind.width()
 	if n == 0 {
 		return r.escaped(dst, false)
 	}
@@ -282,7 +265,7 @@ func (t *Type) readBody(r *keyReader, dst []byte) ([]byte, bool) {
 }
 
 // readElementKeys reconstructs a collection, tuple, or UDT.
-func (t *Type) readElementKeys(r *keyReader, dst []byte) ([]byte, bool) {
+func (r *keyReader) readElementKeys(t *Type, dst []byte) ([]byte, bool) {
 	header := len(dst)
 	if t.IsCollection() {
 		dst = append(dst, 0, 0, 0, 0)
@@ -302,7 +285,7 @@ func (t *Type) readElementKeys(r *keyReader, dst []byte) ([]byte, bool) {
 		length := len(dst)
 		dst = append(dst, 0xff, 0xff, 0xff, 0xff)
 		var null, ok bool
-		if dst, null, ok = t.elemType(n).readKey(r, dst); !ok {
+		if dst, null, ok = r.readKey(t.elemType(n), dst); !ok {
 			return dst, false
 		}
 		if !null {
@@ -325,21 +308,10 @@ func (t *Type) readElementKeys(r *keyReader, dst []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// KeyExact reports whether ReadKey returns the exact bytes of a valid value. If it does not, a store that must return
-// the original value has to store it in addition to the key.
-func (t *Type) KeyExact(wire []byte) bool {
-	switch t.Kind {
-	case Boolean, Float, Double, Varint, Decimal, List, Set, Map, Tuple, UDT, Vector:
-		back, _, err := t.ReadKey(nil, t.AppendKey(nil, wire, false), false)
-		return err == nil && bytes.Equal(back, wire)
-	}
-	return true
-}
-
 // SkipKey removes one key form from the front of src.
 func (t *Type) SkipKey(src []byte, desc bool) (rest []byte, err error) {
 	r := keyReader{src: src, mask: maskOf(desc)}
-	if !t.skipKey(&r) {
+	if !r.skipKey(t) {
 		if nullFirst(src, desc) {
 			return src[1:], nil
 		}
@@ -351,7 +323,7 @@ func (t *Type) SkipKey(src []byte, desc bool) (rest []byte, err error) {
 // nullFirst reports whether src starts with the form of null in a descending column, which is not complemented.
 func nullFirst(src []byte, desc bool) bool { return desc && len(src) > 0 && src[0] == keyNull }
 
-func (t *Type) skipKey(r *keyReader) bool {
+func (r *keyReader) skipKey(t *Type) bool {
 	marker, ok := r.byte()
 	switch {
 	case !ok:
@@ -375,13 +347,13 @@ func (t *Type) skipKey(r *keyReader) bool {
 				r.src = r.src[1:]
 				return true
 			}
-			if (t.Kind == Tuple || t.Kind == UDT) && i == len(t.Elems) || !t.elemType(i).skipKey(r) {
+			if (t.Kind == Tuple || t.Kind == UDT) && i == len(t.Elems) || !r.skipKey(t.elemType(i)) {
 				return false
 			}
 		}
 		return false
 	}
-	n := t.keyWidth()
+	n := t.Kind.width()
 	if n == 0 {
 		_, ok = r.escaped(nil, true)
 		return ok

@@ -18,7 +18,7 @@ func TestLongNumbers(t *testing.T) {
 	}{{digitsMax, true}, {digitsMax + 1, false}, {5_000_000, false}} {
 		text := strings.Repeat("9", c.digits)
 		for _, typ := range []*Type{varint, decimal} {
-			wire, err := typ.numberFromText(text)
+			wire, err := numberFromText(typ, text)
 			if (err == nil) != c.ok {
 				t.Errorf("%s of %d digits: %v", typ, c.digits, err)
 			}

@@ -86,9 +86,6 @@ func UDTOf(keyspace, name string, fields []string, types []*Type) *Type {
 // CustomOf returns the opaque type of a Java class.
 func CustomOf(class string) *Type { return &Type{Kind: Custom, Name: class} }
 
-// IsNative reports whether the type has no components and is not custom.
-func (t *Type) IsNative() bool { return t.Kind >= Ascii && t.Kind <= Varint }
-
 // IsCollection reports whether the type is a list, set, or map.
 func (t *Type) IsCollection() bool { return t.Kind >= List && t.Kind <= Map }
 
@@ -141,19 +138,9 @@ func (t *Type) References(keyspace, name string) bool {
 	return slices.ContainsFunc(t.Elems, func(e *Type) bool { return e.References(keyspace, name) })
 }
 
-// ContainsDuration reports whether the type is or contains a duration.
-func (t *Type) ContainsDuration() bool {
-	return t.Kind == Duration || slices.ContainsFunc(t.Elems, (*Type).ContainsDuration)
-}
-
-// ContainsCounter reports whether the type is or contains a counter.
-func (t *Type) ContainsCounter() bool {
-	return t.Kind == Counter || slices.ContainsFunc(t.Elems, (*Type).ContainsCounter)
-}
-
-// ContainsVector reports whether the type is or contains a vector.
-func (t *Type) ContainsVector() bool {
-	return t.Kind == Vector || slices.ContainsFunc(t.Elems, (*Type).ContainsVector)
+// Contains reports whether the type has a kind, or has a component that does, at any depth.
+func (t *Type) Contains(k Kind) bool {
+	return t.Kind == k || slices.ContainsFunc(t.Elems, func(e *Type) bool { return e.Contains(k) })
 }
 
 // FieldIndex returns the index of a field of a UDT, or -1 if the field does not exist.
@@ -161,9 +148,9 @@ func (t *Type) FieldIndex(name string) int { return slices.Index(t.Fields, name)
 
 // String returns the CQL text of the type as in system_schema.columns: frozen<list<int>>, frozen<tuple<int, text>>, and
 // a UDT by its bare name.
-func (t *Type) String() string { return string(t.appendName(nil)) }
+func (t *Type) String() string { return string(appendName(nil, t)) }
 
-func (t *Type) appendName(dst []byte) []byte {
+func appendName(dst []byte, t *Type) []byte {
 	if t == nil {
 		return append(dst, "null"...)
 	}
@@ -171,19 +158,19 @@ func (t *Type) appendName(dst []byte) []byte {
 		dst = append(dst, "frozen<"...)
 		bare := *t
 		bare.Frozen = false
-		return append(bare.appendName(dst), '>')
+		return append(appendName(dst, &bare), '>')
 	}
 	switch t.Kind {
 	case List:
-		return t.appendElems(append(dst, "list"...))
+		return appendElems(append(dst, "list"...), t)
 	case Set:
-		return t.appendElems(append(dst, "set"...))
+		return appendElems(append(dst, "set"...), t)
 	case Map:
-		return t.appendElems(append(dst, "map"...))
+		return appendElems(append(dst, "map"...), t)
 	case Tuple:
-		return t.appendElems(append(dst, "tuple"...))
+		return appendElems(append(dst, "tuple"...), t)
 	case Vector:
-		dst = append(t.Elems[0].appendName(append(dst, "vector<"...)), ", "...)
+		dst = append(appendName(append(dst, "vector<"...), t.Elems[0]), ", "...)
 		return append(strconv.AppendInt(dst, int64(t.Dimension), 10), '>')
 	case UDT:
 		return append(dst, QuoteName(t.Name)...)
@@ -198,26 +185,26 @@ func (t *Type) appendName(dst []byte) []byte {
 	return append(dst, "invalid"...)
 }
 
-func (t *Type) appendElems(dst []byte) []byte {
+func appendElems(dst []byte, t *Type) []byte {
 	dst = append(dst, '<')
 	for i, e := range t.Elems {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = e.appendName(dst)
+		dst = appendName(dst, e)
 	}
 	return append(dst, '>')
 }
 
 // JavaClass returns the type in Cassandra's class syntax, which custom types on the wire and some error texts use, such
 // as org.apache.cassandra.db.marshal.ListType(org.apache.cassandra.db.marshal.Int32Type).
-func (t *Type) JavaClass() string { return t.javaClass(false) }
+func (t *Type) JavaClass() string { return classOf(t, false) }
 
-func (t *Type) javaClass(inFrozen bool) string {
+func classOf(t *Type, inFrozen bool) string {
 	params := func(types []*Type, within bool) string {
 		names := make([]string, len(types))
 		for i, e := range types {
-			names[i] = e.javaClass(within)
+			names[i] = classOf(e, within)
 		}
 		return "(" + strings.Join(names, ",") + ")"
 	}
@@ -229,11 +216,11 @@ func (t *Type) javaClass(inFrozen bool) string {
 	case Tuple:
 		return marshal + "TupleType" + params(t.Elems, true)
 	case Vector:
-		return marshal + "VectorType(" + t.Elems[0].javaClass(false) + " , " + strconv.Itoa(t.Dimension) + ")"
+		return marshal + "VectorType(" + classOf(t.Elems[0], false) + " , " + strconv.Itoa(t.Dimension) + ")"
 	case UDT:
 		parts := []string{t.Keyspace, hex.EncodeToString([]byte(t.Name))}
 		for i, e := range t.Elems {
-			parts = append(parts, hex.EncodeToString([]byte(t.Fields[i]))+":"+e.javaClass(inFrozen || t.Frozen))
+			parts = append(parts, hex.EncodeToString([]byte(t.Fields[i]))+":"+classOf(e, inFrozen || t.Frozen))
 		}
 		class = marshal + "UserType(" + strings.Join(parts, ",") + ")"
 	case Custom:

@@ -67,7 +67,7 @@ func TestFrozenness(t *testing.T) {
 	}
 	udt := UDTOf("ks", "u", []string{"a"}, []*Type{Native(Duration)})
 	if outer := ListOf(udt.Freeze()); !outer.References("ks", "u") || outer.References("ks", "v") ||
-		!outer.ContainsDuration() || outer.ContainsCounter() {
+		!outer.Contains(Duration) || outer.Contains(Counter) {
 		t.Error("references are not found inside")
 	}
 	if udt.FieldIndex("a") != 0 || udt.FieldIndex("b") != -1 {

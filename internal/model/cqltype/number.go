@@ -27,11 +27,11 @@ func signExtend(v []byte) int64 {
 
 // Int64 decodes a tinyint, smallint, int, bigint, counter, timestamp (milliseconds), time (nanoseconds), or date (days
 // since 1970-01-01). ok is false for null, empty, or another type.
-func (t *Type) Int64(wire []byte) (v int64, ok bool) {
-	if len(wire) == 0 || !t.wellFormed(wire) {
+func (k Kind) Int64(wire []byte) (v int64, ok bool) {
+	if len(wire) == 0 || !k.wellFormed(wire) {
 		return 0, false
 	}
-	switch t.Kind {
+	switch k {
 	case Tinyint, Smallint, Int, Bigint, Counter, Timestamp, Time:
 		return signExtend(wire), true
 	case Date:
@@ -41,8 +41,8 @@ func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 }
 
 // FromInt64 is the inverse of Int64. ok is false if v is out of range for the type.
-func (t *Type) FromInt64(v int64) (wire []byte, ok bool) {
-	switch t.Kind {
+func (k Kind) FromInt64(v int64) (wire []byte, ok bool) {
+	switch k {
 	case Tinyint:
 		return []byte{byte(v)}, v == int64(int8(v))
 	case Smallint:
@@ -60,19 +60,19 @@ func (t *Type) FromInt64(v int64) (wire []byte, ok bool) {
 }
 
 // Float64 decodes a float or double. ok is false for null, empty, or another type.
-func (t *Type) Float64(wire []byte) (v float64, ok bool) {
+func (k Kind) Float64(wire []byte) (v float64, ok bool) {
 	switch {
-	case t.Kind == Float && len(wire) == 4:
+	case k == Float && len(wire) == 4:
 		return float64(math.Float32frombits(binary.BigEndian.Uint32(wire))), true
-	case t.Kind == Double && len(wire) == 8:
+	case k == Double && len(wire) == 8:
 		return math.Float64frombits(binary.BigEndian.Uint64(wire)), true
 	}
 	return 0, false
 }
 
 // FromFloat64 encodes a float, rounded, or a double. Every NaN becomes Java's NaN.
-func (t *Type) FromFloat64(v float64) []byte {
-	if t.Kind == Float {
+func (k Kind) FromFloat64(v float64) []byte {
+	if k == Float {
 		if v != v {
 			return []byte{0x7f, 0xc0, 0, 0}
 		}

@@ -12,20 +12,20 @@ import (
 // prevents a short number from expanding to gigabytes.
 const ScaleGapMax = 20_000
 
-// Sums reports whether Sum supports the type: a number other than a counter, or a text.
-func (t *Type) Sums() bool {
-	switch t.Kind {
+// Sums reports whether Sum supports the kind: a number other than a counter, or a text.
+func (k Kind) Sums() bool {
+	switch k {
 	case Tinyint, Smallint, Int, Bigint, Varint, Float, Double, Decimal, Text, Ascii:
 		return true
 	}
 	return false
 }
 
-// Sum adds two numbers of the type, or concatenates two texts. Integers wrap around at their width. An empty number is
-// null, and a sum with it is nil. ok is false if the sum would be too long for the type, or if the type is not
+// Sum adds two numbers of the kind, or concatenates two texts. Integers wrap around at their width. An empty number is
+// null, and a sum with it is nil. ok is false if the sum would be too long for the kind, or if the kind is not
 // supported.
-func (t *Type) Sum(a, b []byte) (sum []byte, ok bool) {
-	switch t.Kind {
+func (k Kind) Sum(a, b []byte) (sum []byte, ok bool) {
+	switch k {
 	case Text, Ascii:
 		return append(append([]byte{}, a...), b...), true
 	case Varint:
@@ -46,18 +46,18 @@ func (t *Type) Sum(a, b []byte) (sum []byte, ok bool) {
 		}
 		return sumFits(u.Add(u, v), func(n *big.Int) []byte { return EncodeDecimal(DecimalValue{n, scale}) })
 	case Float, Double:
-		x, okX := t.Float64(a)
-		y, okY := t.Float64(b)
+		x, okX := k.Float64(a)
+		y, okY := k.Float64(b)
 		if !okX || !okY {
 			return nil, true
 		}
-		if t.Kind == Float {
+		if k == Float {
 			return binary.BigEndian.AppendUint32(nil, math.Float32bits(float32(x)+float32(y))), true
 		}
 		return binary.BigEndian.AppendUint64(nil, math.Float64bits(x+y)), true
 	case Tinyint, Smallint, Int, Bigint:
-		x, okX := t.Int64(a)
-		y, okY := t.Int64(b)
+		x, okX := k.Int64(a)
+		y, okY := k.Int64(b)
 		if !okX || !okY {
 			return nil, true
 		}

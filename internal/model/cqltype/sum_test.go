@@ -38,7 +38,7 @@ func TestSum(t *testing.T) {
 			}
 			return v
 		}
-		sum, ok := typ.Sum(wire(c.a), wire(c.b))
+		sum, ok := typ.Kind.Sum(wire(c.a), wire(c.b))
 		got := "refused"
 		switch {
 		case ok && sum == nil:
@@ -49,8 +49,8 @@ func TestSum(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %s + %s = %s, want %s", typ, c.a, c.b, got, c.want)
 		}
-		if typ.Sums() != (c.kind != UUID) {
-			t.Errorf("%s sums: %v", typ, typ.Sums())
+		if typ.Kind.Sums() != (c.kind != UUID) {
+			t.Errorf("%s sums: %v", typ, typ.Kind.Sums())
 		}
 	}
 }

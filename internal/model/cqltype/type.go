@@ -9,7 +9,8 @@
 // does not depend on tables, statements, or storage. Start reading at Type.
 package cqltype
 
-// Kind is the kind of a type. The zero Kind is invalid.
+// Kind is the kind of a type. The zero Kind is invalid. The methods of Kind contain the rules for values without
+// components; the methods of Type add the rules for components.
 type Kind uint8
 
 // The native kinds precede the composed ones.
@@ -47,6 +48,9 @@ const (
 	// Vector is a sequence of Type.Dimension elements. It is the last kind because kinds are stored in commands.
 	Vector
 )
+
+// IsNative reports whether types of the kind have no components and are not custom.
+func (k Kind) IsNative() bool { return k >= Ascii && k <= Varint }
 
 // Type describes a CQL type. Types are compared with Equal, never by pointer.
 type Type struct {

@@ -19,20 +19,21 @@ func (t *Type) Validate(wire []byte) error {
 	}
 	switch t.Kind {
 	case List, Set:
-		return t.validateSequence(wire)
+		return validateSequence(t, wire)
 	case Map:
-		return t.validateMap(wire)
+		return validateMap(t, wire)
 	case Tuple, UDT:
-		return t.validateTuple(wire)
+		return validateTuple(t, wire)
 	case Vector:
-		return t.validateVector(wire)
+		return validateVector(t, wire)
 	}
-	return t.validateNative(wire)
+	return t.Kind.validate(wire)
 }
 
-func (t *Type) validateNative(wire []byte) error {
+// validate is Type.Validate for values without components.
+func (k Kind) validate(wire []byte) error {
 	n := len(wire)
-	switch t.Kind {
+	switch k {
 	case Ascii:
 		for _, b := range wire {
 			if b >= 0x80 {
@@ -44,39 +45,39 @@ func (t *Type) validateNative(wire []byte) error {
 			return dberr.Invalidf("String didn't validate.")
 		}
 	case Boolean:
-		return width(n, n <= 1, "Expected 1 or 0 byte value (%d)")
+		return checkWidth(n, n <= 1, "Expected 1 or 0 byte value (%d)")
 	case Tinyint:
-		return width(n, n == 1, "Expected 1 byte for a tinyint (%d)")
+		return checkWidth(n, n == 1, "Expected 1 byte for a tinyint (%d)")
 	case Smallint:
-		return width(n, n == 2, "Expected 2 bytes for a smallint (%d)")
+		return checkWidth(n, n == 2, "Expected 2 bytes for a smallint (%d)")
 	case Int:
-		return width(n, n == 4 || n == 0, "Expected 4 or 0 byte int (%d)")
+		return checkWidth(n, n == 4 || n == 0, "Expected 4 or 0 byte int (%d)")
 	case Bigint, Counter:
-		return width(n, n == 8 || n == 0, "Expected 8 or 0 byte long (%d)")
+		return checkWidth(n, n == 8 || n == 0, "Expected 8 or 0 byte long (%d)")
 	case Timestamp:
-		return width(n, n == 8 || n == 0, "Expected 8 or 0 byte long for date (%d)")
+		return checkWidth(n, n == 8 || n == 0, "Expected 8 or 0 byte long for date (%d)")
 	case Date:
-		return width(n, n == 4, "Expected 4 byte long for date (%d)")
+		return checkWidth(n, n == 4, "Expected 4 byte long for date (%d)")
 	case Time:
-		return width(n, n == 8, "Expected 8 byte long for time (%d)")
+		return checkWidth(n, n == 8, "Expected 8 byte long for time (%d)")
 	case Float:
-		return width(n, n == 4 || n == 0, "Expected 4 or 0 byte value for a float (%d)")
+		return checkWidth(n, n == 4 || n == 0, "Expected 4 or 0 byte value for a float (%d)")
 	case Double:
-		return width(n, n == 8 || n == 0, "Expected 8 or 0 byte value for a double (%d)")
+		return checkWidth(n, n == 8 || n == 0, "Expected 8 or 0 byte value for a double (%d)")
 	case Varint:
-		return width(n, n <= NumberBytesMax, "A varint of %d bytes is too long")
+		return checkWidth(n, n <= NumberBytesMax, "A varint of %d bytes is too long")
 	case Decimal:
 		if n > 4+NumberBytesMax {
 			return dberr.Invalidf("A decimal of %d bytes is too long", n)
 		}
-		return width(n, n == 0 || n >= 4, "Expected 0 or at least 4 bytes (%d)")
+		return checkWidth(n, n == 0 || n >= 4, "Expected 0 or at least 4 bytes (%d)")
 	case UUID:
-		return width(n, n == 16 || n == 0, "UUID should be 16 or 0 bytes (%d)")
+		return checkWidth(n, n == 16 || n == 0, "UUID should be 16 or 0 bytes (%d)")
 	case Timeuuid:
 		if n == 16 && wire[6]>>4 != 1 {
 			return dberr.Invalidf("Invalid version for TimeUUID type.")
 		}
-		return width(n, n == 16 || n == 0, "UUID should be 16 or 0 bytes (%d)")
+		return checkWidth(n, n == 16 || n == 0, "UUID should be 16 or 0 bytes (%d)")
 	case Inet:
 		if n != 0 && n != 4 && n != 16 {
 			return dberr.Invalidf("Expected 4 or 16 byte inetaddress; got %s", hex.EncodeToString(wire))
@@ -91,7 +92,7 @@ func (t *Type) validateNative(wire []byte) error {
 	return nil
 }
 
-func width(n int, ok bool, format string) error {
+func checkWidth(n int, ok bool, format string) error {
 	if ok {
 		return nil
 	}
@@ -117,7 +118,7 @@ func validateDuration(wire []byte) error {
 	return nil
 }
 
-func (t *Type) validateSequence(wire []byte) error {
+func validateSequence(t *Type, wire []byte) error {
 	kind := "list"
 	if t.Kind == Set {
 		kind = "set"
@@ -138,7 +139,7 @@ func (t *Type) validateSequence(wire []byte) error {
 	return c.finish(kind)
 }
 
-func (t *Type) validateMap(wire []byte) error {
+func validateMap(t *Type, wire []byte) error {
 	c := pairs(wire)
 	for i := 0; ; i++ {
 		elem, more := c.next()
@@ -155,7 +156,7 @@ func (t *Type) validateMap(wire []byte) error {
 	return c.finish("map")
 }
 
-func (t *Type) validateTuple(wire []byte) error {
+func validateTuple(t *Type, wire []byte) error {
 	for i, e := range t.Elems {
 		if len(wire) == 0 {
 			return nil // fewer fields than declared are allowed, because fields can be added later

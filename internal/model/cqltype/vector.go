@@ -66,7 +66,7 @@ func (t *Type) AppendVector(dst []byte, elems ...[]byte) []byte {
 	return dst
 }
 
-func (t *Type) validateVector(wire []byte) error {
+func validateVector(t *Type, wire []byte) error {
 	if len(wire) == 0 {
 		return dberr.Invalidf("Invalid empty vector value")
 	}
@@ -101,15 +101,15 @@ func (t *Type) Floats(dst []float32, wire []byte) (v []float32, ok bool) {
 }
 
 // readVectorKey reconstructs a vector from the forms of its elements.
-func (t *Type) readVectorKey(r *keyReader, dst []byte) ([]byte, bool) {
+func (r *keyReader) readVectorKey(t *Type, dst []byte) ([]byte, bool) {
 	fixed := t.Elems[0].fixedWidth() > 0
 	var room []byte
 	for range t.Dimension {
 		var null, ok bool
 		if fixed {
-			dst, null, ok = t.Elems[0].readKey(r, dst)
+			dst, null, ok = r.readKey(t.Elems[0], dst)
 		} else {
-			if room, null, ok = t.Elems[0].readKey(r, room[:0]); ok {
+			if room, null, ok = r.readKey(t.Elems[0], room[:0]); ok {
 				dst = append(appendUvint(dst, uint64(len(room))), room...)
 			}
 		}
@@ -210,11 +210,11 @@ func (p *classParser) typ(depth int) *Type {
 	if !p.take(')') {
 		return nil
 	}
-	return t.fromClass()
+	return checkedClass(t)
 }
 
-// fromClass checks the number of parameters, and freezes the parameter of FrozenType(..), which has no kind.
-func (t *Type) fromClass() *Type {
+// checkedClass checks the number of parameters, and freezes the parameter of FrozenType(..), which has no kind.
+func checkedClass(t *Type) *Type {
 	want := map[Kind]int{0: 1, List: 1, Set: 1, Map: 2, Vector: 1}
 	if n, ok := want[t.Kind]; ok && n != len(t.Elems) || t.Kind == Vector && t.Dimension == 0 {
 		return nil

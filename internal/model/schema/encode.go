@@ -365,7 +365,7 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 	}
 	t.Options.share()
 	for i := range j.Columns {
-		if err := t.decodeColumn(&j.Columns[i], ks); err != nil {
+		if err := addColumn(t, &j.Columns[i], ks); err != nil {
 			return err
 		}
 	}
@@ -391,7 +391,8 @@ func (s *Schema) decodeTable(j *tableJSON) error {
 	return nil
 }
 
-func (t *Table) decodeColumn(j *columnJSON, ks *Keyspace) error {
+// addColumn adds a decoded column to a table.
+func addColumn(t *Table, j *columnJSON, ks *Keyspace) error {
 	typ, err := j.Type.Bind(ks.Name, ks.Types)
 	if err != nil {
 		return err

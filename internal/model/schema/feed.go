@@ -123,37 +123,3 @@ func (t *Table) FeedAbove(kept bool) int64 {
 	}
 	return 0
 }
-
-// FeedBegins reports whether the change from was to t started a generation of its change feed.
-func (t *Table) FeedBegins(was *Table) bool {
-	begins := func(kept bool) bool {
-		g := t.FeedGeneration(kept)
-		return g != 0 && g != was.FeedGeneration(kept)
-	}
-	return begins(false) || begins(true)
-}
-
-// WithoutGenerations removes the generation from a feed that the change from was to t has enabled, because builds below
-// feature level 8 do not support generations. The table must not be shared.
-func (t *Table) WithoutGenerations(was *Table) {
-	if f := t.Feed; f != nil {
-		f.Generation, f.KeptGeneration = was.FeedGeneration(false), was.FeedGeneration(true)
-	}
-	if c := t.Container; c != nil {
-		c.KeptGeneration = was.FeedGeneration(true)
-	}
-}
-
-// SetFeedAbove sets the timestamp above which the entries of the new generations are. The change from was to t has
-// started these generations. The table must not be shared.
-func (t *Table) SetFeedAbove(was *Table, stamp int64) {
-	if f := t.Feed; f != nil && f.Generation != was.FeedGeneration(false) {
-		f.Above = stamp
-	}
-	if f := t.Feed; f != nil && f.KeptGeneration != was.FeedGeneration(true) {
-		f.KeptAbove = stamp
-	}
-	if c := t.Container; c != nil && c.KeptGeneration != was.FeedGeneration(true) {
-		c.KeptAbove = stamp
-	}
-}

@@ -240,7 +240,7 @@ func (c *CreateIndex) checkTargets(t *Table, targets []TargetSpec) error {
 
 func checkTarget(t *Table, col *Column, target IndexTarget) error {
 	typ := col.Type
-	if typ.ContainsDuration() {
+	if typ.Contains(cqltype.Duration) {
 		switch {
 		case typ.IsCollection():
 			return dberr.Invalidf("Secondary indexes are not supported on collections containing durations")

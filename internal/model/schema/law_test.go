@@ -145,11 +145,14 @@ func checkIDs(t *rapid.T, old, s *Schema, ids map[uint32]UUID, columns map[UUID]
 				}
 				live[c.ID] = true
 			}
-			for _, id := range table.DroppedForever() {
-				if live[id] {
-					t.Fatalf("%s: dropped id %d is alive", table, id)
+			for _, d := range table.Removed() {
+				if d.Upto != cqltype.AllDropped {
+					continue // a column can be added again with the ID
 				}
-				seen[id] = "dropped"
+				if live[d.Column] {
+					t.Fatalf("%s: dropped id %d is alive", table, d.Column)
+				}
+				seen[d.Column] = "dropped"
 			}
 		}
 	}

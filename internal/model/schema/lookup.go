@@ -173,7 +173,7 @@ func (t *Table) IndexesOn(column string) []*Index {
 // Hidden returns the cells of dropped columns that readers do not see, ascending by columns. It is nil for most tables.
 // A column that was dropped up to a timestamp, and added again, has its later cells.
 func (t *Table) Hidden() []cqltype.Dropped {
-	return t.droppedCells(func(d *DroppedColumn) bool { return t.hasColumn(d.ID) })
+	return t.droppedCells(func(d *DroppedColumn) bool { return t.ColumnByID(d.ID) != nil })
 }
 
 // Removed returns the cells of dropped columns that sweeps remove, ascending by columns. The later cells of a column
@@ -200,25 +200,6 @@ func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Drop
 		}
 	}
 	return out
-}
-
-// DroppedForever returns the IDs of dropped columns that no column can have again, ascending.
-func (t *Table) DroppedForever() (ids []uint32) {
-	for _, d := range t.Removed() {
-		if d.Upto == cqltype.AllDropped {
-			ids = append(ids, d.Column)
-		}
-	}
-	return ids
-}
-
-func (t *Table) hasColumn(id uint32) bool {
-	for c := range t.Columns() {
-		if c.ID == id {
-			return true
-		}
-	}
-	return false
 }
 
 // LastDropped returns the most recent dropped column with a name, or nil if none exists.
@@ -303,13 +284,13 @@ func (s *Schema) HasFunctions() bool {
 func (s *Schema) HasVectors() bool {
 	for _, ks := range s.Keyspaces {
 		for _, t := range ks.Types {
-			if t.ContainsVector() {
+			if t.Contains(cqltype.Vector) {
 				return true
 			}
 		}
 		for _, t := range ks.Tables {
 			for _, c := range t.ByName {
-				if c.Type.ContainsVector() {
+				if c.Type.Contains(cqltype.Vector) {
 					return true
 				}
 			}

@@ -76,11 +76,7 @@ func (k *Keyspace) maskedBy(f *Function) string {
 
 // Masked reports whether any column of the table has a mask.
 func (t *Table) Masked() bool {
-	return slices.ContainsFunc(t.PartitionKey, (*Column).masked) || t.maskedBesides()
-}
-
-func (t *Table) maskedBesides() bool {
-	return slices.ContainsFunc(t.Clustering, (*Column).masked) || slices.ContainsFunc(t.Statics, (*Column).masked) ||
+	return t.SealsPages() || slices.ContainsFunc(t.Statics, (*Column).masked) ||
 		slices.ContainsFunc(t.Regulars, (*Column).masked)
 }
 

@@ -269,7 +269,7 @@ func checkKeyColumn(col *Column) error {
 		return dberr.Invalidf("Static column '%s' cannot be part of the PRIMARY KEY", col.Name)
 	case t.Kind == cqltype.Counter:
 		return dberr.Invalidf("counter type is not supported for PRIMARY KEY column '%s'", col.Name)
-	case t.ContainsDuration():
+	case t.Contains(cqltype.Duration):
 		return dberr.Invalidf("duration type is not supported for PRIMARY KEY column '%s'", col.Name)
 	case t.MultiCell() && t.IsCollection():
 		return dberr.Invalidf("Invalid non-frozen collection type %s for PRIMARY KEY column '%s'", t, col.Name)
@@ -407,6 +407,3 @@ func (t *Table) dense() bool { return t.CompactStorage && len(t.Clustering) > 0 
 // RowsAreCells reports whether a row of the table exists only while it has a cell, because an INSERT writes no row
 // marker. A compact table in which all columns belong to the primary key has rows without cells, so it has markers.
 func (t *Table) RowsAreCells() bool { return t.CompactStorage && len(t.Regulars) > 0 }
-
-// PrefixKeys reports whether an INSERT or UPDATE may omit the last clustering columns, which are then null.
-func (t *Table) PrefixKeys() bool { return t.CompactStorage && len(t.Clustering) > 1 }

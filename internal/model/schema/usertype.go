@@ -301,7 +301,7 @@ func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 			c.Add.Name, c.Add.Type, c.Keyspace, c.Name, strings.Join(inKey, ", "))
 	}
 	for _, t := range ks.SortedTables() {
-		if i := slices.IndexFunc(t.Clustering, uses); i >= 0 && field.ContainsDuration() {
+		if i := slices.IndexFunc(t.Clustering, uses); i >= 0 && field.Contains(cqltype.Duration) {
 			return dberr.Invalidf("duration type is not supported for PRIMARY KEY column '%s'", t.Clustering[i].Name)
 		}
 	}

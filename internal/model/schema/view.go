@@ -514,10 +514,10 @@ func (c *AlterTable) alterViews(ks *Keyspace, t *Table) (*Keyspace, []Event, err
 			}
 		}
 		if c.Op == RenameColumns {
-			changed = v.renameKeys(c.Rename)
+			changed = renameKeys(v, c.Rename)
 		}
 		if c.Op == AlterMask {
-			changed = v.followMask(t.ByName[c.Column])
+			changed = followMask(v, t.ByName[c.Column])
 		}
 		if !changed {
 			continue
@@ -533,7 +533,7 @@ func (c *AlterTable) alterViews(ks *Keyspace, t *Table) (*Keyspace, []Event, err
 }
 
 // followMask gives a view the mask of a column of its base table. The view must not be shared.
-func (t *Table) followMask(from *Column) (changed bool) {
+func followMask(t *Table, from *Column) (changed bool) {
 	if from == nil {
 		return false
 	}
@@ -551,7 +551,7 @@ func (t *Table) followMask(from *Column) (changed bool) {
 }
 
 // renameKeys renames key columns of a view. The view must not be shared.
-func (t *Table) renameKeys(renames []RenameSpec) (changed bool) {
+func renameKeys(t *Table, renames []RenameSpec) (changed bool) {
 	view := *t.View
 	view.Where = slices.Clone(view.Where)
 	for _, r := range renames {

@@ -72,17 +72,7 @@ func (s *Snapshot) WithReason(id PartitionID, r *Reason) *Snapshot {
 	changed.Reason = r
 	out := s.next()
 	out.put(&changed)
-	return out
-}
-
-// put replaces the partition with the same ID, which has the same start.
-func (s *Snapshot) put(p *Partition) {
-	if p.ID == MetaPartition {
-		s.meta = p
-		return
-	}
-	i := find(s.Partitions(p.Table), p.Span.Begin)
-	s.replace(p.Table, i, i+1, p)
+	return out.Snapshot
 }
 
 func (r *Reason) append(w *codec.Writer) {

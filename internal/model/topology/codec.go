@@ -108,10 +108,10 @@ func Assemble(base *Snapshot, header []byte, records map[PartitionID][]byte) (*S
 	for table, e := range tables {
 		s.edit(table, e)
 	}
-	if err := s.validateEdits(tables, records[MetaPartition] != nil); err != nil {
+	if err := newValidator(s.Snapshot).edits(tables, records[MetaPartition] != nil); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return s.Snapshot, nil
 }
 
 // decodePartition decodes the output of AppendPartition.

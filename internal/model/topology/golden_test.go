@@ -75,7 +75,7 @@ func TestMapOfLaterBuilds(t *testing.T) {
 	p := *s.Partitions(2000)[0]
 	p.rest, p.Sets = later("partition"), slices.Clone(p.Sets)
 	p.Sets[0].rest = later("set")
-	s.replace(2000, 0, 1, &p)
+	draft{s}.replace(2000, 0, 1, &p)
 	if s, err = Decode(s.Append(nil)); err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // A member goes through these states. AddMember adds it as Joining or Learner. RecordVoters makes it a Voter once it
-// votes. MarkLeaving requests its removal, and RecordVoters removes it once it does not vote. Only RecordVoters removes
-// a member, because only the leader of a partition knows which members vote. The initial members of a new table are
+// votes. Mark requests its removal, and RecordVoters removes it once it does not vote. Only RecordVoters removes a
+// member, because only the leader of a partition knows which members vote. The initial members of a new table are
 // Voters.
 
 // AddMember adds a new replica of a partition on a node. state is Joining or Learner.
@@ -19,7 +19,7 @@ func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state M
 		return nil, 0, fmt.Errorf("a new replica of partition %d cannot be %s", id, state)
 	}
 	replica := s.nextReplica
-	out, err := s.changeSet(id, region, func(p *Partition, set *ReplicaSet) error {
+	out, err := changeSet(s, id, region, func(p *Partition, set *ReplicaSet) error {
 		for i := range p.Sets {
 			if r := p.Sets[i].On(node); r != nil {
 				return fmt.Errorf("partition %d already has replica %d on node %x", id, r.ID, node)
@@ -35,28 +35,21 @@ func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state M
 	return out, replica, nil
 }
 
-// MarkLeaving requests the removal of a member in any state.
-func (s *Snapshot) MarkLeaving(id PartitionID, replica ReplicaID) (*Snapshot, error) {
-	return s.turn(id, replica, Leaving, Voter, Joining, Learner)
+// markable lists, for each state that Mark can set, the states in which a member can be before.
+var markable = map[MemberState][]MemberState{
+	Leaving: {Voter, Joining, Learner},
+	Joining: {Learner, Leaving},
+	Learner: {Joining},
 }
 
-// MarkJoining requests that a learner become a voter, or that a leaving member remain one.
-func (s *Snapshot) MarkJoining(id PartitionID, replica ReplicaID) (*Snapshot, error) {
-	return s.turn(id, replica, Joining, Learner, Leaving)
-}
-
-// MarkLearner cancels the promotion of a replica to a voter.
-func (s *Snapshot) MarkLearner(id PartitionID, replica ReplicaID) (*Snapshot, error) {
-	return s.turn(id, replica, Learner, Joining)
-}
-
-// turn changes the state of a member that is in a state in from.
-func (s *Snapshot) turn(id PartitionID, replica ReplicaID, to MemberState, from ...MemberState) (*Snapshot, error) {
+// Mark requests another state for a member. Leaving requests its removal. Joining requests that a learner become a
+// voter, or that a leaving member remain one. Learner cancels the promotion of a replica to a voter.
+func (s *Snapshot) Mark(id PartitionID, replica ReplicaID, to MemberState) (*Snapshot, error) {
 	p := s.Partition(id)
 	if p != nil {
 		for i := range p.Sets {
-			if m := p.Sets[i].Member(replica); m != nil && slices.Contains(from, m.State) {
-				return s.changeSet(id, p.Sets[i].Region, func(_ *Partition, set *ReplicaSet) error {
+			if m := p.Sets[i].Member(replica); m != nil && slices.Contains(markable[to], m.State) {
+				return changeSet(s, id, p.Sets[i].Region, func(_ *Partition, set *ReplicaSet) error {
 					set.Member(replica).State = to
 					return nil
 				})
@@ -76,7 +69,7 @@ func (s *Snapshot) RecordVoters(id PartitionID, region string, voters []ReplicaI
 		return s, nil // all of its members vote or learn, and they cannot change
 	}
 	changed := false
-	out, err := s.changeSet(id, region, func(_ *Partition, set *ReplicaSet) error {
+	out, err := changeSet(s, id, region, func(_ *Partition, set *ReplicaSet) error {
 		kept := set.Replicas[:0]
 		for _, r := range set.Replicas {
 			votes := slices.Contains(voters, r.ID)
@@ -105,7 +98,7 @@ func (s *Snapshot) RecordVoters(id PartitionID, region string, voters []ReplicaI
 }
 
 // changeSet calls f on a copy of the replica set of a partition in a region.
-func (s *Snapshot) changeSet(id PartitionID, region string, f func(p *Partition, set *ReplicaSet) error) (*Snapshot,
+func changeSet(s *Snapshot, id PartitionID, region string, f func(p *Partition, set *ReplicaSet) error) (*Snapshot,
 	error) {
 	p := s.Partition(id)
 	if p == nil {
@@ -130,5 +123,5 @@ func (s *Snapshot) changeSet(id PartitionID, region string, f func(p *Partition,
 		changed.Reason = nil
 	}
 	out.put(&changed)
-	return out, nil
+	return out.Snapshot, nil
 }

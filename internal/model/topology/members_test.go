@@ -49,10 +49,10 @@ func TestMemberLife(t *testing.T) {
 		if err != nil || recorded.Partition(id).Set("here").Member(replica).State != Voter {
 			t.Fatalf("it votes and was not recorded: %v", err)
 		}
-		if _, err := recorded.MarkJoining(id, replica); err == nil {
+		if _, err := recorded.Mark(id, replica, Joining); err == nil {
 			t.Error("a voter is joining")
 		}
-		leaving, err := recorded.MarkLeaving(id, voters[0])
+		leaving, err := recorded.Mark(id, voters[0], Leaving)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestMemberLife(t *testing.T) {
 			gone.Partition(id).Set("here").Leader == voters[0] {
 			t.Errorf("a leaving replica that votes no more is there: %v", err)
 		}
-		if _, err := gone.MarkLeaving(id, voters[0]); err == nil {
+		if _, err := gone.Mark(id, voters[0], Leaving); err == nil {
 			t.Error("a replica that is gone is leaving")
 		}
 		if _, next, err := gone.AddMember(id, "here", NodeID{1}, Joining); err != nil || next <= replica {
@@ -174,7 +174,7 @@ func TestAssemble(t *testing.T) {
 					}
 				default:
 					r := ps[0].Sets[0].Replicas[0]
-					if next, err := s.MarkLeaving(ps[0].ID, r.ID); err == nil {
+					if next, err := s.Mark(ps[0].ID, r.ID, Leaving); err == nil {
 						s = next
 					}
 				}

@@ -3,7 +3,6 @@
 package topology
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -82,7 +81,7 @@ func (s *Snapshot) BeginMerge(left, right PartitionID, cause Cause, now time.Tim
 	if !Colocated(l, r) {
 		return nil, fmt.Errorf("partitions %d and %d have replicas on different nodes", left, right)
 	}
-	out := s.withMerge(l, &PendingMerge{Left: left, Right: right})
+	out := withMerge(s, l, &PendingMerge{Left: left, Right: right})
 	reason := NewReason(cause, now)
 	out.Partition(left).Reason, out.Partition(right).Reason = reason, reason
 	return out, nil
@@ -111,18 +110,18 @@ func Colocated(l, r *Partition) bool {
 	return true
 }
 
-// withMerge sets or removes the merge of a partition and its right neighbor.
-func (s *Snapshot) withMerge(l *Partition, j *PendingMerge) *Snapshot {
+// withMerge returns a topology in which the merge of a partition and its right neighbor is j.
+func withMerge(s *Snapshot, l *Partition, j *PendingMerge) *Snapshot {
 	out := s.next()
 	i := find(s.Partitions(l.Table), l.Span.Begin)
 	left, right := *l, *s.Partitions(l.Table)[i+1]
 	left.Merge, right.Merge = j, j
 	out.replace(l.Table, i, i+2, &left, &right)
-	return out
+	return out.Snapshot
 }
 
 // merging returns the two partitions of a merge, given one of them.
-func (s *Snapshot) merging(id PartitionID) (l, r *Partition, err error) {
+func merging(s *Snapshot, id PartitionID) (l, r *Partition, err error) {
 	p := s.Partition(id)
 	if p == nil || p.Merge == nil {
 		return nil, nil, fmt.Errorf("partition %d has no pending merge", id)
@@ -134,7 +133,7 @@ func (s *Snapshot) merging(id PartitionID) (l, r *Partition, err error) {
 // can no longer be canceled. It returns s itself if nothing changes.
 func (s *Snapshot) MergeReady(right PartitionID, replica ReplicaID, frozen uint64, now time.Time) (*Snapshot,
 	error) {
-	l, r, err := s.merging(right)
+	l, r, err := merging(s, right)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +152,7 @@ func (s *Snapshot) MergeReady(right PartitionID, replica ReplicaID, frozen uint6
 	if j.allReady(r) {
 		j.Stage = Merging
 	}
-	return s.withMerge(l, &j), nil
+	return withMerge(s, l, &j), nil
 }
 
 // allReady reports whether all members of the right partition are ready.
@@ -170,7 +169,7 @@ func (j *PendingMerge) allReady(r *Partition) bool {
 
 // CancelMerge cancels a merge if that is still possible; otherwise it returns s itself.
 func (s *Snapshot) CancelMerge(id PartitionID) (*Snapshot, error) {
-	l, _, err := s.merging(id)
+	l, _, err := merging(s, id)
 	if err != nil {
 		return nil, err
 	}
@@ -179,12 +178,12 @@ func (s *Snapshot) CancelMerge(id PartitionID) (*Snapshot, error) {
 	}
 	j := *l.Merge
 	j.Stage = Unfreezing
-	return s.withMerge(l, &j), nil
+	return withMerge(s, l, &j), nil
 }
 
 // EndMergeCancel ends a canceled merge once the right partition's log has the next epoch.
 func (s *Snapshot) EndMergeCancel(id PartitionID, now time.Time) (*Snapshot, error) {
-	l, r, err := s.merging(id)
+	l, r, err := merging(s, id)
 	if err != nil {
 		return nil, err
 	}
@@ -199,13 +198,13 @@ func (s *Snapshot) EndMergeCancel(id PartitionID, now time.Time) (*Snapshot, err
 	right.Epoch++
 	i := find(s.Partitions(l.Table), l.Span.Begin)
 	out.replace(l.Table, i, i+2, &left, &right)
-	return out, nil
+	return out.Snapshot, nil
 }
 
 // EndMerge completes a merge once it is in the left partition's log: the left partition has the span of both, at the
 // epoch after the higher of their epochs.
 func (s *Snapshot) EndMerge(left PartitionID, now time.Time) (*Snapshot, error) {
-	l, r, err := s.merging(left)
+	l, r, err := merging(s, left)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +219,7 @@ func (s *Snapshot) EndMerge(left PartitionID, now time.Time) (*Snapshot, error) 
 	merged.Since, merged.Pin = now.UnixMilli(), nil
 	i := find(s.Partitions(l.Table), l.Span.Begin)
 	out.replace(l.Table, i, i+2, &merged)
-	return out, nil
+	return out.Snapshot, nil
 }
 
 func appendMerge(w *codec.Writer, j *PendingMerge) {
@@ -246,34 +245,4 @@ func (r *decoder) merge() *PendingMerge {
 		j.Ready = append(j.Ready, ReplicaID(r.Uint()))
 	}
 	return j
-}
-
-// validateMerge checks the pending merge of partition i of a table: the other partition must have the same.
-func (s *Snapshot) validateMerge(ps []*Partition, i int) error {
-	p := ps[i]
-	j := p.Merge
-	if j == nil {
-		return nil
-	}
-	other := i + 1
-	if j.Right == p.ID {
-		other = i - 1
-	}
-	switch {
-	case j.Left != p.ID && j.Right != p.ID, other < 0, other >= len(ps), ps[other].Merge == nil,
-		ps[other].Merge.Left != j.Left, ps[other].Merge.Right != j.Right, ps[other].Merge.Stage != j.Stage,
-		ps[other].Merge.Frozen != j.Frozen, !slices.Equal(ps[other].Merge.Ready, j.Ready):
-		return fmt.Errorf("partition %d is being merged, %+v, but its neighbor is not", p.ID, *j)
-	case p.Split != nil || !p.AtRest():
-		return fmt.Errorf("partition %d is being merged while it is split or its replicas are changing", p.ID)
-	}
-	l, r := p, ps[other]
-	if other < i {
-		l, r = r, l
-	}
-	if cmp.Or(cmp.Compare(l.ID, j.Left), cmp.Compare(r.ID, j.Right)) != 0 || !Colocated(l, r) ||
-		(j.Stage == Merging) != (j.Stage != Unfreezing && j.allReady(r) && j.Frozen != 0) {
-		return fmt.Errorf("invalid merge of partitions %d and %d: %+v", l.ID, r.ID, *j)
-	}
-	return nil
 }

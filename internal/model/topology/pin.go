@@ -54,7 +54,7 @@ func (s *Snapshot) WithPin(id PartitionID, w *PlacementPin) (*Snapshot, error) {
 	changed := *p
 	changed.Pin = w
 	out.put(&changed)
-	return out, nil
+	return out.Snapshot, nil
 }
 
 // WithLead sets the node that should lead a partition if it can. The zero node removes the preference.
@@ -67,7 +67,7 @@ func (s *Snapshot) WithLead(id PartitionID, node NodeID) (*Snapshot, error) {
 	changed := *p
 	changed.Lead = node
 	out.put(&changed)
-	return out, nil
+	return out.Snapshot, nil
 }
 
 func (w *PlacementPin) validate() error {

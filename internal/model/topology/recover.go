@@ -16,5 +16,5 @@ func (s *Snapshot) Recovered(tables map[uint32][]*Partition, meta *Partition, pa
 		out.setTable(table, s.Partitions(table), ps)
 	}
 	out.meta = meta
-	return out, out.Validate()
+	return out.Snapshot, out.Validate()
 }

@@ -29,16 +29,6 @@ type PendingSplit struct {
 // ID that is not lower belongs to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
-// ParentOf returns the partition whose pending split creates child, or nil if none exists.
-func (s *Snapshot) ParentOf(child PartitionID) *Partition {
-	for p := range s.InMotion() {
-		if p.Split != nil && p.Split.Child == child {
-			return p
-		}
-	}
-	return nil
-}
-
 // BeginSplit records a split of a partition at a position inside its span. No member of the partition may be changing.
 func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
@@ -51,7 +41,7 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time
 		return nil, p.pendingChange()
 	case at.Compare(p.Span.Begin) <= 0 || !p.Span.Limit.IsZero() && at.Compare(p.Span.Limit) >= 0:
 		return nil, fmt.Errorf("partition %d holds %s and cannot be split at %s", id, p.Span, at)
-	case len(s.Partitions(p.Table))+s.pendingSplits(p.Table) >= PartitionsMax:
+	case len(s.Partitions(p.Table))+pendingSplits(s, p.Table) >= PartitionsMax:
 		return nil, fmt.Errorf("table %d has %d partitions and cannot have more", p.Table, PartitionsMax)
 	case !p.AtRest():
 		return nil, fmt.Errorf("the replicas of partition %d are changing", id)
@@ -66,11 +56,11 @@ func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time
 		out.nextReplica += ReplicaID(len(p.Sets[i].Replicas))
 	}
 	out.put(&changed)
-	return out, nil
+	return out.Snapshot, nil
 }
 
 // pendingSplits returns the number of pending splits of a table.
-func (s *Snapshot) pendingSplits(table uint32) (n int) {
+func pendingSplits(s *Snapshot, table uint32) (n int) {
 	for p := range s.InMotion() {
 		if p.Split != nil && p.Table == table {
 			n++
@@ -126,7 +116,7 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	right.ID, right.Parent, right.Moves, right.Sets = p.Split.Child, p.ID, 0, p.ChildSets()
 	i := find(s.Partitions(p.Table), p.Span.Begin)
 	out.replace(p.Table, i, i+1, &left, &right)
-	return out, nil
+	return out.Snapshot, nil
 }
 
 // CancelSplit requests the cancellation of a pending split, which succeeds unless the partition's log already contains
@@ -144,7 +134,7 @@ func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	cut.Canceled = true
 	changed.Split = &cut
 	out.put(&changed)
-	return out, nil
+	return out.Snapshot, nil
 }
 
 // EndSplitCancel ends a canceled split once the partition's log has reached its next epoch without a split. The IDs of
@@ -160,7 +150,7 @@ func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, err
 	whole.Epoch++
 	whole.Since = now.UnixMilli()
 	out.put(&whole)
-	return out, nil
+	return out.Snapshot, nil
 }
 
 // The fields of a partition. The first two require feature level 2.
@@ -252,28 +242,4 @@ func (r *decoder) partitionFields(p *Partition) {
 		}
 	}
 	p.rest = rest
-}
-
-// validateSplit checks a pending split: its IDs must have been assigned and must be unused.
-func (s *Snapshot) validateSplit(p *Partition, replicas map[ReplicaID]PartitionID) error {
-	c := p.Split
-	switch {
-	case c == nil:
-		return nil
-	case c.At.Compare(p.Span.Begin) <= 0 || !p.Span.Limit.IsZero() && c.At.Compare(p.Span.Limit) >= 0:
-		return fmt.Errorf("partition %d holds %s and is being split at %s", p.ID, p.Span, c.At)
-	case c.Child == 0 || c.Child >= s.nextPartition || s.byID.get(uint64(c.Child)) != nil:
-		return fmt.Errorf("partition %d is being split off as %d", p.ID, c.Child)
-	case !p.AtRest():
-		return fmt.Errorf("partition %d is being split while its replicas are changing", p.ID)
-	}
-	for _, set := range p.ChildSets() {
-		for _, r := range set.Replicas {
-			if _, ok := replicas[r.ID]; ok || r.ID == 0 || r.ID >= s.nextReplica {
-				return fmt.Errorf("replica %d of partition %d belongs to another partition or has no ID", r.ID, c.Child)
-			}
-			replicas[r.ID] = c.Child
-		}
-	}
-	return nil
 }

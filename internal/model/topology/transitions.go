@@ -19,13 +19,6 @@ type Place struct {
 	Nodes  []NodeID
 }
 
-// next returns a copy of the snapshot as the basis of a change. Partitions are shared because they are immutable.
-func (s *Snapshot) next() *Snapshot {
-	out := *s
-	out.version++
-	return &out
-}
-
 // WithLevel returns a topology with a higher feature level, or s itself if it already has the level. The level never
 // decreases.
 func (s *Snapshot) WithLevel(level feature.Level) *Snapshot {
@@ -34,23 +27,7 @@ func (s *Snapshot) WithLevel(level feature.Level) *Snapshot {
 	}
 	out := s.next()
 	out.level = level
-	return out
-}
-
-// sets returns replica sets with a new replica on every node of the places.
-func (s *Snapshot) sets(places []Place) []ReplicaSet {
-	out := make([]ReplicaSet, len(places))
-	for i, pl := range places {
-		out[i].Region = pl.Region
-		for _, node := range pl.Nodes {
-			out[i].Replicas = append(out[i].Replicas, Replica{ID: s.nextReplica, Node: node})
-			s.nextReplica++
-		}
-		if len(out[i].Replicas) > 0 {
-			out[i].Leader = out[i].Replicas[0].ID
-		}
-	}
-	return out
+	return out.Snapshot
 }
 
 // Piece is a part of a new table. It starts at Begin, ends at the start of the next piece, and is placed at Places.
@@ -105,10 +82,10 @@ func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
 		ps = append(ps, p)
 	}
 	out.setTable(table, nil, ps)
-	if err := out.validateTable(table, map[ReplicaID]PartitionID{}); err != nil {
+	if err := newValidator(out.Snapshot).table(table); err != nil {
 		return nil, err
 	}
-	return out, nil
+	return out.Snapshot, nil
 }
 
 // AddMeta adds the meta partition at the places.
@@ -118,50 +95,15 @@ func (s *Snapshot) AddMeta(places []Place) (*Snapshot, error) {
 	}
 	out := s.next()
 	out.meta = &Partition{ID: MetaPartition, Table: MetaTable, Epoch: 1, Level: s.level, Sets: out.sets(places)}
-	if err := out.validateMembers(out.meta, map[ReplicaID]PartitionID{}); err != nil {
+	if err := newValidator(out.Snapshot).members(out.meta); err != nil {
 		return nil, err
 	}
-	return out, nil
+	return out.Snapshot, nil
 }
 
 // DropTable removes a table and its partitions. If the table does not exist, only the version changes.
 func (s *Snapshot) DropTable(table uint32) *Snapshot {
 	out := s.next()
 	out.setTable(table, s.Partitions(table), nil)
-	return out
-}
-
-// replace replaces the partitions [from, to) of a table with ps.
-func (s *Snapshot) replace(table uint32, from, to int, ps ...*Partition) {
-	old := s.Partitions(table)
-	list := make([]*Partition, 0, len(old)-(to-from)+len(ps))
-	list = append(append(append(list, old[:from]...), ps...), old[to:]...)
-	s.setList(table, list)
-	s.register(old[from:to], ps)
-}
-
-// setTable replaces the partitions of a table. An empty list removes the table.
-func (s *Snapshot) setTable(table uint32, old, ps []*Partition) {
-	s.setList(table, ps)
-	s.register(old, ps)
-}
-
-func (s *Snapshot) setList(table uint32, list []*Partition) {
-	if len(list) == 0 {
-		s.tables = s.tables.with(uint64(table), nil)
-		return
-	}
-	s.tables = s.tables.with(uint64(table), &list)
-}
-
-// register removes partitions from the indexes by ID and adds others.
-func (s *Snapshot) register(gone, come []*Partition) {
-	for _, p := range gone {
-		s.byID, s.moving = s.byID.with(uint64(p.ID), nil), s.moving.with(uint64(p.ID), nil)
-	}
-	for _, p := range come {
-		if s.byID = s.byID.with(uint64(p.ID), p); p.inMotion() {
-			s.moving = s.moving.with(uint64(p.ID), p)
-		}
-	}
+	return out.Snapshot
 }

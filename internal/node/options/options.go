@@ -55,10 +55,6 @@ type Options struct {
 	Merges  Merges  `yaml:"merges"`
 	// UserFunctions enables user-defined functions; the option has Cassandra's name.
 	UserFunctions bool `yaml:"user_defined_functions_enabled"`
-	// VectorListsRows is the number of rows from which a table's vector index has lists; the default is 2,500.
-	// VectorListsPause is how often the number is checked; the default is 20 s.
-	VectorListsRows  int64         `yaml:"-"`
-	VectorListsPause time.Duration `yaml:"-"`
 	// Guardrails limits statements; the options have Cassandra's names.
 	Guardrails guardrail.Options `yaml:"guardrails"`
 	Auth       Auth              `yaml:"auth"`
@@ -98,6 +94,10 @@ type Testing struct {
 	SchemaTimeout time.Duration
 	// ElectionTicks is the minimum silence of a leader, in units of 50 ms, after which others campaign; 20 if 0.
 	ElectionTicks int
+	// VectorListsRows is the number of rows from which a table's vector index has lists; the default is 2,500.
+	// VectorListsPause is how often the number is checked; the default is 20 s.
+	VectorListsRows  int64
+	VectorListsPause time.Duration
 }
 
 // Memory divides the memory of the process.

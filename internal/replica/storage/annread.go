@@ -99,7 +99,7 @@ func compareCandidates(a, b *candidate, atA, atB []byte) int {
 }
 
 // readANN reads the rows that are near to a vector.
-func (rd *reader) readANN() error {
+func (rd indexRead) readANN() error {
 	w := &entryWalk{rd: rd}
 	defer w.close()
 	n := &annRead{entryWalk: w, index: rd.r.Index.Index, begin: rd.r.Range.Begin, last: rd.r.Range.Limit - 1,
@@ -143,7 +143,7 @@ func (rd *reader) readANN() error {
 }
 
 // lists returns the vector lists named by a search.
-func (rd *reader) lists() (column uint32, lists *vector.Lists) {
+func (rd indexRead) lists() (column uint32, lists *vector.Lists) {
 	in := rd.t.installed.Load()
 	if in == nil || rd.r.Index.Index&keys.OrderedIndex == 0 {
 		return 0, nil

@@ -99,14 +99,20 @@ func entryValue(op *command.Op) []byte {
 // pointed is the value of entries with pointers. It must not be modified.
 var pointed = []byte{1}
 
-// readChanges reads the change log of a logical partition or of a token range.
-func (rd *reader) readChanges() error {
+// changeRead is a read of a change log. rows reads the rows of entries without a row.
+type changeRead struct {
+	*reader
+	rows *sweep
+}
+
+// read reads the change log of a logical partition or of a token range.
+func (rd *changeRead) read() error {
 	c := rd.r.Changes
 	kind := keys.Latest
 	if c.Kept {
 		kind = keys.Change
 	}
-	if !rd.changesBounds(kind) || c.Upto <= c.After {
+	if !rd.bounds(kind) || c.Upto <= c.After {
 		return nil
 	}
 	rd.opts.PointKeyFilters = []pebble.BlockPropertyFilter{
@@ -114,9 +120,9 @@ func (rd *reader) readChanges() error {
 	if err := rd.open(); err != nil {
 		return err
 	}
-	w := rd.s.newSweep(&command.Sweep{Table: rd.r.Table, Horizon: rd.r.Now, Dropped: rd.r.Dropped,
+	rd.rows = rd.s.newSweep(&command.Sweep{Table: rd.r.Table, Horizon: rd.r.Now, Dropped: rd.r.Dropped,
 		Expired: rd.expired})
-	defer w.end()
+	defer rd.rows.end()
 	rd.prefix = rd.prefix[:0]
 	for valid := rd.it.First(); valid; {
 		if rd.visited++; rd.visited%contextEvery == 0 {
@@ -145,7 +151,7 @@ func (rd *reader) readChanges() error {
 			valid = rd.step()
 			continue
 		}
-		step, err := rd.changed(w, &p, stamp)
+		step, err := rd.changed(&p, stamp)
 		switch {
 		case err != nil || step == command.Stop:
 			return err
@@ -159,8 +165,8 @@ func (rd *reader) readChanges() error {
 	return rd.it.Error()
 }
 
-// changesBounds sets lower and upper to the bounds of the read in the change log. It returns false if they are empty.
-func (rd *reader) changesBounds(kind byte) bool {
+// bounds sets lower and upper to the bounds of the read in the change log. It returns false if they are empty.
+func (rd *changeRead) bounds(kind byte) bool {
 	r := rd.r
 	if r.Key != nil {
 		rd.lower = keys.AppendPartition(rd.lower[:0], r.Table, r.Token, r.Key)
@@ -184,7 +190,7 @@ func (rd *reader) changesBounds(kind byte) bool {
 }
 
 // enter makes the partition of a key the current one.
-func (rd *reader) enter(p *keys.Parts, key []byte) {
+func (rd *changeRead) enter(p *keys.Parts, key []byte) {
 	if bytes.Equal(rd.prefix, key[:p.PrefixLen]) {
 		return
 	}
@@ -193,7 +199,7 @@ func (rd *reader) enter(p *keys.Parts, key []byte) {
 }
 
 // step moves to the first key at or after rd.seek, which is after the current key.
-func (rd *reader) step() bool {
+func (rd *changeRead) step() bool {
 	for range nextTries {
 		if !rd.it.Next() {
 			return false
@@ -206,7 +212,8 @@ func (rd *reader) step() bool {
 }
 
 // changed passes on the change at the iterator: the kept change or, if there was no later change, the current row.
-func (rd *reader) changed(w *sweep, p *keys.Parts, stamp int64) (command.Step, error) {
+func (rd *changeRead) changed(p *keys.Parts, stamp int64) (command.Step, error) {
+	w := rd.rows
 	value, err := rd.it.ValueAndErr()
 	if err != nil {
 		return command.Stop, err
@@ -227,7 +234,7 @@ func (rd *reader) changed(w *sweep, p *keys.Parts, stamp int64) (command.Step, e
 		}
 		pointed := len(value) > 0
 		if !rd.announced && rd.statics() {
-			if err := rd.changedStatic(w); err != nil {
+			if err := rd.static(); err != nil {
 				return command.Stop, err
 			}
 		}
@@ -241,8 +248,9 @@ func (rd *reader) changed(w *sweep, p *keys.Parts, stamp int64) (command.Step, e
 	return rd.deliver(p.Rest)
 }
 
-// changedStatic reads the static row of a partition whose changes are passed on.
-func (rd *reader) changedStatic(w *sweep) error {
+// static reads the static row of a partition whose changes are passed on.
+func (rd *changeRead) static() error {
+	w := rd.rows
 	rd.header.Clear()
 	covered := row.NotDeleted
 	if w.known.may(flagDeletions) {

@@ -63,7 +63,7 @@ func (w *entryWalk) ordered() error {
 }
 
 // orderedIndex returns the installed index of the read, or nil if it is not an ordered index.
-func (rd *reader) orderedIndex() *Index {
+func (rd indexRead) orderedIndex() *Index {
 	in := rd.t.installed.Load()
 	if in == nil || rd.r.Index.Index&keys.OrderedIndex == 0 {
 		return nil

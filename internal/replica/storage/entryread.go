@@ -13,7 +13,7 @@ import (
 )
 
 // readEntries reads the rows that have one of several values, or values of a range.
-func (rd *reader) readEntries() error {
+func (rd indexRead) readEntries() error {
 	w := &entryWalk{rd: rd}
 	defer w.close()
 	if rd.r.Index.Ordered() {
@@ -33,7 +33,7 @@ func (rd *reader) readEntries() error {
 
 // entryWalk scans the entries of several values.
 type entryWalk struct {
-	rd  *reader
+	rd  indexRead
 	of  []*allOf
 	its []*pebble.Iterator
 	// place is the position of the current row: ring position, partition key, and clustering key, as encoded after a

@@ -97,7 +97,7 @@ func (s *Statistics) WalkPartitions(ctx context.Context, span keys.Span, p *Part
 	visit func(tok token.Token, bytes int64)) (more bool, err error) {
 	c := partitionWalker{span: span, p: p, left: p.Max, visit: visit}
 	r := command.Read{Table: span.Table, Range: span.Tokens(), NoRows: !p.Sizes, Statics: true, Now: p.Now,
-		AfterKey: slices.Clone(p.After), AfterToken: p.Token, AfterPartition: p.After != nil}
+		Resume: command.Resume{AfterKey: slices.Clone(p.After), AfterToken: p.Token, AfterPartition: p.After != nil}}
 	if t := s.lookupTable(span.Table).installed.Load(); t != nil {
 		r.Dropped = t.Dropped
 	}

@@ -14,6 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
+// indexRead is a read of the rows to which the entries of an index lead.
+type indexRead struct{ *reader }
+
 // entries scans the entries of an index with one value, partition by partition.
 type entries struct {
 	it *pebble.Iterator
@@ -22,9 +25,9 @@ type entries struct {
 	seek []byte
 }
 
-// readIndex reads the rows with an entry: for each partition with entries, its deletions and statics, and then the
+// read reads the rows with an entry: for each partition with entries, its deletions and statics, and then the
 // rows.
-func (rd *reader) readIndex() (err error) {
+func (rd indexRead) read() (err error) {
 	if len(rd.r.Index.All) > 0 {
 		return rd.readTerms()
 	}
@@ -57,7 +60,7 @@ var ErrNoIndex = errors.New("the index was dropped")
 // checkIndexes returns ErrNoIndex if an index that was read has been dropped. Entries are removed only after the index
 // is uninstalled, so a read that ends while the index is installed has seen all of them. An index with an ID that the
 // store does not know yet belongs to a newer schema, and its entries are in the store.
-func (rd *reader) checkIndexes() error {
+func (rd indexRead) checkIndexes() error {
 	in, next := rd.t.installed.Load(), rd.s.next.Load()
 	dropped := func(id uint32) bool {
 		return id&^(keys.OrderedIndex|keys.HintSpace) < next && (in == nil || in.index(id) == nil)
@@ -71,14 +74,14 @@ func (rd *reader) checkIndexes() error {
 }
 
 // openTable creates the iterator over all rows of the table.
-func (rd *reader) openTable() error {
+func (rd indexRead) openTable() error {
 	rd.lower = keys.AppendTable(rd.lower[:0], rd.r.Table)
 	rd.upper = keys.After(keys.AppendTable(rd.upper[:0], rd.r.Table))
 	return rd.open()
 }
 
 // entryBounds returns the bounds of the entries of an index value that the read may need.
-func (rd *reader) entryBounds(index uint32, value []byte) (lower, upper []byte) {
+func (rd indexRead) entryBounds(index uint32, value []byte) (lower, upper []byte) {
 	r := rd.r
 	prefix := keys.AppendIndexValue(nil, index, value)
 	n := len(prefix)
@@ -103,7 +106,7 @@ func (rd *reader) entryBounds(index uint32, value []byte) (lower, upper []byte) 
 	return lower, upper
 }
 
-func (rd *reader) walkEntries(e *entries) error {
+func (rd indexRead) walkEntries(e *entries) error {
 	for valid := e.it.First(); valid; {
 		entry, ok := keys.ParseIndex(e.it.Key())
 		if !ok {
@@ -138,7 +141,7 @@ func (rd *reader) walkEntries(e *entries) error {
 }
 
 // loadApart is load for a partition that was found through an entry.
-func (rd *reader) loadApart() error {
+func (rd indexRead) loadApart() error {
 	if !rd.t.may(flagDeletions) && !rd.statics() { // the iterator was created before
 		return nil
 	}
@@ -151,7 +154,7 @@ func (rd *reader) loadApart() error {
 
 // visitEntries reads the rows of one partition that have entries. If the entry stands for the whole partition (a static
 // column, or a table without clustering columns), these are all rows.
-func (rd *reader) visitEntries(e *entries, whole bool) (command.Step, error) {
+func (rd indexRead) visitEntries(e *entries, whole bool) (command.Step, error) {
 	if whole {
 		return rd.partition()
 	}
@@ -185,7 +188,7 @@ func (rd *reader) visitEntries(e *entries, whole bool) (command.Step, error) {
 }
 
 // wanted reports whether a clustering key is in the slices and after the position at which the read resumes.
-func (rd *reader) wanted(clustering []byte) bool {
+func (rd indexRead) wanted(clustering []byte) bool {
 	if rd.resume {
 		c := bytes.Compare(clustering, rd.r.AfterClustering)
 		if c == 0 || (c < 0) != rd.r.Reversed {
@@ -202,7 +205,7 @@ func (rd *reader) wanted(clustering []byte) bool {
 }
 
 // fetch reads the row of an entry, if it exists.
-func (rd *reader) fetch(clustering []byte) (command.Step, error) {
+func (rd indexRead) fetch(clustering []byte) (command.Step, error) {
 	rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Row)
 	rd.seek = append(rd.seek, clustering...)
 	if !rd.it.SeekGE(rd.seek) || !bytes.Equal(rd.it.Key(), rd.seek) {

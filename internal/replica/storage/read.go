@@ -30,33 +30,15 @@ type reader struct {
 	lower, upper []byte
 	lo, hi       []byte // bounds of the current slice
 	seek         []byte
-	// prefix is the prefix of all keys of the current logical partition. tok and pk are its token and key.
-	prefix    []byte
-	tok       token.Token
-	pk        []byte
-	header    row.Header
-	headerBuf []byte
-	staticBuf []byte
-	row       row.Row
-	// cover finds deleted ranges with keys of their own, if header.Apart reports that there are some. apart is its
-	// iterator, or nil while none is needed.
-	cover cover
+	row          row.Row
+	current
+	// apart is the iterator of cover, or nil while none is needed.
 	apart *pebble.Iterator
-	// announced is true once the visitor has received the current partition.
-	announced bool
-	// resume is true in the partition in which the read resumes.
-	resume bool
-	// fresh is true while the iterator is at the first key of the partition that load does not read.
-	fresh bool
 	// visited counts keys, to check the context from time to time. silent is its value at the last call of the visitor.
 	visited, silent int
-	runs            []tombstoneRun
 	version         uint64
-	walked          int // consecutive dead rows
 	// checkNow makes the next tick check the context.
-	checkNow bool
-	// large is the share of Options.LargeRowBytes reserved for the current partition.
-	large      int64
+	checkNow   bool
 	invariants invariants
 	// found, if not nil, reports whether the current row still matches the entry that led to it.
 	found func() bool
@@ -64,6 +46,28 @@ type reader struct {
 	pinned *Pinned
 	// expired are the rows with a lifetime that have expired at the second of the read.
 	expired row.Expired
+}
+
+// current is the logical partition that a read is in: its keys, and everything that precedes or covers its rows.
+type current struct {
+	// prefix is the prefix of all keys of the partition. tok and pk are its token and key.
+	prefix               []byte
+	tok                  token.Token
+	pk                   []byte
+	header               row.Header
+	headerBuf, staticBuf []byte
+	// cover finds deleted ranges with keys of their own, if header.Apart reports that there are some.
+	cover cover
+	// announced is true once the visitor has received the partition.
+	announced bool
+	// resume is true in the partition in which the read resumes.
+	resume bool
+	// fresh is true while the iterator is at the first key of the partition that load does not read.
+	fresh  bool
+	runs   []tombstoneRun
+	walked int // consecutive dead rows
+	// large is the share of Options.LargeRowBytes reserved for the partition.
+	large int64
 }
 
 // contextEvery is the number of keys between two checks of the context.
@@ -100,11 +104,11 @@ func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor
 	}()
 	switch {
 	case r.Changes != nil:
-		err = rd.readChanges()
+		err = (&changeRead{reader: rd}).read()
 	case r.Index != nil:
-		err = rd.readIndex()
+		err = indexRead{rd}.read()
 		if err == nil {
-			err = rd.checkIndexes()
+			err = indexRead{rd}.checkIndexes()
 		}
 	case r.Key != nil:
 		err = rd.readPartition()

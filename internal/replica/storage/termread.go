@@ -25,7 +25,7 @@ type termRead struct {
 }
 
 // readTerms reads the rows that the terms of an index lookup have in common.
-func (rd *reader) readTerms() error {
+func (rd indexRead) readTerms() error {
 	w := &termRead{entryWalk: &entryWalk{rd: rd}}
 	defer w.close()
 	if rd.r.Reversed {
@@ -60,7 +60,7 @@ func (rd *reader) readTerms() error {
 }
 
 // readAll reads without an index.
-func (rd *reader) readAll() error {
+func (rd indexRead) readAll() error {
 	if rd.r.Key != nil {
 		return rd.readPartition()
 	}

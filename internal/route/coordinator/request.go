@@ -34,17 +34,34 @@ type routedRequest struct {
 	// advance while the machine is suspended, but the replicas' knowledge of the command ages.
 	bootStart time.Duration
 	pause     time.Duration
-	// localEpoch is the dedupe epoch of this node when a write started; see setDedupe.
-	localEpoch uint64
 	// anyReplica allows one replica to answer alone. localFollower allows the local replica to answer after asking the
 	// leader. localRefused is set when the local replica has declined.
 	anyReplica, localFollower, localRefused bool
+	// timeouts counts the attempts that ran into their deadline.
+	timeouts int
+	// immediateRetries counts the consecutive attempts without a delay.
+	immediateRetries int
+	// required is the quorum of the partition asked last.
+	required int
+	dedupe
+	routing
+	queueing
+}
+
+// dedupe is the state with which a write is applied once, even if it is sent several times; see setDedupe.
+type dedupe struct {
+	// localEpoch is the dedupe epoch of this node when a write started.
+	localEpoch uint64
 	// maybeApplied is set once an attempt may have been applied.
 	maybeApplied bool
 	// dedupeEpoch is the epoch that dedupeNode reported when it rejected an attempt, before any attempt that may have
 	// been applied.
 	dedupeEpoch uint64
 	dedupeNode  topology.NodeID
+}
+
+// routing is what a request has learned about the nodes that it was sent to. It determines the next target.
+type routing struct {
 	// leaderHint is the leader named in the last response. exclude is a node that could not answer; it is skipped once.
 	leaderHint, exclude topology.NodeID
 	// timedOutNode let an attempt run into its deadline. It gets no requests before backoffUntil, even if it is said to
@@ -56,12 +73,10 @@ type routedRequest struct {
 	// contact with the leader and may relay the request.
 	unreachable, relay topology.NodeID
 	nextVoter          int
-	// timeouts counts the attempts that ran into their deadline.
-	timeouts int
-	// immediateRetries counts the consecutive attempts without a delay.
-	immediateRetries int
-	// required is the quorum of the partition asked last.
-	required int
+}
+
+// queueing is the state of a request that waits for a throttled partition.
+type queueing struct {
 	// throttleDeadline is the time that the request may wait for a throttled partition; zero if it may not. blocking
 	// reports whether a goroutine blocks on the request. slot is its place in the queue. retryAfter is the delay that
 	// the partition asked for.

@@ -31,12 +31,7 @@ import (
 // Reporter reports the state of a node for status pages and metrics. Every value is read from the part that owns it, at
 // the time of the request.
 type Reporter struct {
-	// Budget is the memory budget in bytes.
-	Budget int64
-	// Software is the version of the build.
-	Software string
-	// ClusterName, Data, and Commit are the configured values. Address is the address for CQL clients.
-	ClusterName, Data, Commit, Address string
+	Process
 
 	// Certificates knows the certificates of the node that have expired or expire soon. It may be nil.
 	Certificates interface{ Problems() []string }
@@ -69,6 +64,16 @@ type Reporter struct {
 	Cluster *Cluster
 	// Clock determines the age of view updates.
 	Clock sched.Clock
+}
+
+// Process describes the running process.
+type Process struct {
+	// Budget is the memory budget in bytes.
+	Budget int64
+	// Software is the version of the build.
+	Software string
+	// ClusterName, Data, and Commit are the configured values. Address is the address for CQL clients.
+	ClusterName, Data, Commit, Address string
 }
 
 // LoginCounter counts logins. It is a *login.Checker or a *login.Account.

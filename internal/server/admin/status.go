@@ -93,11 +93,7 @@ type PartitionStatus struct {
 	// SplitRecalled is set if the split was canceled. The split still completes if the partition's log already
 	// contains it.
 	SplitRecalled bool `json:"split_recalled,omitempty"`
-	// MergesInto and MergesWith are the left and the right partition of a merge in progress. MergeStage is its stage:
-	// freezing, thawing, or merging.
-	MergesInto uint64 `json:"merges_into,omitempty"`
-	MergesWith uint64 `json:"merges_with,omitempty"`
-	MergeStage string `json:"merge_stage,omitempty"`
+	MergeStatus
 	// Wanted lists the nodes to which an operator has pinned the replicas, until HeldUntil (RFC 3339).
 	Wanted    []string `json:"wanted,omitempty"`
 	HeldUntil string   `json:"held_until,omitempty"`
@@ -115,6 +111,14 @@ type PartitionStatus struct {
 	// Leader is the leader known to this node. Replicas are the members of the replica set; empty for a single node.
 	Leader   string          `json:"leader,omitempty"`
 	Replicas []ReplicaStatus `json:"replicas,omitempty"`
+}
+
+// MergeStatus is a merge in progress, or zero. MergesInto and MergesWith are the left and the right partition.
+// MergeStage is freezing, thawing, or merging.
+type MergeStatus struct {
+	MergesInto uint64 `json:"merges_into,omitempty"`
+	MergesWith uint64 `json:"merges_with,omitempty"`
+	MergeStage string `json:"merge_stage,omitempty"`
 }
 
 // ReplicaStatus is a member of a replica set in the topology.
@@ -181,8 +185,7 @@ func (n *Reporter) Status() Status {
 func (n *Reporter) partitionStatus(p *topology.Partition) PartitionStatus {
 	ps := PartitionStatus{ID: uint64(p.ID), Span: p.Span.String(), Parent: uint64(p.Parent)}
 	if p.Merge != nil {
-		ps.MergesInto, ps.MergesWith, ps.MergeStage = uint64(p.Merge.Left), uint64(p.Merge.Right),
-			p.Merge.Stage.String()
+		ps.MergeStatus = MergeStatus{uint64(p.Merge.Left), uint64(p.Merge.Right), p.Merge.Stage.String()}
 	}
 	if p.Split != nil {
 		ps.SplitsAt, ps.SplitsOff, ps.SplitRecalled = p.Split.At.String(), uint64(p.Split.Child), p.Split.Canceled

@@ -358,7 +358,8 @@ func testResume(t *testing.T, c *Catalog, table *schema.Table, reversed bool) {
 			break
 		}
 		last := pages[len(pages)-1]
-		cmd = command.Read{AfterKey: last.Key, AfterToken: last.token, AfterClustering: last.Clustering}
+		cmd = command.Read{Resume: command.Resume{AfterKey: last.Key, AfterToken: last.token,
+			AfterClustering: last.Clustering}}
 	}
 	if len(all) < 100 {
 		t.Fatalf("only %d rows: the test proves nothing", len(all))

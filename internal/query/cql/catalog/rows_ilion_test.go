@@ -28,7 +28,7 @@ func testRecords() *meta.State {
 		m, _, err = m.AddMember(2, "r", topology.NodeID{4}, topology.Joining)
 	}
 	if err == nil {
-		m, err = m.MarkLeaving(2, 5)
+		m, err = m.Mark(2, 5, topology.Leaving)
 	}
 	if err != nil {
 		panic(err)

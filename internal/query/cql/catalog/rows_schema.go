@@ -153,7 +153,7 @@ func (b *builder) maskArguments(t *schema.Table, m *schema.Mask) (types, shown [
 	ks := b.schema.Keyspace(t.Keyspace)
 	for i, value := range m.Values {
 		text := hex.EncodeToString(value)
-		if typ, err := m.Types[i].Bind(ks.Name, ks.Types); err == nil && typ.IsNative() {
+		if typ, err := m.Types[i].Bind(ks.Name, ks.Types); err == nil && typ.Kind.IsNative() {
 			text = typ.Text(value)
 		}
 		types, shown = append(types, m.Types[i].String()), append(shown, text)

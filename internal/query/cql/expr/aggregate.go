@@ -209,7 +209,7 @@ type integerTotal struct {
 }
 
 func (s *integerTotal) add(v []byte) error {
-	if i, ok := s.typ.Int64(v); ok {
+	if i, ok := s.typ.Kind.Int64(v); ok {
 		s.sum += i
 		s.n++
 	}
@@ -260,7 +260,7 @@ type floatTotal struct {
 }
 
 func (s *floatTotal) add(v []byte) error {
-	f, ok := s.typ.Float64(v)
+	f, ok := s.typ.Kind.Float64(v)
 	if !ok {
 		return nil
 	}

@@ -121,8 +121,8 @@ func operation(op byte, l, r, result *cqltype.Type) *function {
 func operate(op byte, l, r, result *cqltype.Type, x, y []byte) ([]byte, error) {
 	switch result.Kind {
 	case cqltype.Tinyint, cqltype.Smallint, cqltype.Int, cqltype.Bigint:
-		a, okA := l.Int64(x)
-		b, okB := r.Int64(y)
+		a, okA := l.Kind.Int64(x)
+		b, okB := r.Kind.Int64(y)
 		if !okA || !okB {
 			return nil, nil
 		}
@@ -291,15 +291,15 @@ func remainder(a, b cqltype.DecimalValue, x, y *big.Int, scale int32) (cqltype.D
 func negate(t *cqltype.Type, x []byte) ([]byte, error) {
 	switch {
 	case isInteger(t.Kind):
-		if v, ok := t.Int64(x); ok {
+		if v, ok := t.Kind.Int64(x); ok {
 			return wrap(t, -v), nil
 		}
 	case t.Kind == cqltype.Float:
-		if v, ok := t.Float64(x); ok {
+		if v, ok := t.Kind.Float64(x); ok {
 			return fromFloat32(-float32(v)), nil
 		}
 	case t.Kind == cqltype.Double:
-		if v, ok := t.Float64(x); ok {
+		if v, ok := t.Kind.Float64(x); ok {
 			return fromFloat64(-v), nil
 		}
 	case t.Kind == cqltype.Varint:
@@ -317,7 +317,7 @@ func negate(t *cqltype.Type, x []byte) ([]byte, error) {
 
 // shiftTime adds a duration to a timestamp or date, or subtracts it.
 func shiftTime(op byte, t *cqltype.Type, x, y []byte) ([]byte, error) {
-	v, okV := t.Int64(x)
+	v, okV := t.Kind.Int64(x)
 	d, okD := cqltype.DecodeDuration(y)
 	if !okV || !okD {
 		return nil, nil
@@ -330,13 +330,13 @@ func shiftTime(op byte, t *cqltype.Type, x, y []byte) ([]byte, error) {
 		if nanos%int64(time.Millisecond) != 0 {
 			return nil, dberr.Invalidf("The duration must have a millisecond precision. Was: %s", d)
 		}
-		w, _ := t.FromInt64(addMonths(v, months) + days*dayMillis + nanos/int64(time.Millisecond))
+		w, _ := t.Kind.FromInt64(addMonths(v, months) + days*dayMillis + nanos/int64(time.Millisecond))
 		return w, nil
 	}
 	if nanos != 0 {
 		return nil, dberr.Invalidf("The duration must have a day precision. Was: %s", d)
 	}
-	w, ok := t.FromInt64(floorDiv(addMonths(v*dayMillis, months), dayMillis) + days)
+	w, ok := t.Kind.FromInt64(floorDiv(addMonths(v*dayMillis, months), dayMillis) + days)
 	if !ok {
 		return nil, dberr.Invalidf("the date is out of range")
 	}

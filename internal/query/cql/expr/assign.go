@@ -73,23 +73,23 @@ var constantKinds = [...]cqltype.Constant{
 
 // binder binds the terms of one clause.
 type binder struct {
-	env *Env
-	// scope is nil outside a SELECT clause.
-	scope Scope
+	inference
 	// inAggregate is true while the arguments of an aggregate are bound.
 	inAggregate bool
-	memo
+	// sound holds the terms in which checkInside has found no error.
+	sound map[parser.Term]struct{}
 }
 
-// memo caches facts about terms. Computing a fact about a call requires facts about its arguments, so without the
-// cache the time for nested calls and nested arithmetic would be exponential. A cached type is always the same
-// pointer, so facts about it are found again.
-type memo struct {
+// inference determines the types of unbound terms, and which overloads their calls have. It remembers its results:
+// a fact about a call requires facts about its arguments, so otherwise the time for nested calls and nested arithmetic
+// would be exponential. A remembered type is always the same pointer, so facts about it are found again.
+type inference struct {
+	env *Env
+	// scope is nil outside a SELECT clause.
+	scope            Scope
 	fits             map[fitKey]cqltype.Fit
 	resolved         map[fitKey]resolution
 	exact, preferred map[parser.Term]*cqltype.Type
-	// sound holds the terms in which checkInside has found no error.
-	sound map[parser.Term]struct{}
 }
 
 type fitKey struct {
@@ -113,7 +113,7 @@ func remember[K comparable, V any](m *map[K]V, k K, v V) V {
 }
 
 // fit reports how well an unbound term fits a type.
-func (b *binder) fit(t parser.Term, to *cqltype.Type) cqltype.Fit {
+func (in *inference) fit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	switch t := t.(type) {
 	case *parser.Constant:
 		return to.Fits(constantKinds[t.Kind], t.Text)
@@ -126,19 +126,19 @@ func (b *binder) fit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 		return cqltype.WeakFit
 	}
 	key := fitKey{t, to}
-	if f, ok := b.fits[key]; ok {
+	if f, ok := in.fits[key]; ok {
 		return f
 	}
-	return remember(&b.fits, key, b.computeFit(t, to))
+	return remember(&in.fits, key, in.computeFit(t, to))
 }
 
-func (b *binder) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
+func (in *inference) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	switch t := t.(type) {
 	case *parser.ListLiteral:
 		if to.Kind != cqltype.List && (to.Kind != cqltype.Vector || len(t.Elems) != to.Dimension) {
 			return cqltype.NoFit
 		}
-		return b.fitAll(t.Elems, to.Elems[0])
+		return in.fitAll(t.Elems, to.Elems[0])
 	case *parser.SetLiteral:
 		if to.Kind == cqltype.Map && len(t.Elems) == 0 {
 			return cqltype.WeakFit
@@ -146,49 +146,49 @@ func (b *binder) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 		if to.Kind != cqltype.Set {
 			return cqltype.NoFit
 		}
-		return b.fitAll(t.Elems, to.Elems[0])
+		return in.fitAll(t.Elems, to.Elems[0])
 	case *parser.MapLiteral:
-		return b.fitMap(t, to)
+		return in.fitMap(t, to)
 	case *parser.UDTLiteral:
-		if b.checkUDT(t, Receiver{Type: to}) != nil {
+		if in.checkUDT(t, Receiver{Type: to}) != nil {
 			return cqltype.NoFit
 		}
 		return cqltype.WeakFit
 	case *parser.TupleLiteral:
 		if inner := parenthesized(t, to); inner != nil {
-			return b.fit(inner, to)
+			return in.fit(inner, to)
 		}
-		if b.checkTuple(t, Receiver{Type: to}) != nil {
+		if in.checkTuple(t, Receiver{Type: to}) != nil {
 			return cqltype.NoFit
 		}
 		return cqltype.WeakFit
 	case *parser.FunctionCall, *parser.Arithmetic, *parser.Negate:
-		return b.fitCall(t, to)
+		return in.fitCall(t, to)
 	}
-	if from := b.exactType(t); from != nil {
+	if from := in.exactType(t); from != nil {
 		return assign(to, from)
 	}
 	if p, ok := t.(*parser.Paren); ok {
-		return b.fit(p.Term, to)
+		return in.fit(p.Term, to)
 	}
 	return cqltype.NoFit
 }
 
-func (b *binder) fitAll(terms []parser.Term, to *cqltype.Type) cqltype.Fit {
+func (in *inference) fitAll(terms []parser.Term, to *cqltype.Type) cqltype.Fit {
 	if len(terms) == 0 {
 		return cqltype.WeakFit // an empty collection could have any type
 	}
 	worst := cqltype.ExactFit
 	for _, t := range terms {
-		worst = min(worst, b.fit(t, to))
+		worst = min(worst, in.fit(t, to))
 	}
 	return worst
 }
 
-func (b *binder) fitMap(t *parser.MapLiteral, to *cqltype.Type) cqltype.Fit {
-	if to.Kind == cqltype.UDT && b.scope != nil {
+func (in *inference) fitMap(t *parser.MapLiteral, to *cqltype.Type) cqltype.Fit {
+	if to.Kind == cqltype.UDT && in.scope != nil {
 		if u, ok := asUDT(t); ok {
-			return b.fit(u, to)
+			return in.fit(u, to)
 		}
 	}
 	if to.Kind != cqltype.Map {
@@ -196,19 +196,19 @@ func (b *binder) fitMap(t *parser.MapLiteral, to *cqltype.Type) cqltype.Fit {
 	}
 	worst := cqltype.ExactFit
 	for _, e := range t.Entries {
-		worst = min(worst, b.fit(e.Key, to.Elems[0]), b.fit(e.Value, to.Elems[1]))
+		worst = min(worst, in.fit(e.Key, to.Elems[0]), in.fit(e.Value, to.Elems[1]))
 	}
 	return worst
 }
 
 // fitCall reports how well the result of a function or operation fits a type. It returns WeakFit if the function is
 // unknown or no overload matches, because binding the call will report a more precise error.
-func (b *binder) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
+func (in *inference) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	receiver := to
-	if b.scope != nil {
+	if in.scope != nil {
 		receiver = nil
 	}
-	f, err := b.resolveCall(t, receiver)
+	f, err := in.resolveCall(t, receiver)
 	if err != nil || f == nil || f.result == nil {
 		return cqltype.WeakFit
 	}
@@ -216,74 +216,74 @@ func (b *binder) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
 }
 
 // exactType returns the type of a term if it is independent of the term's receiver. Otherwise it returns nil.
-func (b *binder) exactType(t parser.Term) *cqltype.Type {
+func (in *inference) exactType(t parser.Term) *cqltype.Type {
 	switch t.(type) {
 	case *parser.Constant, *parser.Marker, *parser.Null:
 		return nil
 	}
-	if known, ok := b.exact[t]; ok {
+	if known, ok := in.exact[t]; ok {
 		return known
 	}
-	return remember(&b.exact, t, b.computeExactType(t))
+	return remember(&in.exact, t, in.computeExactType(t))
 }
 
-func (b *binder) computeExactType(t parser.Term) *cqltype.Type {
+func (in *inference) computeExactType(t parser.Term) *cqltype.Type {
 	switch t := t.(type) {
 	case *parser.TypeHint:
-		if typ, err := b.env.ResolveType(t.Type); err == nil {
+		if typ, err := in.env.ResolveType(t.Type); err == nil {
 			return typ
 		}
 	case *parser.Column:
-		if b.scope != nil {
-			if _, typ, err := b.scope.Column(t.Name); err == nil {
+		if in.scope != nil {
+			if _, typ, err := in.scope.Column(t.Name); err == nil {
 				return typ
 			}
 		}
 	case *parser.Paren:
-		return b.exactType(t.Term)
+		return in.exactType(t.Term)
 	case *parser.CountRows:
 		return cqltype.Native(cqltype.Bigint)
 	case *parser.CellMeta:
-		if b.scope != nil {
-			if m, err := b.cellMeta(t); err == nil {
+		if in.scope != nil {
+			if m, err := (&binder{inference: *in}).cellMeta(t); err == nil {
 				return m.Type()
 			}
 		}
 	case *parser.Cast:
-		if typ, err := b.env.ResolveType(t.Type); err == nil {
+		if typ, err := in.env.ResolveType(t.Type); err == nil {
 			return typ
 		}
 	case *parser.Field:
-		if r, err := b.reference(t); err == nil && r != nil {
+		if r, err := in.reference(t); err == nil && r != nil {
 			return r.typ
 		}
-		if u := b.exactType(t.Term); u != nil && u.Kind == cqltype.UDT {
+		if u := in.exactType(t.Term); u != nil && u.Kind == cqltype.UDT {
 			if i := u.FieldIndex(t.Name.Name); i >= 0 {
 				return u.Elems[i]
 			}
 		}
 	case *parser.Element:
-		if c := b.exactType(t.Term); c != nil && (c.Kind == cqltype.Map || c.Kind == cqltype.Set) {
+		if c := in.exactType(t.Term); c != nil && (c.Kind == cqltype.Map || c.Kind == cqltype.Set) {
 			return c.Elems[len(c.Elems)-1]
 		}
 	case *parser.Slice:
-		return b.exactType(t.Term)
+		return in.exactType(t.Term)
 	case *parser.FunctionCall, *parser.Arithmetic, *parser.Negate:
-		if f, err := b.resolveCall(t, nil); err == nil && f != nil {
+		if f, err := in.resolveCall(t, nil); err == nil && f != nil {
 			return f.result
 		}
 	default:
-		return b.exactLiteralType(t)
+		return in.exactLiteralType(t)
 	}
 	return nil
 }
 
 // exactLiteralType works like exactType for collections and tuples, whose type is known if the types of their elements
 // are known.
-func (b *binder) exactLiteralType(t parser.Term) *cqltype.Type {
+func (in *inference) exactLiteralType(t parser.Term) *cqltype.Type {
 	first := func(terms []parser.Term) *cqltype.Type {
 		for _, e := range terms {
-			if typ := b.exactType(e); typ != nil {
+			if typ := in.exactType(e); typ != nil {
 				return typ
 			}
 		}
@@ -309,7 +309,7 @@ func (b *binder) exactLiteralType(t parser.Term) *cqltype.Type {
 	case *parser.TupleLiteral:
 		types := make([]*cqltype.Type, len(t.Elems))
 		for i, e := range t.Elems {
-			if types[i] = b.exactType(e); types[i] == nil {
+			if types[i] = in.exactType(e); types[i] == nil {
 				return nil
 			}
 		}

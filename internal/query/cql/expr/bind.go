@@ -14,7 +14,7 @@ import (
 // Bind binds a term of a WHERE, VALUES or SET clause for a receiver. Errors are *dberr.Invalid with Cassandra's texts,
 // or *dberr.FunctionFailure when a constant function call fails.
 func Bind(t parser.Term, r Receiver, env *Env) (Term, error) {
-	return (&binder{env: env}).bind(t, r)
+	return (&binder{inference: inference{env: env}}).bind(t, r)
 }
 
 func (b *binder) bind(t parser.Term, r Receiver) (Term, error) {

@@ -145,7 +145,7 @@ func castFloat(from *cqltype.Type, v []byte) (float64, bool) {
 func castInteger(from, to *cqltype.Type, v []byte) (int64, bool) {
 	switch from.Kind {
 	case cqltype.Float, cqltype.Double:
-		f, ok := from.Float64(v)
+		f, ok := from.Kind.Float64(v)
 		if to.Kind == cqltype.Bigint || to.Kind == cqltype.Varint {
 			return saturate(f, math.MinInt64, math.MaxInt64), ok
 		}
@@ -163,7 +163,7 @@ func castInteger(from, to *cqltype.Type, v []byte) (int64, bool) {
 		}
 		return lowBits(i), true
 	}
-	return from.Int64(v)
+	return from.Kind.Int64(v)
 }
 
 // saturate truncates a number. NaN becomes 0, and a number out of range becomes the nearest bound.
@@ -180,9 +180,9 @@ func saturate(f float64, low, high int64) int64 {
 }
 
 // castIsNoop reports whether a term already has the target type of a cast. Such a cast is ignored, including its name.
-func (b *binder) castIsNoop(t *parser.Cast) bool {
-	from := b.exactType(t.Term)
-	to, err := b.env.ResolveType(t.Type)
+func (in *inference) castIsNoop(t *parser.Cast) bool {
+	from := in.exactType(t.Term)
+	to, err := in.env.ResolveType(t.Type)
 	return err == nil && from != nil && sameValues(from, to)
 }
 
@@ -213,11 +213,11 @@ func (b *binder) bindCast(t *parser.Cast) (Term, error) {
 }
 
 // castForm returns the function that casts a term to a type.
-func (b *binder) castForm(t *parser.Cast, to *cqltype.Type) (*function, error) {
-	name := castName(b.env.Release, to)
+func (in *inference) castForm(t *parser.Cast, to *cqltype.Type) (*function, error) {
+	name := castName(in.env.Release, to)
 	forms := natives[name]
 	if len(forms) > 0 {
-		return b.best(&callee{name: "system." + name, forms: forms, args: []parser.Term{t.Term}}, nil)
+		return in.best(&callee{name: "system." + name, forms: forms, args: []parser.Term{t.Term}}, nil)
 	}
 	of := t.Term
 	for inner, ok := of.(*parser.Cast); ok; inner, ok = of.(*parser.Cast) {

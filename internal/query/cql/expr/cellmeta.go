@@ -94,7 +94,8 @@ func partOf(t parser.Term) (column *parser.Column, part parser.Term) {
 
 // within returns a binder in which a column has a different slot and type.
 func (b *binder) within(column parser.Ident, slot int, t *cqltype.Type) *binder {
-	return &binder{env: b.env, scope: standIn{b.scope, column.Name, slot, t}, inAggregate: b.inAggregate}
+	in := inference{env: b.env, scope: standIn{b.scope, column.Name, slot, t}}
+	return &binder{inference: in, inAggregate: b.inAggregate}
 }
 
 // standIn is a scope that replaces a column.

@@ -133,7 +133,7 @@ func BindMask(m *parser.Mask, table, column string, t *cqltype.Type, env *Env) (
 	}
 	value := &parser.Column{Name: parser.Ident{Name: t.JavaClass()}}
 	call := &parser.FunctionCall{Name: name, Args: append([]parser.Term{value}, m.Args...)}
-	f, err := (&binder{env: env, scope: maskedColumn{t}}).resolveCall(call, t)
+	f, err := (&inference{env: env, scope: maskedColumn{t}}).resolveCall(call, t)
 	switch {
 	case err != nil:
 		return nil, err
@@ -161,7 +161,7 @@ func BindMask(m *parser.Mask, table, column string, t *cqltype.Type, env *Env) (
 		}
 		out.Keyspace = f.user.Keyspace
 	}
-	terms, err := (&binder{env: env}).bindAll(m.Args, func(i int) Receiver {
+	terms, err := (&binder{inference: inference{env: env}}).bindAll(m.Args, func(i int) Receiver {
 		return Receiver{Name: "arg" + itoa(i+1) + "(" + f.qualified() + ")", Type: f.args[i+1]}
 	})
 	if err != nil {

@@ -65,13 +65,13 @@ func (f *factory) signature() string {
 }
 
 // make creates the overload of a function for arguments. wanted is the required result type, or nil for any type.
-func (b *binder) make(f *factory, args []parser.Term, wanted *cqltype.Type) (*function, error) {
+func (in *inference) make(f *factory, args []parser.Term, wanted *cqltype.Type) (*function, error) {
 	if len(args) < f.required || len(args) > len(f.params) {
 		return nil, dberr.Invalidf("Invalid number of arguments for function %s", f.signature())
 	}
 	types := make([]*cqltype.Type, len(args))
 	for i, a := range args {
-		types[i] = b.argType(&f.params[i], a)
+		types[i] = in.argType(&f.params[i], a)
 	}
 	for i, a := range args {
 		p := &f.params[i]
@@ -100,12 +100,12 @@ func (b *binder) make(f *factory, args []parser.Term, wanted *cqltype.Type) (*fu
 }
 
 // argType returns the type of an argument without a receiver, or nil if it is unknown.
-func (b *binder) argType(p *parameter, a parser.Term) *cqltype.Type {
+func (in *inference) argType(p *parameter, a parser.Term) *cqltype.Type {
 	if list, ok := a.(*parser.ListLiteral); ok && p.vector && len(list.Elems) > 0 &&
-		b.fitAll(list.Elems, tFloat) != cqltype.NoFit {
+		in.fitAll(list.Elems, tFloat) != cqltype.NoFit {
 		return cqltype.VectorOf(tFloat, len(list.Elems))
 	}
-	t := b.preferredType(a)
+	t := in.preferredType(a)
 	if t == nil {
 		t = p.fixed
 	}
@@ -114,37 +114,37 @@ func (b *binder) argType(p *parameter, a parser.Term) *cqltype.Type {
 
 // preferredType returns the type of a term. Constants and literals of constants have a preferred type. It returns nil
 // if the type is unknown.
-func (b *binder) preferredType(t parser.Term) *cqltype.Type {
-	if known, ok := b.preferred[t]; ok {
+func (in *inference) preferredType(t parser.Term) *cqltype.Type {
+	if known, ok := in.preferred[t]; ok {
 		return known
 	}
-	return remember(&b.preferred, t, b.computePreferredType(t))
+	return remember(&in.preferred, t, in.computePreferredType(t))
 }
 
-func (b *binder) computePreferredType(t parser.Term) *cqltype.Type {
-	if known := b.exactType(t); known != nil {
+func (in *inference) computePreferredType(t parser.Term) *cqltype.Type {
+	if known := in.exactType(t); known != nil {
 		return known
 	}
 	switch t := t.(type) {
 	case *parser.Constant:
 		return constantKinds[t.Kind].Preferred(t.Text)
 	case *parser.ListLiteral:
-		if e := b.preferredOf(t.Elems); e != nil {
+		if e := in.preferredOf(t.Elems); e != nil {
 			return cqltype.ListOf(e).Freeze()
 		}
 	case *parser.SetLiteral:
-		if e := b.preferredOf(t.Elems); e != nil {
+		if e := in.preferredOf(t.Elems); e != nil {
 			return cqltype.SetOf(e).Freeze()
 		}
 	case *parser.MapLiteral:
-		if b.scope != nil {
+		if in.scope != nil {
 			return nil // it may have a user-defined type
 		}
 		var keys, values []parser.Term
 		for _, e := range t.Entries {
 			keys, values = append(keys, e.Key), append(values, e.Value)
 		}
-		if k, v := b.preferredOf(keys), b.preferredOf(values); k != nil && v != nil {
+		if k, v := in.preferredOf(keys), in.preferredOf(values); k != nil && v != nil {
 			return cqltype.MapOf(k, v).Freeze()
 		}
 	}
@@ -152,9 +152,9 @@ func (b *binder) computePreferredType(t parser.Term) *cqltype.Type {
 }
 
 // preferredOf returns the preferred type of one of the terms that all terms fit, or nil.
-func (b *binder) preferredOf(terms []parser.Term) *cqltype.Type {
+func (in *inference) preferredOf(terms []parser.Term) *cqltype.Type {
 	for _, t := range terms {
-		if e := b.preferredType(t); e != nil && b.fitAll(terms, e) != cqltype.NoFit {
+		if e := in.preferredType(t); e != nil && in.fitAll(terms, e) != cqltype.NoFit {
 			return e
 		}
 	}

@@ -82,7 +82,7 @@ func floorTime(at, from int64, d cqltype.DurationValue) (int64, error) {
 }
 
 func floorTimeOfDay(_ *Bindings, args [][]byte) ([]byte, error) {
-	at, ok := tTime.Int64(args[0])
+	at, ok := tTime.Kind.Int64(args[0])
 	d, okD := cqltype.DecodeDuration(args[1])
 	switch {
 	case !ok || !okD:

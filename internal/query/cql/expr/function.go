@@ -68,70 +68,70 @@ type callee struct {
 }
 
 // formsOf finds the overloads of a function by name, user-defined ones first.
-func (b *binder) formsOf(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
-	user := b.userForms(t)
+func (in *inference) formsOf(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
+	user := in.userForms(t)
 	if len(user) == 0 {
-		return b.native(t, to)
+		return in.native(t, to)
 	}
 	if t.Name.HasKeyspace() {
 		return user, nil
 	}
-	if forms, err := b.native(t, to); err == nil {
+	if forms, err := in.native(t, to); err == nil {
 		user = append(user, forms...)
 	}
 	return user, nil
 }
 
 // native finds the native overloads of a function by name. Only the system keyspace has native functions.
-func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
+func (in *inference) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
 	if t.Name.HasKeyspace() && t.Name.Keyspace.Name != "system" {
 		return nil, nil
 	}
 	switch name := t.Name.Name.Name; name {
 	case "token":
-		if b.env.Table == nil {
+		if in.env.Table == nil {
 			return nil, nil
 		}
-		return []*function{tokenFunction(b.env.Table)}, nil
+		return []*function{tokenFunction(in.env.Table)}, nil
 	case "tojson", "to_json":
-		if b.scope == nil && b.env.Release.OldJSON {
+		if in.scope == nil && in.env.Release.OldJSON {
 			return nil, dberr.Invalidf("toJson() may only be used within the selection clause of SELECT statements")
 		}
 		if len(t.Args) != 1 {
 			return nil, dberr.Invalidf("Invalid number of arguments for %s() function", "toJson")
 		}
-		arg := b.exactType(t.Args[0])
-		if arg == nil && !b.env.Release.OldJSON {
-			arg = b.preferredType(t.Args[0])
+		arg := in.exactType(t.Args[0])
+		if arg == nil && !in.env.Release.OldJSON {
+			arg = in.preferredType(t.Args[0])
 		}
 		if arg == nil {
 			return nil, nil
 		}
 		return []*function{toJSONFunction(name, arg)}, nil
 	case "fromjson", "from_json":
-		if b.scope != nil || to == nil {
+		if in.scope != nil || to == nil {
 			shown := "fromJson"
-			if !b.env.Release.OldJSON {
+			if !in.env.Release.OldJSON {
 				shown = name
 			}
 			return nil, dberr.Invalidf("%s() cannot be used in the selection clause of a SELECT statement", shown)
 		}
-		return []*function{fromJSONFunction(name, to, b.env.Release)}, nil
+		return []*function{fromJSONFunction(name, to, in.env.Release)}, nil
 	case "dateof", "unixtimestampof":
-		if !b.env.Release.OldTimeFunctions {
+		if !in.env.Release.OldTimeFunctions {
 			return nil, nil
 		}
 		return natives[name], nil
 	case "min", "max":
-		if len(t.Args) == 1 && !b.env.Release.MinMaxAsBlob {
-			if arg := b.exactType(t.Args[0]); arg != nil && !arg.IsNative() {
+		if len(t.Args) == 1 && !in.env.Release.MinMaxAsBlob {
+			if arg := in.exactType(t.Args[0]); arg != nil && !arg.Kind.IsNative() {
 				return []*function{extremeFunction(name, arg)}, nil
 			}
 		}
 		return natives[name], nil
 	default:
 		if f := factories[name]; f != nil {
-			made, err := b.make(f, t.Args, to)
+			made, err := in.make(f, t.Args, to)
 			if err != nil {
 				return nil, err
 			}
@@ -143,21 +143,21 @@ func (b *binder) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, 
 
 // resolveCall finds the overload of a call or operation for its arguments and, if to is not nil, for its receiver. It
 // returns nil without an error if no function has the name.
-func (b *binder) resolveCall(t parser.Term, to *cqltype.Type) (*function, error) {
+func (in *inference) resolveCall(t parser.Term, to *cqltype.Type) (*function, error) {
 	key := fitKey{t, to}
-	r, ok := b.resolved[key]
+	r, ok := in.resolved[key]
 	if !ok {
-		r.form, r.err = b.computeCall(t, to)
-		remember(&b.resolved, key, r)
+		r.form, r.err = in.computeCall(t, to)
+		remember(&in.resolved, key, r)
 	}
 	return r.form, r.err
 }
 
-func (b *binder) computeCall(t parser.Term, to *cqltype.Type) (*function, error) {
+func (in *inference) computeCall(t parser.Term, to *cqltype.Type) (*function, error) {
 	var c callee
 	switch t := t.(type) {
 	case *parser.FunctionCall:
-		forms, err := b.formsOf(t, to)
+		forms, err := in.formsOf(t, to)
 		if err != nil || len(forms) == 0 {
 			return nil, err
 		}
@@ -168,19 +168,19 @@ func (b *binder) computeCall(t parser.Term, to *cqltype.Type) (*function, error)
 		c = callee{"-", 'n', operators['n'], []parser.Term{t.Term}}
 	}
 	if len(c.forms) == 1 {
-		return c.forms[0], b.checkArgs(c.forms[0], c.args)
+		return c.forms[0], in.checkArgs(c.forms[0], c.args)
 	}
-	return b.best(&c, to)
+	return in.best(&c, to)
 }
 
 // checkArgs rejects arguments that do not fit the only overload of a function.
-func (b *binder) checkArgs(f *function, args []parser.Term) error {
+func (in *inference) checkArgs(f *function, args []parser.Term) error {
 	if len(args) != len(f.args) {
 		return dberr.Invalidf("Invalid number of arguments in call to function %s: %d required but %d provided",
 			f.qualified(), len(f.args), len(args))
 	}
 	for i, a := range args {
-		if b.fit(a, f.args[i]) == cqltype.NoFit {
+		if in.fit(a, f.args[i]) == cqltype.NoFit {
 			return dberr.Invalidf("Type error: %s cannot be passed as argument %d of function %s of type %s", Text(a),
 				i, f.qualified(), f.args[i])
 		}
@@ -189,7 +189,7 @@ func (b *binder) checkArgs(f *function, args []parser.Term) error {
 }
 
 // best selects an overload: one that matches exactly, or else the only one that matches at all.
-func (b *binder) best(c *callee, to *cqltype.Type) (*function, error) {
+func (in *inference) best(c *callee, to *cqltype.Type) (*function, error) {
 	var compatible []*function
 	for _, f := range c.forms {
 		if to != nil && assign(to, f.result) == cqltype.NoFit || len(f.args) != len(c.args) {
@@ -197,7 +197,7 @@ func (b *binder) best(c *callee, to *cqltype.Type) (*function, error) {
 		}
 		worst := cqltype.ExactFit
 		for i, a := range c.args {
-			if worst = min(worst, b.fit(a, f.args[i])); worst == cqltype.NoFit {
+			if worst = min(worst, in.fit(a, f.args[i])); worst == cqltype.NoFit {
 				break
 			}
 		}
@@ -221,7 +221,7 @@ func (b *binder) best(c *callee, to *cqltype.Type) (*function, error) {
 			}
 		}
 	}
-	return nil, c.ambiguous(compatible, b.env.Release)
+	return nil, c.ambiguous(compatible, in.env.Release)
 }
 
 func (c *callee) noMatch() error {

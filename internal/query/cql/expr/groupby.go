@@ -12,7 +12,7 @@ import (
 // BindGroup binds a function of GROUP BY. The function must not be an aggregate and must be nondecreasing in its
 // column, so that the rows of a group are adjacent.
 func BindGroup(t parser.Term, scope Scope, env *Env) (Term, error) {
-	b := &binder{env: env, scope: scope}
+	b := &binder{inference: inference{env: env, scope: scope}}
 	f, err := b.selectedFunction(t)
 	switch {
 	case err != nil:

@@ -45,7 +45,7 @@ func TestIndexForms(t *testing.T) {
 	form := FormOf(column, ix)
 	var last []byte
 	for _, n := range []int64{-1 << 31, -256, -1, 0, 1, 255, 256, 1<<31 - 1} {
-		v, _ := column.Type.FromInt64(n)
+		v, _ := column.Type.Kind.FromInt64(n)
 		now := form.Append(nil, v)
 		if bytes.Compare(last, now) >= 0 {
 			t.Errorf("%d is not behind the one before", n)

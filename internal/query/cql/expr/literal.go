@@ -210,13 +210,13 @@ func (b *binder) bindMap(t *parser.MapLiteral, r Receiver) (Term, error) {
 	return b.bindComposite(r, elems)
 }
 
-func (b *binder) checkUDT(t *parser.UDTLiteral, r Receiver) error {
+func (in *inference) checkUDT(t *parser.UDTLiteral, r Receiver) error {
 	if r.Type.Kind != cqltype.UDT {
 		return dberr.Invalidf("Invalid user type literal for %s of type %s", r.Name, r.Type)
 	}
 	for i, name := range r.Type.Fields {
 		for _, f := range t.Fields {
-			if f.Name.Name == name && b.fit(f.Value, r.Type.Elems[i]) == cqltype.NoFit {
+			if f.Name.Name == name && in.fit(f.Value, r.Type.Elems[i]) == cqltype.NoFit {
 				return dberr.Invalidf("Invalid user type literal for %s: field %s is not of type %s", r.Name, name,
 					r.Type.Elems[i])
 			}
@@ -244,7 +244,7 @@ func (b *binder) bindUDT(t *parser.UDTLiteral, r Receiver) (Term, error) {
 	return b.bindComposite(r, elems)
 }
 
-func (b *binder) checkTuple(t *parser.TupleLiteral, r Receiver) error {
+func (in *inference) checkTuple(t *parser.TupleLiteral, r Receiver) error {
 	if r.Type.Kind != cqltype.Tuple && (r.Type.Kind != cqltype.UDT || !r.Type.Frozen) {
 		return dberr.Invalidf("Invalid tuple type literal for %s of type %s", r.Name, r.Type)
 	}
@@ -254,7 +254,7 @@ func (b *binder) checkTuple(t *parser.TupleLiteral, r Receiver) error {
 			len(r.Type.Elems), len(t.Elems))
 	}
 	for i, e := range t.Elems {
-		if b.fit(e, r.Type.Elems[i]) == cqltype.NoFit {
+		if in.fit(e, r.Type.Elems[i]) == cqltype.NoFit {
 			return dberr.Invalidf("Invalid tuple literal for %s: component %d is not of type %s", r.Name, i,
 				r.Type.Elems[i])
 		}

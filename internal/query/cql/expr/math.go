@@ -77,11 +77,11 @@ func calculate(t *cqltype.Type, v []byte, of func(float64) float64,
 // absolute implements abs. As in Java, the absolute value of the least integer of a type is itself.
 func absolute(t *cqltype.Type, v []byte) ([]byte, error) {
 	if t.Kind == cqltype.Float || t.Kind == cqltype.Double {
-		f, ok := t.Float64(v)
+		f, ok := t.Kind.Float64(v)
 		if !ok {
 			return nil, nil
 		}
-		return t.FromFloat64(math.Abs(f)), nil
+		return t.Kind.FromFloat64(math.Abs(f)), nil
 	}
 	d, ok, err := toDecimal(t, v)
 	if err != nil || !ok {
@@ -98,7 +98,7 @@ func absolute(t *cqltype.Type, v []byte) ([]byte, error) {
 func rounded(t *cqltype.Type, v []byte) ([]byte, error) {
 	switch t.Kind {
 	case cqltype.Float, cqltype.Double:
-		f, ok := t.Float64(v)
+		f, ok := t.Kind.Float64(v)
 		if !ok {
 			return nil, nil
 		}
@@ -106,7 +106,7 @@ func rounded(t *cqltype.Type, v []byte) ([]byte, error) {
 		if t.Kind == cqltype.Float {
 			low, high = math.MinInt32, math.MaxInt32
 		}
-		return t.FromFloat64(float64(saturate(math.Floor(f+0.5), low, high))), nil
+		return t.Kind.FromFloat64(float64(saturate(math.Floor(f+0.5), low, high))), nil
 	case cqltype.Decimal:
 		d, ok := cqltype.DecodeDecimal(v)
 		if !ok {

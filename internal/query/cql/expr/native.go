@@ -124,7 +124,7 @@ func timeFunctions() []*function {
 
 	bound := func(make func(int64) [16]byte, names ...string) {
 		add(scalar(true, tTimeuuid, types(tTimestamp), func(_ *Bindings, args [][]byte) ([]byte, error) {
-			ms, ok := tTimestamp.Int64(args[0])
+			ms, ok := tTimestamp.Kind.Int64(args[0])
 			if !ok {
 				return nil, nil
 			}
@@ -149,10 +149,10 @@ func millis(t *cqltype.Type, v []byte) (ms int64, ok bool) {
 		}
 		return cqltype.TimeUUIDMillis([16]byte(v)), true
 	case cqltype.Date:
-		days, ok := t.Int64(v)
+		days, ok := t.Kind.Int64(v)
 		return days * dayMillis, ok
 	}
-	return t.Int64(v)
+	return t.Kind.Int64(v)
 }
 
 // dateOf converts a time in milliseconds to a date as Cassandra does. Before 1970, a day begins one second late
@@ -172,7 +172,7 @@ func floorDiv(a, b int64) int64 {
 
 // fromInt64 encodes an integer, or null if it is not in the range of the type.
 func fromInt64(t *cqltype.Type, v int64) []byte {
-	w, _ := t.FromInt64(v)
+	w, _ := t.Kind.FromInt64(v)
 	return w
 }
 

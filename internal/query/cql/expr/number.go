@@ -53,10 +53,10 @@ func fromFloat64(v float64) []byte { return binary.BigEndian.AppendUint64(nil, m
 // toFloat64 decodes an integer, float or double. ok is false for an empty value.
 func toFloat64(t *cqltype.Type, v []byte) (f float64, ok bool) {
 	if isInteger(t.Kind) {
-		i, ok := t.Int64(v)
+		i, ok := t.Kind.Int64(v)
 		return float64(i), ok
 	}
-	return t.Float64(v)
+	return t.Kind.Float64(v)
 }
 
 // toBig decodes an integer or varint. It returns nil for an empty value.
@@ -64,7 +64,7 @@ func toBig(t *cqltype.Type, v []byte) *big.Int {
 	if t.Kind == cqltype.Varint {
 		return cqltype.DecodeVarint(v)
 	}
-	if i, ok := t.Int64(v); ok {
+	if i, ok := t.Kind.Int64(v); ok {
 		return big.NewInt(i)
 	}
 	return nil
@@ -78,7 +78,7 @@ func toDecimal(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err 
 		d, ok = cqltype.DecodeDecimal(v)
 		return d, ok, nil
 	case cqltype.Float, cqltype.Double:
-		f, ok := t.Float64(v)
+		f, ok := t.Kind.Float64(v)
 		if !ok {
 			return d, false, nil
 		}

@@ -29,16 +29,16 @@ func (r *reference) Eval(b *Bindings) ([]byte, State, error) {
 }
 
 // reference resolves a reference. It returns nil if t is not a reference or references are not available.
-func (b *binder) reference(t parser.Term) (*reference, error) {
+func (in *inference) reference(t parser.Term) (*reference, error) {
 	f, ok := t.(*parser.Field)
-	if !ok || b.scope != nil || b.env.References == nil {
+	if !ok || in.scope != nil || in.env.References == nil {
 		return nil, nil
 	}
 	of, ok := f.Term.(*parser.Column)
 	if !ok {
 		return nil, nil
 	}
-	i, typ, err := b.env.References.Reference(of.Name, f.Name)
+	i, typ, err := in.env.References.Reference(of.Name, f.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -61,4 +61,4 @@ func (b *binder) bindReference(t parser.Term, r Receiver) (Term, error) {
 }
 
 // TypeOf returns the type of a term if it is independent of the term's receiver. Otherwise it returns nil.
-func TypeOf(t parser.Term, env *Env) *cqltype.Type { return (&binder{env: env}).exactType(t) }
+func TypeOf(t parser.Term, env *Env) *cqltype.Type { return (&inference{env: env}).exactType(t) }

@@ -24,13 +24,13 @@ type Scope interface {
 // BindSelector binds a term of a SELECT clause. It appends aggregate calls to env.Aggregates; the term reads their
 // results from Bindings.Aggregates.
 func BindSelector(t parser.Term, scope Scope, env *Env) (Term, error) {
-	return (&binder{env: env, scope: scope}).selector(t, nil)
+	return (&binder{inference: inference{env: env, scope: scope}}).selector(t, nil)
 }
 
 // SelectorName returns the name that Cassandra gives to the column of a selector without an alias, such as
 // system.token(k) or cast(a as text).
 func SelectorName(t parser.Term, scope Scope, env *Env) string {
-	return (&printer{binder: &binder{env: env, scope: scope}, keyspace: env.keyspaceName()}).text(t)
+	return (&printer{types: &inference{env: env, scope: scope}, keyspace: env.keyspaceName()}).text(t)
 }
 
 // slot is a column of the current row, or its write time or time to live.
@@ -115,7 +115,7 @@ func (b *binder) frozenHint(t *parser.TypeHint, hint *cqltype.Type) (*cqltype.Ty
 	hint = hint.Freeze()
 	of := b.exactType(t.Term)
 	if b.fit(t.Term, hint) == cqltype.NoFit || of != nil && of.MultiCell() && hint.Frozen && isStored(t.Term) {
-		name := (&printer{binder: b, keyspace: b.env.keyspaceName()}).text(t)
+		name := (&printer{types: &b.inference, keyspace: b.env.keyspaceName()}).text(t)
 		return nil, dberr.Invalidf("Cannot assign value %s to %s of type %s", name, name, hint)
 	}
 	return hint, nil

@@ -19,9 +19,9 @@ func (b *binder) message(t parser.Term) string {
 	return (&printer{keyspace: b.env.keyspaceName()}).text(t)
 }
 
-// printer prints terms. If binder is set, it prints the names of result columns.
+// printer prints terms. If types is set, it prints the names of result columns.
 type printer struct {
-	binder *binder // nil in messages
+	types *inference // nil in messages
 	// keyspace qualifies user-defined types without a keyspace. If it is empty, they are printed unqualified.
 	keyspace string
 }
@@ -41,7 +41,7 @@ func (p *printer) text(t parser.Term) string {
 		}
 		return "?"
 	case *parser.FunctionCall:
-		if p.binder != nil && isCountRows(t) {
+		if p.types != nil && isCountRows(t) {
 			return "count"
 		}
 		return p.functionName(t) + "(" + p.list(t.Args) + ")"
@@ -85,7 +85,7 @@ func (p *printer) selector(t parser.Term) string {
 	case *parser.CellMeta:
 		return cellMetaName(t.Kind) + "(" + p.text(t.Arg) + ")"
 	case *parser.Cast:
-		if p.binder != nil && p.binder.castIsNoop(t) {
+		if p.types != nil && p.types.castIsNoop(t) {
 			return p.text(t.Term)
 		}
 		return "cast(" + p.text(t.Term) + " as " + typeText(t.Type, p.keyspace) + ")"
@@ -117,8 +117,8 @@ func (p *printer) list(terms []parser.Term) string {
 // functionName returns the name as written. In the names of result columns it returns the name of the resolved
 // function.
 func (p *printer) functionName(t *parser.FunctionCall) string {
-	if p.binder != nil && !t.Name.HasKeyspace() {
-		if f, err := p.binder.resolveCall(t, nil); err == nil && f != nil && f.user != nil {
+	if p.types != nil && !t.Name.HasKeyspace() {
+		if f, err := p.types.resolveCall(t, nil); err == nil && f != nil && f.user != nil {
 			return f.qualified()
 		}
 		return "system." + t.Name.Name.Name

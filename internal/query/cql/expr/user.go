@@ -107,14 +107,14 @@ func (e *Env) functionsIn(name parser.QualifiedName) *schema.Keyspace {
 }
 
 // userForms lists the user-defined overloads of a function in the usual order of Cassandra's messages.
-func (b *binder) userForms(t *parser.FunctionCall) []*function {
-	ks := b.env.functionsIn(t.Name)
+func (in *inference) userForms(t *parser.FunctionCall) []*function {
+	ks := in.env.functionsIn(t.Name)
 	if ks == nil {
 		return nil
 	}
 	var forms []*function
 	for _, f := range ks.FunctionsNamed(t.Name.Name.Name) {
-		forms = append(forms, b.userForm(ks, f))
+		forms = append(forms, userForm(ks, f))
 	}
 	slices.SortStableFunc(forms, func(x, y *function) int {
 		return slices.Compare(y.user.ArgTypes(), x.user.ArgTypes())
@@ -122,7 +122,7 @@ func (b *binder) userForms(t *parser.FunctionCall) []*function {
 	return forms
 }
 
-func (b *binder) userForm(ks *schema.Keyspace, f *schema.Function) *function {
+func userForm(ks *schema.Keyspace, f *schema.Function) *function {
 	form := &function{name: f.Name, args: f.Args, result: f.Returns, nulls: f.Nulls, user: f, within: ks}
 	if f.Aggregate != nil {
 		form.state = func(form *function) accumulator { return &folding{fold: form.fold, state: f.Aggregate.Initial} }

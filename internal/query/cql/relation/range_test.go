@@ -19,7 +19,7 @@ func TestRangeText(t *testing.T) {
 		return &schema.Column{Name: name, Type: cqltype.Native(kind), Desc: desc}
 	}
 	number := func(n int64) []byte {
-		v, _ := cqltype.Native(cqltype.Int).FromInt64(n)
+		v, _ := cqltype.Native(cqltype.Int).Kind.FromInt64(n)
 		return v
 	}
 	ints := table(column("a", cqltype.Int, false), column("B", cqltype.Int, true), column("c", cqltype.Int, true))

@@ -152,7 +152,7 @@ func checkColumn(r *parser.Relation, c *schema.Column, rel *compat.Release) erro
 }
 
 func checkDuration(c *schema.Column) error {
-	if !c.Type.ContainsDuration() {
+	if !c.Type.Contains(cqltype.Duration) {
 		return nil
 	}
 	switch {

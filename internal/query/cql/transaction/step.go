@@ -155,7 +155,7 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 		}
 		return c, err
 	}
-	if r.Type.ContainsDuration() && s.Op != parser.Equal && s.Op != parser.NotEqual {
+	if r.Type.Contains(cqltype.Duration) && s.Op != parser.Equal && s.Op != parser.NotEqual {
 		return c, dberr.Invalidf("Durations cannot be ordered: %s cannot be compared with %s", r.Name, s.Op)
 	}
 	if c.left, err = expr.Bind(left, r, env); err == nil {

@@ -296,7 +296,7 @@ func (x *changes) applyReadModify(o *operation, t *target, v []byte) error {
 	if o.kind == addValue {
 		return x.applyAdd(o, t, v)
 	}
-	delta, ok := cqltype.Native(cqltype.Bigint).Int64(v)
+	delta, ok := cqltype.Native(cqltype.Bigint).Kind.Int64(v)
 	if !ok {
 		return dberr.Invalidf("Invalid null value for counter increment")
 	}
@@ -307,7 +307,7 @@ func (x *changes) applyReadModify(o *operation, t *target, v []byte) error {
 		}
 		delta = -delta
 	}
-	wire, _ := cqltype.Native(cqltype.Bigint).FromInt64(delta)
+	wire, _ := cqltype.Native(cqltype.Bigint).Kind.FromInt64(delta)
 	x.update(o, t, command.CounterAdd, wire)
 	return nil
 }

@@ -102,7 +102,7 @@ func bindCondition(s *parser.Condition, c *schema.Column, env *expr.Env) (b cond
 		if i < 0 {
 			return b, dberr.Invalidf("Unknown field %s for column %s", s.Field.Name, c.Name)
 		}
-		b.field, _ = cqltype.Native(cqltype.Smallint).FromInt64(int64(i))
+		b.field, _ = cqltype.Native(cqltype.Smallint).Kind.FromInt64(int64(i))
 		receiver = receiver.Field(i)
 	case s.Op == parser.Contains:
 		if !c.Type.IsCollection() {
@@ -125,7 +125,7 @@ func bindCondition(s *parser.Condition, c *schema.Column, env *expr.Env) (b cond
 
 // checkDuration rejects ordering comparisons of values that contain durations, which have no order.
 func checkDuration(t *cqltype.Type, o command.Operator) error {
-	if !ordering(o) || !t.ContainsDuration() {
+	if !ordering(o) || !t.Contains(cqltype.Duration) {
 		return nil
 	}
 	switch {
@@ -227,7 +227,7 @@ func (b *condition) operand(v []byte) []byte {
 // hasEmptyValue reports whether a type has an empty value. For other types, Cassandra treats an empty element in the
 // list of IN ? as null.
 func hasEmptyValue(t *cqltype.Type) bool {
-	return !t.IsNative() || t.Kind == cqltype.Text || t.Kind == cqltype.Ascii || t.Kind == cqltype.Blob
+	return !t.Kind.IsNative() || t.Kind == cqltype.Text || t.Kind == cqltype.Ascii || t.Kind == cqltype.Blob
 }
 
 // evalElement returns the key or the index of the element. known is false if a map key is unset. As in Cassandra, the

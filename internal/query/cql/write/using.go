@@ -48,7 +48,7 @@ func (u *usingClause) evalTimestamp(b *expr.Bindings, fallback int64) (int64, er
 	case state == expr.Unset:
 		return fallback, nil
 	}
-	t, ok := u.timestamp.Type().Int64(v)
+	t, ok := u.timestamp.Type().Kind.Int64(v)
 	switch {
 	case !ok:
 		return 0, dberr.Invalidf("Invalid timestamp value: 0x%x", v)
@@ -72,7 +72,7 @@ func (u *usingClause) evalTTL(b *expr.Bindings, fallback int32) (int32, error) {
 	case state == expr.Null:
 		return 0, nil
 	}
-	ttl, ok := u.ttl.Type().Int64(v)
+	ttl, ok := u.ttl.Type().Kind.Int64(v)
 	switch {
 	case !ok:
 		return 0, dberr.Invalidf("Invalid timestamp value: 0x%x", v)

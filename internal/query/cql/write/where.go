@@ -114,7 +114,8 @@ func (w *where) checkClustering(p *Plan, static bool) error {
 			return dberr.Invalidf("Slice restrictions are not supported on the clustering columns in %s statements",
 				kindNames[p.kind])
 		}
-		if n := w.clustering.Size(); p.table.PrefixKeys() && n > 0 && len(missing) > 0 {
+		// A compact table may omit the last clustering columns, which are then null.
+		if n := w.clustering.Size(); p.table.CompactStorage && n > 0 && len(missing) > 0 {
 			w.absent = p.table.Clustering[n:]
 			return w.checkPrefix(p.table)
 		}

@@ -335,7 +335,7 @@ func (f *frame) order(a, b any) int {
 			u, v := value{n: x.n}, value{n: y.n}
 			if x.kind == kFloat || x.kind == kDouble {
 				t := cqltype.Native(cqltype.Double)
-				return t.Compare(t.FromFloat64(u.float()), t.FromFloat64(v.float()))
+				return t.Compare(t.Kind.FromFloat64(u.float()), t.Kind.FromFloat64(v.float()))
 			}
 			return int(sign(big64(u.n, v.n)))
 		}

@@ -212,7 +212,7 @@ func defBoxes() {
 		order := func(a, b value) value {
 			if k == kFloat || k == kDouble {
 				t := cqltype.Native(cqltype.Double)
-				return ofInt(int64(t.Compare(t.FromFloat64(a.float()), t.FromFloat64(b.float()))))
+				return ofInt(int64(t.Compare(t.Kind.FromFloat64(a.float()), t.Kind.FromFloat64(b.float()))))
 			}
 			switch {
 			case k == kChar || k == kByte || k == kShort:

@@ -50,7 +50,7 @@ func wireOf(t *testing.T, name string) []byte {
 		return typ.AppendTuple(nil, []byte{0, 0, 0, 1}, []byte("x"))
 	case "ve":
 		f := cqltype.Native(cqltype.Float)
-		return typ.AppendVector(nil, f.FromFloat64(1), f.FromFloat64(2))
+		return typ.AppendVector(nil, f.Kind.FromFloat64(1), f.Kind.FromFloat64(2))
 	case "bl":
 		return []byte{0xca, 0xfe}
 	}

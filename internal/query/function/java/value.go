@@ -195,7 +195,7 @@ func javaFloat(t *cqltype.Type, f float64) string {
 	case math.IsInf(f, -1):
 		return "-Infinity"
 	}
-	return t.Text(t.FromFloat64(f))
+	return t.Text(t.Kind.FromFloat64(f))
 }
 
 // enter limits the recursion depth of functions that traverse a value, and consumes a step.

@@ -9,7 +9,7 @@ import (
 )
 
 func dayBytes(days int64) []byte {
-	b, _ := cqltype.Native(cqltype.Date).FromInt64(days)
+	b, _ := cqltype.Native(cqltype.Date).Kind.FromInt64(days)
 	return b
 }
 
@@ -25,18 +25,18 @@ func (f *frame) fromWire(t *cqltype.Type, wire []byte) any {
 	case cqltype.Boolean:
 		return numberBox(kBoolean, len(wire) > 0, int64(append(wire[:len(wire):len(wire)], 0)[0]))
 	case cqltype.Tinyint, cqltype.Smallint, cqltype.Int, cqltype.Bigint, cqltype.Counter, cqltype.Time:
-		n, ok := t.Int64(wire)
+		n, ok := t.Kind.Int64(wire)
 		return numberBox(typeOf(t, true).kind, ok, n)
 	case cqltype.Float, cqltype.Double:
-		n, ok := t.Float64(wire)
+		n, ok := t.Kind.Float64(wire)
 		return numberBox(typeOf(t, true).kind, ok, ofFloat(n).n)
 	case cqltype.Timestamp:
-		if n, ok := t.Int64(wire); ok {
+		if n, ok := t.Kind.Int64(wire); ok {
 			return date(n)
 		}
 		return nil
 	case cqltype.Date:
-		if n, ok := t.Int64(wire); ok {
+		if n, ok := t.Kind.Int64(wire); ok {
 			return localDate(n)
 		}
 		return nil
@@ -140,7 +140,7 @@ func (p *Program) encode(f *frame, t *cqltype.Type, r any) []byte {
 		wire = append([]byte{}, v...)
 	case date:
 		if t.Kind == cqltype.Timestamp {
-			wire, _ = t.FromInt64(int64(v))
+			wire, _ = t.Kind.FromInt64(int64(v))
 		}
 	case localDate:
 		if t.Kind == cqltype.Date {
@@ -198,9 +198,9 @@ func encodeBox(t *cqltype.Type, b box) []byte {
 	case kBoolean:
 		return cqltype.EncodeBoolean(b.n != 0)
 	case kFloat, kDouble:
-		return t.FromFloat64(value{n: b.n}.float())
+		return t.Kind.FromFloat64(value{n: b.n}.float())
 	}
-	wire, ok := t.FromInt64(b.n)
+	wire, ok := t.Kind.FromInt64(b.n)
 	if !ok {
 		throw("IllegalArgumentException", "%d is out of the range of %s", b.n, t)
 	}

@@ -49,7 +49,7 @@ func (r *realm) fromWire(t *cqltype.Type, wire []byte) (goja.Value, error) {
 	case cqltype.Boolean:
 		return r.vm.ToValue(len(wire) > 0 && wire[0] != 0), nil
 	case cqltype.Tinyint, cqltype.Smallint, cqltype.Int, cqltype.Bigint, cqltype.Counter:
-		n, ok := t.Int64(wire)
+		n, ok := t.Kind.Int64(wire)
 		if !ok {
 			return goja.Null(), nil
 		}
@@ -58,7 +58,7 @@ func (r *realm) fromWire(t *cqltype.Type, wire []byte) (goja.Value, error) {
 		}
 		return r.vm.ToValue(n), nil
 	case cqltype.Float, cqltype.Double:
-		if n, ok := t.Float64(wire); ok {
+		if n, ok := t.Kind.Float64(wire); ok {
 			return r.vm.ToValue(n), nil
 		}
 		return goja.Null(), nil
@@ -72,7 +72,7 @@ func (r *realm) fromWire(t *cqltype.Type, wire []byte) (goja.Value, error) {
 		f, _ := strconv.ParseFloat(t.Text(wire), 64)
 		return r.vm.ToValue(f), nil
 	case cqltype.Timestamp:
-		n, ok := t.Int64(wire)
+		n, ok := t.Kind.Int64(wire)
 		if !ok {
 			return goja.Null(), nil
 		}
@@ -224,7 +224,7 @@ func (e *encoder) encode(t *cqltype.Type, v goja.Value) ([]byte, error) {
 		if t.Kind == cqltype.Blob {
 			return t.FromText(strings.TrimPrefix(v.String(), "0x"))
 		}
-		if t.IsNative() {
+		if t.Kind.IsNative() {
 			return t.FromText(v.String())
 		}
 		return nil, nil
@@ -257,14 +257,14 @@ func (e *encoder) encode(t *cqltype.Type, v goja.Value) ([]byte, error) {
 
 func number(t *cqltype.Type, f float64) []byte {
 	if bits := integerBits[t.Kind]; bits > 0 {
-		wire, _ := t.FromInt64(integer(f, bits))
+		wire, _ := t.Kind.FromInt64(integer(f, bits))
 		return wire
 	}
 	switch t.Kind {
 	case cqltype.Float, cqltype.Double:
-		return t.FromFloat64(f)
+		return t.Kind.FromFloat64(f)
 	case cqltype.Timestamp:
-		wire, _ := t.FromInt64(integer(f, 64))
+		wire, _ := t.Kind.FromInt64(integer(f, 64))
 		return wire
 	case cqltype.Varint:
 		if f-f != 0 {

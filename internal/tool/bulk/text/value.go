@@ -61,7 +61,7 @@ func quoted(t *cqltype.Type, wire []byte, style Style) bool {
 		cqltype.Varint, cqltype.Decimal:
 		return len(wire) == 0
 	case cqltype.Float, cqltype.Double:
-		v, ok := t.Float64(wire)
+		v, ok := t.Kind.Float64(wire)
 		return len(wire) == 0 || style == JSON && (!ok || v-v != 0) // JSON has no NaN and no infinities
 	}
 	return style == JSON || len(wire) == 0 && t.Kind != cqltype.Blob

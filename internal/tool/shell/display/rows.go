@@ -223,7 +223,7 @@ func colorOf(t *cqltype.Type, v []byte) string {
 	switch {
 	case v == nil:
 		return nullColor
-	case slices.Contains([]cqltype.Kind{cqltype.Ascii, cqltype.Text, cqltype.Blob}, t.Kind) || !t.IsNative():
+	case slices.Contains([]cqltype.Kind{cqltype.Ascii, cqltype.Text, cqltype.Blob}, t.Kind) || !t.Kind.IsNative():
 		return textColor
 	}
 	return numberColor

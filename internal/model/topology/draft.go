@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"cmp"
+	"slices"
+)
+
+// draft is the next version of a topology while it is being made. Only a draft changes; the Snapshot in it is immutable
+// once it has been returned. Partitions are shared with the previous version because they are immutable.
+type draft struct{ *Snapshot }
+
+// next returns a copy of the snapshot as the basis of a change.
+func (s *Snapshot) next() draft {
+	out := *s
+	out.version++
+	return draft{&out}
+}
+
+// sets returns replica sets with a new replica on every node of the places.
+func (d draft) sets(places []Place) []ReplicaSet {
+	out := make([]ReplicaSet, len(places))
+	for i, pl := range places {
+		out[i].Region = pl.Region
+		for _, node := range pl.Nodes {
+			out[i].Replicas = append(out[i].Replicas, Replica{ID: d.nextReplica, Node: node})
+			d.nextReplica++
+		}
+		if len(out[i].Replicas) > 0 {
+			out[i].Leader = out[i].Replicas[0].ID
+		}
+	}
+	return out
+}
+
+// put replaces the partition with the same ID, which has the same start.
+func (d draft) put(p *Partition) {
+	if p.ID == MetaPartition {
+		d.meta = p
+		return
+	}
+	i := find(d.Partitions(p.Table), p.Span.Begin)
+	d.replace(p.Table, i, i+1, p)
+}
+
+// replace replaces the partitions [from, to) of a table with ps.
+func (d draft) replace(table uint32, from, to int, ps ...*Partition) {
+	old := d.Partitions(table)
+	list := make([]*Partition, 0, len(old)-(to-from)+len(ps))
+	list = append(append(append(list, old[:from]...), ps...), old[to:]...)
+	d.setList(table, list)
+	d.register(old[from:to], ps)
+}
+
+// setTable replaces the partitions of a table. An empty list removes the table.
+func (d draft) setTable(table uint32, old, ps []*Partition) {
+	d.setList(table, ps)
+	d.register(old, ps)
+}
+
+func (d draft) setList(table uint32, list []*Partition) {
+	if len(list) == 0 {
+		d.tables = d.tables.with(uint64(table), nil)
+		return
+	}
+	d.tables = d.tables.with(uint64(table), &list)
+}
+
+// register removes partitions from the indexes by ID and adds others.
+func (d draft) register(gone, come []*Partition) {
+	for _, p := range gone {
+		d.byID, d.moving = d.byID.with(uint64(p.ID), nil), d.moving.with(uint64(p.ID), nil)
+	}
+	for _, p := range come {
+		if d.byID = d.byID.with(uint64(p.ID), p); p.inMotion() {
+			d.moving = d.moving.with(uint64(p.ID), p)
+		}
+	}
+}
+
+// edit is the set of partitions of a table that records add and remove.
+type edit struct {
+	gone, come []*Partition
+	// touched holds the indexes in the changed table next to which a partition is new.
+	touched []int
+}
+
+// edit changes a table without validation: partitions may be duplicated, or leave a gap.
+func (d draft) edit(table uint32, e *edit) {
+	byBegin := func(a, b *Partition) int {
+		return cmp.Or(a.Span.Begin.Compare(b.Span.Begin), cmp.Compare(a.ID, b.ID))
+	}
+	slices.SortFunc(e.come, byBegin)
+	slices.SortFunc(e.gone, byBegin)
+	old := d.Partitions(table)
+	place := func(p *Partition) int {
+		i, _ := slices.BinarySearchFunc(old, p.Span.Begin, func(o *Partition, at Position) int {
+			return o.Span.Begin.Compare(at)
+		})
+		return i
+	}
+	list := make([]*Partition, 0, len(old)+len(e.come))
+	at := 0 // old[:at] has been processed
+	for come, gone := e.come, e.gone; len(come)+len(gone) > 0; {
+		if len(gone) == 0 || len(come) > 0 && place(come[0]) <= place(gone[0]) {
+			to := place(come[0])
+			list, at = append(append(list, old[at:to]...), come[0]), to
+			e.touched, come = append(e.touched, len(list)-1), come[1:]
+		} else {
+			to := place(gone[0])
+			list, at = append(list, old[at:to]...), to+1
+			e.touched, gone = append(e.touched, len(list)), gone[1:]
+		}
+	}
+	d.setList(table, append(list, old[at:]...))
+	d.register(e.gone, e.come)
+}
