@@ -12,9 +12,9 @@ const (
 	ReadOnlyKey = "read-only"
 )
 
-// AccountKeySubject returns the permissions of the holder of an account key. It has no permissions for an unknown name.
-// The permissions do not depend on roles, do not include managing roles, and do not include operations reserved for
-// superusers, such as reading password hashes.
+// AccountKeySubject returns the permissions of the holder of an account key. If the name is unknown, the subject has no
+// permissions. The permissions do not depend on roles. They exclude role management and operations that are reserved
+// for superusers, such as reading password hashes.
 func AccountKeySubject(name string) *Subject {
 	out := &Subject{Name: name, Login: true, Roles: []string{name}, grants: map[Resource]Permissions{}}
 	spaces, functions := Resource{Kind: AllKeyspaces}, Resource{Kind: AllFunctions}

@@ -54,7 +54,7 @@ func (m *Manifest) check() error {
 	case !printable(m.Software):
 		return wrong("the version", m.Software)
 	}
-	if m.Metadata.Name != "" { // the manifest of a single partition has none
+	if m.Metadata.Name != "" { // the manifest of a single partition has no metadata file
 		if err := m.Metadata.check(); err != nil {
 			return fmt.Errorf("manifest: %w", err)
 		}

@@ -204,7 +204,8 @@ func (p pick) foundRow() *row.Row {
 	return r
 }
 
-// same compares two values. EquateEmpty is right where nil and empty mean the same; distinct compares the rest.
+// same compares two values. EquateEmpty treats nil and empty slices as equal; distinct compares the fields in which
+// they differ.
 func same(t *rapid.T, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {

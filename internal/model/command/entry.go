@@ -31,8 +31,8 @@ const (
 	// EntrySplit moves the end of the partition's span to a new partition. It requires feature level 2.
 	EntrySplit EntryKind = 7
 	// EntryFreeze makes the partition reject all commands, because its left neighbor is about to take over its data.
-	// EntryUnfreeze undoes that and raises the epoch. EntryMerge adds the span of a frozen right neighbor. These kinds
-	// require feature level 2.
+	// EntryUnfreeze undoes EntryFreeze and raises the epoch. EntryMerge adds the span of a frozen right neighbor. These
+	// kinds require feature level 2.
 	EntryFreeze   EntryKind = 8
 	EntryUnfreeze EntryKind = 9
 	EntryMerge    EntryKind = 10

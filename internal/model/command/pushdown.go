@@ -10,8 +10,9 @@ import (
 )
 
 // Pushdown asks a replica to process the rows that a Read finds, for example to filter and count them, instead of
-// returning them. It is an offer. A replica that does not know the program, has no memory for it, or fails to run it
-// returns the rows as usual. A build without pushdown support does the same. The requester must be prepared for both.
+// returning them. A replica may decline the request. A replica that does not know the program, has no memory for it, or
+// fails to run it returns the rows as usual. A build without pushdown support does the same. The requester must be
+// prepared for results and for rows.
 type Pushdown struct {
 	// Program describes the processing. It is opaque in this package, and its first byte identifies its owner. It has
 	// at most PushdownBytesMax bytes.
@@ -44,8 +45,8 @@ type PushdownResult struct {
 // partitions are visited in order, and each delivers either a result or rows.
 type PushdownVisitor interface {
 	Visitor
-	// PushedDown is called once per physical partition, after everything else of that partition. A result with More set
-	// ends the read, regardless of the returned Step.
+	// PushedDown is called once per physical partition, after all other calls for that partition. A result with More
+	// set ends the read, regardless of the returned Step.
 	PushedDown(f *PushdownResult) (Step, error)
 }
 

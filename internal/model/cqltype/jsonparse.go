@@ -15,14 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// JSONObject is a parsed JSON object: its members in order, each name once. The last of several values wins, at the
-// position of the first.
+// JSONObject is a parsed JSON object. It holds its members in order, each name once. Of several values for the same
+// name, the last value is stored at the position of the first.
 type JSONObject struct {
 	Names  []string
 	Values []any
 }
 
-// Get returns the value of a member. ok is false if it is missing.
+// Get returns the value of a member. ok is false if the member is missing.
 func (o *JSONObject) Get(name string) (v any, ok bool) {
 	for i, n := range o.Names {
 		if n == name {
@@ -32,13 +32,13 @@ func (o *JSONObject) Get(name string) (v any, ok bool) {
 	return nil, false
 }
 
-// JSONError reports a text that is not JSON, with the text of Cassandra's parser including the position. Class is the
-// Java exception. Older is the message in 4.0, or empty if it is the same.
+// JSONError reports that a text is not JSON. Its message, including the position, equals the message of Cassandra's
+// parser. Class is the Java exception. Older is the message of Cassandra 4.0, or empty if it is the same.
 type JSONError struct{ Class, Message, Older string }
 
 func (e *JSONError) Error() string { return e.Message }
 
-// Text returns the message; if old, the message of 4.0.
+// Text returns the message, or the message of Cassandra 4.0 if old is true.
 func (e *JSONError) Text(old bool) string { return jsonText(e.Message, e.Older, old) }
 
 func jsonText(message, older string, old bool) string {
@@ -58,8 +58,8 @@ const (
 // jsonDepthMax is the maximum nesting depth of arrays and objects.
 const jsonDepthMax = 500
 
-// ParseJSON parses the JSON value at the start of a text: nil, bool, string, json.Number, []any, or *JSONObject. As in
-// Cassandra, text after the value is ignored. Errors are *JSONError.
+// ParseJSON parses the JSON value at the start of a text. The result is nil, bool, string, json.Number, []any, or
+// *JSONObject. As in Cassandra, text after the value is ignored. Errors are of the type *JSONError.
 func ParseJSON(text string) (any, error) {
 	p := jsonParser{text: text}
 	p.space()
@@ -78,8 +78,8 @@ func ParseJSON(text string) (any, error) {
 	return v, nil
 }
 
-// ParseJSONMap parses the object of INSERT .. JSON. It returns nil for JSON's null. Errors are *dberr.Invalid, with the
-// texts of 4.0 if old.
+// ParseJSONMap parses the JSON object of an INSERT JSON statement. It returns nil for JSON's null. Errors are of the
+// type *dberr.Invalid, with the texts of Cassandra 4.0 if old is true.
 func ParseJSONMap(text string, old bool) (*JSONObject, error) {
 	v, err := ParseJSON(text)
 	if err == nil {
@@ -129,7 +129,7 @@ type jsonParser struct {
 	pos  int
 }
 
-// at describes a position, counted from 0, in Jackson's format.
+// at returns the description of a position, counted from 0, in Jackson's format.
 func (p *jsonParser) at(pos int) string {
 	line, column := 1, pos+1
 	if pos > 0 {
@@ -172,8 +172,8 @@ func jsonErrorAt(format string, args ...any) error {
 	return &JSONError{Class: jsonParse, Message: fmt.Sprintf(format, args...)}
 }
 
-// eof returns an error about the end of the text. The Jackson version of 4.0 counts the text three times after it has
-// looked for more input.
+// eof returns an error about the end of the text. Cassandra 4.0's Jackson version counts the text three times after it
+// has tried to read more input.
 func (p *jsonParser) eof(where string) error {
 	what := "Unexpected end-of-input" + where
 	return &JSONError{Class: jsonEOF, Message: what + p.at(len(p.text)), Older: what + p.at(3*len(p.text))}
@@ -362,7 +362,7 @@ func (p *jsonParser) object(depth int) (any, error) {
 	}
 }
 
-// string parses a string. Lone surrogates become question marks, as in Java's UTF-8.
+// string parses a string. A lone surrogate becomes a question mark, as in Java's UTF-8 encoder.
 func (p *jsonParser) string() (string, error) {
 	p.pos++
 	var b strings.Builder
@@ -421,7 +421,7 @@ func (p *jsonParser) string() (string, error) {
 	return "", p.eof(" in VALUE_STRING")
 }
 
-// unicode parses the u and the four digits of an escape.
+// unicode parses the letter u and the four digits of an escape sequence.
 func (p *jsonParser) unicode() (rune, error) {
 	if p.pos+5 > len(p.text) {
 		return 0, p.eof(" in character escape sequence")

@@ -8,8 +8,8 @@ import (
 	"math/big"
 )
 
-// ScaleGapMax is the maximum difference between the scales of two decimals that are converted to the same scale. It
-// prevents a short number from expanding to gigabytes.
+// ScaleGapMax is the maximum difference between the scales of two decimals that are converted to the same scale. The
+// limit prevents a short number from expanding to gigabytes.
 const ScaleGapMax = 20_000
 
 // Sums reports whether Sum supports the type: a number other than a counter, or a text.
@@ -22,8 +22,8 @@ func (t *Type) Sums() bool {
 }
 
 // Sum adds two numbers of the type, or concatenates two texts. Integers wrap around at their width. An empty number is
-// null, and a sum with it is nil. ok is false if the sum would be too long for the type, or if the type is not
-// supported.
+// treated as null, and its sum with any number is nil. ok is false if the sum would be too long for the type, or if the
+// type is not supported.
 func (t *Type) Sum(a, b []byte) (sum []byte, ok bool) {
 	switch t.Kind {
 	case Text, Ascii:

@@ -4,9 +4,9 @@
 // the bytes that a client has sent or will receive. This package validates such bytes, compares them, and converts them
 // to literals, JSON, and order-preserving keys.
 //
-// nil is CQL's null. An empty, non-nil slice is the empty value that most types allow. Collections, tuples, and UDTs
-// use the encoding of protocol v3 and later, with 32-bit lengths. A Type is immutable and can be shared. The package
-// does not depend on tables, statements, or storage. Start reading at Type.
+// A nil slice is CQL's null. An empty, non-nil slice is the empty value that most types allow. Collections, tuples, and
+// UDTs use the encoding of protocol v3 and later, with 32-bit lengths. A Type is immutable and can be shared. The
+// package does not depend on tables, statements, or storage. Start reading at Type.
 package cqltype
 
 // Kind is the kind of a type. The zero Kind is invalid.
@@ -40,7 +40,7 @@ const (
 	Map
 	Tuple
 	UDT
-	// Custom is a Java class without a CQL name. Its values are opaque bytes, and Name is the class.
+	// Custom is a Java class without a CQL name. Its values are opaque bytes, and Name is the class name.
 	Custom
 	// Empty is the type of an expression without a value (Cassandra's EmptyType).
 	Empty

@@ -44,8 +44,8 @@ const (
 	lengthsVint = -1 // an unsigned vint before each value
 )
 
-// elements returns a cursor over a vector. Elements of a fixed width are concatenated, and other elements follow their
-// lengths.
+// elements returns a cursor over a vector. Elements of a fixed width are concatenated. Each other element is preceded
+// by its length.
 func (t *Type) elements(wire []byte) cursor {
 	c := cursor{rest: wire, left: t.Dimension, lengths: lengthsVint}
 	if w := t.Elems[0].fixedWidth(); w > 0 {

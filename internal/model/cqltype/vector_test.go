@@ -11,7 +11,8 @@ import (
 )
 
 // TestVectors checks the wire form, text, class, and validity of vectors against Cassandra 5.0.5. Elements of a fixed
-// width are concatenated, and other elements follow their lengths, even if all values of the type have the same length.
+// width are concatenated. Each other element is preceded by its length, even if all values of the type have the same
+// length.
 func TestVectors(t *testing.T) {
 	for _, c := range []struct {
 		typ        *Type

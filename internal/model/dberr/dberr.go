@@ -70,8 +70,8 @@ type (
 	Unauthorized struct{ Message string }
 	// Syntax is a statement that cannot be parsed.
 	Syntax struct{ Message string }
-	// Invalid is a statement that can be parsed but is not valid, or an unsuitable value. Missing means that it names a
-	// keyspace or a table that does not exist.
+	// Invalid is a statement that can be parsed but is not valid, or an unsuitable value. Missing means that the
+	// statement names a keyspace or a table that does not exist.
 	Invalid struct {
 		Message string
 		Missing bool

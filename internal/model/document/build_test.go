@@ -58,7 +58,7 @@ func TestMembersOneByOne(t *testing.T) {
 	}
 }
 
-// TestWithIsWhatObjectsDo checks With and Without against a list of members, for texts and for trees.
+// TestWithIsWhatObjectsDo compares With and Without with a list of members, for values in text form and in tree form.
 func TestWithIsWhatObjectsDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anyValue(2).Filter(func(v Value) bool { return v.Kind() == Object }).Draw(t, "object")

@@ -20,6 +20,6 @@
 //   - A number outside the range of IEEE 754 binary64 is rejected. A number with more digits keeps them in its text,
 //     and compares as the nearest double.
 //
-// Start reading at Value, then Parse. The paths of keys and indexes are in path.go, changes of documents in build.go,
-// and patches in patch.go.
+// Start reading at Value, then read Parse. The paths of keys and indexes are in path.go, changes of documents in
+// build.go, and patches in patch.go.
 package document

@@ -15,7 +15,7 @@ const DepthMax = 128
 // SizeMax is the maximum length of an item's text, in bytes.
 const SizeMax = 2 << 20
 
-// Limits are the limits of Parse. A zero field stands for DepthMax or SizeMax.
+// Limits are the limits of Parse. A zero field selects DepthMax or SizeMax.
 type Limits struct {
 	Depth int
 	Size  int // bytes of text
@@ -23,7 +23,7 @@ type Limits struct {
 
 // SyntaxError reports why and where a text was rejected.
 type SyntaxError struct {
-	Offset  int // in bytes
+	Offset  int // position in bytes
 	Message string
 }
 
@@ -40,7 +40,7 @@ func (e *SizeError) Error() string {
 
 // Parse checks that text is one JSON value within the limits, and returns it. The value shares the memory of text,
 // which must not change while the value is used. If duplicate members had to be removed, the value has a separate text.
-// Errors are *SyntaxError and *SizeError.
+// Errors are of the types *SyntaxError and *SizeError.
 func Parse(text []byte, limits Limits) (Value, error) {
 	if limits.Depth == 0 {
 		limits.Depth = DepthMax
@@ -74,7 +74,7 @@ type checker struct {
 	i          int
 	depthMax   int
 	duplicates bool
-	// names holds the names of the objects around i, one object after the other.
+	// names holds the names in the objects that contain position i, outermost object first.
 	names []string
 }
 
@@ -164,7 +164,7 @@ func (c *checker) array(depth int) error {
 	return nil
 }
 
-// more consumes the comma or the end after an element or member, and reports whether it was a comma.
+// more consumes the comma or the closing character after an element or member, and reports whether it was a comma.
 func (c *checker) more(end byte, behind string) (bool, error) {
 	switch c.space(); c.peek() {
 	case ',', end:
@@ -210,10 +210,10 @@ func (c *checker) object(depth int) error {
 type names struct {
 	c     *checker
 	begin int
-	set   map[string]struct{} // used once there are many names
+	set   map[string]struct{} // used if there are many names
 }
 
-// manyNames is the number of names from which a map is faster than a linear search.
+// manyNames is the minimum number of names for which a map is faster than a linear search.
 const manyNames = 24
 
 func (n *names) add(name string) {
@@ -240,7 +240,8 @@ func (n *names) add(name string) {
 	n.c.names = append(n.c.names, name)
 }
 
-// str consumes the string at i and returns it decoded. The result shares the text's memory if possible.
+// str consumes the string at i and returns it decoded. The result shares the text's memory if the string has no
+// escapes.
 func (c *checker) str() (string, error) {
 	begin := c.i + 1
 	escaped, ascii := false, true
@@ -272,7 +273,7 @@ func (c *checker) str() (string, error) {
 	return "", c.fail("unexpected end of the text in a string")
 }
 
-// escape consumes an escape and leaves i at its last byte.
+// escape consumes an escape sequence and leaves i at its last byte.
 func (c *checker) escape() error {
 	c.i++
 	switch c.peek() {
@@ -345,8 +346,8 @@ func (c *checker) number() error {
 	return nil
 }
 
-// appendUnique appends v without members that later members of the same name replace. Parts without such members keep
-// their text.
+// appendUnique appends v without members that later members of the same name replace. Parts of the text without such
+// members remain unchanged.
 func appendUnique(dst []byte, v Value) []byte {
 	switch v.kind {
 	case Array:

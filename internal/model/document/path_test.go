@@ -36,7 +36,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestIndexPaths checks which paths of indexing policies are accepted, and which properties they include.
+// TestIndexPaths checks which paths are accepted in indexing policies, and which properties they include.
 func TestIndexPaths(t *testing.T) {
 	property := []Step{{Name: "a"}, {Elements: true}, {Name: "b c"}}
 	for _, c := range []struct {

@@ -22,7 +22,8 @@ func mustParse(t testing.TB, text string) Value {
 	return v
 }
 
-// TestParse checks which texts are accepted, with which resulting text, and where others are rejected.
+// TestParse checks which texts are accepted and their resulting text. It also checks the positions of errors in
+// rejected texts.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1}`:                           `{"a":1}`,
@@ -230,7 +231,8 @@ func TestOrderIsTotal(t *testing.T) {
 	})
 }
 
-// FuzzLookup checks that no text makes a lookup panic, parsed or not, and that Parse accepts only JSON.
+// FuzzLookup checks that lookups in a text never panic, even if the text was not parsed, and that Parse accepts only
+// JSON.
 func FuzzLookup(f *testing.F) {
 	for _, s := range []string{`{"a":[1,{"b":"\\u00"}]}`,
 		`{"a":`, `["`, `{"\`, `{"a":1,"a":{"b":2}}`, `[[[`, `"\ud83d\u`, "{}", `1e999`} {

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestHashes compares the hashes with the hashes that @azure/cosmos 4.9.3 computes.
+// TestHashes compares the hashes with results of @azure/cosmos 4.9.3.
 func TestHashes(t *testing.T) {
 	for _, c := range []struct {
 		scheme Scheme
@@ -30,7 +30,7 @@ func TestHashes(t *testing.T) {
 		{V2, Key{{}}, "11622DAA78F835834610ABE56EFF5CB5"},
 		{V1, Key{Text("Andrew")}, "05C1D5FD1B291008426F6573667800"},
 		{V1, Key{Float(1)}, "05C1ED172B6B2605BFF0"},
-		// Version 1 contains a hundred characters of a string and an end mark.
+		// Version 1 uses the first hundred characters of a string and an end mark.
 		{V1, Key{Text(strings.Repeat("a", 1024))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
 		{V1, Key{Text(strings.Repeat("a", 101))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
 		{V1, Key{Text(strings.Repeat("a", 100))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
@@ -82,7 +82,7 @@ func drawValue(t *rapid.T) Value {
 }
 
 // TestTokensAreInOrder checks that tokens are in the order of the hashes, that a key is in its prefix's range, and that
-// its bytes can be parsed back. It also checks that a boundary assigns a key to the same side by token and by hash.
+// its bytes can be parsed back. It also checks that the token and the hash of a key are on the same side of a boundary.
 func TestTokensAreInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.SampledFrom([]Scheme{V1, V2, MultiHash}).Draw(t, "scheme")
@@ -124,7 +124,7 @@ func TestTokensAreInOrder(t *testing.T) {
 	})
 }
 
-// TestRangesOfRing checks the representation of the ends of the ring, and that invalid ranges are rejected.
+// TestRangesOfRing checks how the ends of the ring are represented, and that invalid ranges are rejected.
 func TestRangesOfRing(t *testing.T) {
 	for _, s := range []Scheme{V1, V2, MultiHash} {
 		if s.Boundary(0) != "" {

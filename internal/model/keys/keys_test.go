@@ -266,7 +266,7 @@ func TestMetaOfLaterBuilds(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that no bytes make the decoders panic.
+// FuzzParse checks that no input makes the decoders panic.
 func FuzzParse(f *testing.F) {
 	f.Add(AppendRow(nil, FirstTable, 5, []byte("pk"), []byte("ck")))
 	f.Add(AppendIndex(nil, FirstTable, []byte("v"), 5, []byte("pk"), nil))
@@ -283,7 +283,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // TestWideSpan checks spans of a table on the wide ring whose boundary is between two positions with the same first
-// half. Such a span must contain the positions on its side, and keys of rows and of index entries must have the right
+// half. Such a span must contain the positions on its side. Keys of rows and of index entries must have the correct
 // position.
 func TestWideSpan(t *testing.T) {
 	const table, index = FirstTable | WideRing, (FirstTable + 1) | WideRing

@@ -20,7 +20,7 @@ var ErrReplicaCorrupt = errors.New("corrupt replica record")
 // stores anything, and deleted together with the replica's data. It is not part of snapshots.
 type Replica struct {
 	Partition uint64
-	// Replica is the replica ID. It is never reused, not even for another partition.
+	// Replica is the replica ID. The ID is never reused, even for another partition.
 	Replica uint64
 	// Created is the time at which the record was written, in seconds since the epoch.
 	Created int64

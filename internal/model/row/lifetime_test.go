@@ -55,7 +55,7 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// TestLifetimeBytes checks that a lifetime survives encoding and stamping, and that rows without a lifetime have none.
+// TestLifetimeBytes checks that a lifetime survives encoding and stamping, and that other rows have no lifetime.
 func TestLifetimeBytes(t *testing.T) {
 	for _, lifetime := range []int32{DefaultLifetime, 1, 127, 128, 1<<31 - 1} {
 		var b Builder

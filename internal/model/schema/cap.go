@@ -39,7 +39,8 @@ func (o *TableOptions) setStorageCap(p *Property) error {
 	return nil
 }
 
-// StorageCap returns the maximum size of a physical partition on disk in bytes, or 0 if the table does not define it.
+// StorageCap returns the maximum size of a physical partition on disk in bytes, or 0 if the table does not define a
+// maximum.
 func (o *TableOptions) StorageCap() uint64 { return uint64(math.Round(o.StorageCapGB * gigabyte)) }
 
 // StorageCapText returns the value of storage_cap_gb, or an empty string if it is not set.

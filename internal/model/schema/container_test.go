@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// withContainer returns a schema with a database that has one container with a unique key.
+// withContainer returns a schema with a database that contains one container with a unique key.
 func withContainer(t *testing.T) *Schema {
 	t.Helper()
 	s := New()
@@ -35,8 +35,9 @@ func withContainer(t *testing.T) *Schema {
 	return s
 }
 
-// TestContainers checks a container's columns, ring positions, and IDs, and that its record survives encoding including
-// members of a later build. A build that does not support containers must reject the record as newer.
+// TestContainers checks a container's columns, ring positions, and IDs. It also checks that the container's record
+// survives encoding, including members of a later build. A build that does not support containers must reject the
+// record as newer.
 func TestContainers(t *testing.T) {
 	s := withContainer(t)
 	c := s.Table("d", "c")
@@ -88,8 +89,8 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// TestContainersAndTables checks that CQL cannot make changes to a container that it does not support. It also checks
-// that a table that takes the name of a container replaces its record, and that a container can be dropped.
+// TestContainersAndTables checks that CQL cannot make unsupported changes to a container. It also checks that a
+// container can be dropped, and that a table with the same name replaces the record of a container.
 func TestContainersAndTables(t *testing.T) {
 	s := withContainer(t)
 	for _, c := range []Change{

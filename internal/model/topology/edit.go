@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// edit is the set of partitions of a table that records add and remove.
+// edit is the set of partitions of a table that changed records add and remove.
 type edit struct {
 	gone, come []*Partition
-	// touched holds the indexes in the changed table next to which a partition is new.
+	// touched holds the indexes in the changed table next to which a partition was added.
 	touched []int
 }
 
-// edit changes a table without validation: partitions may be duplicated, or leave a gap.
+// edit changes a table without validation. The result may contain duplicate partitions or gaps.
 func (s *Snapshot) edit(table uint32, e *edit) {
 	byBegin := func(a, b *Partition) int {
 		return cmp.Or(a.Span.Begin.Compare(b.Span.Begin), cmp.Compare(a.ID, b.ID))
@@ -30,7 +30,7 @@ func (s *Snapshot) edit(table uint32, e *edit) {
 		return i
 	}
 	list := make([]*Partition, 0, len(old)+len(e.come))
-	at := 0 // old[:at] has been processed
+	at := 0 // old[:at] has already been processed
 	for come, gone := e.come, e.gone; len(come)+len(gone) > 0; {
 		if len(gone) == 0 || len(come) > 0 && place(come[0]) <= place(gone[0]) {
 			to := place(come[0])
@@ -46,7 +46,7 @@ func (s *Snapshot) edit(table uint32, e *edit) {
 	s.register(e.gone, e.come)
 }
 
-// validateEdits validates the result of applying edits, and possibly another meta partition, to a valid topology.
+// validateEdits validates the result of applying edits, and optionally a new meta partition, to a valid topology.
 func (s *Snapshot) validateEdits(tables map[uint32]*edit, meta bool) error {
 	replicas := map[ReplicaID]PartitionID{}
 	for table, e := range tables {

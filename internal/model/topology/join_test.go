@@ -38,8 +38,8 @@ func allReady(s *Snapshot, right PartitionID, frozen uint64) (*Snapshot, error) 
 	return s, nil
 }
 
-// TestJoin checks that a requested merge is either completed or canceled, never both, and that the members and spans of
-// both partitions cannot change until then. It also checks that the merge survives its encoding, and that the right
+// TestJoin checks that a requested merge is either completed or canceled, and that the members and spans of both
+// partitions cannot change before that. It also checks that the merge survives its encoding, and that the right
 // partition's ID is not reused.
 func TestJoin(t *testing.T) {
 	now := time.UnixMilli(77)

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMemberLife checks the states of a member, and which transitions are rejected.
+// TestMemberLife checks the transitions between the states of a member, and which transitions are rejected.
 func TestMemberLife(t *testing.T) {
 	s, err := New().AddTable(table, 2, places)
 	if err != nil {
@@ -77,7 +77,7 @@ func TestMemberLife(t *testing.T) {
 	}
 }
 
-// TestCutTable checks that pieces must tile the ring and name each node at most once.
+// TestCutTable checks that pieces must tile the ring and must name each node at most once.
 func TestCutTable(t *testing.T) {
 	at := func(ring uint64) Position { return Position{Ring: ring} }
 	for _, bad := range [][]Piece{
@@ -105,8 +105,8 @@ func TestCutTable(t *testing.T) {
 	}
 }
 
-// TestAssemble checks that applying records one by one produces the same topology as decoding it as a whole. Unchanged
-// parts must be shared, and inconsistent records must be rejected.
+// TestAssemble checks that applying records one by one results in the same topology as decoding the whole topology. It
+// also checks that unchanged parts are shared, and that inconsistent records are rejected.
 func TestAssemble(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, follower := New(), New()

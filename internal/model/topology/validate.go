@@ -4,8 +4,8 @@ package topology
 
 import "fmt"
 
-// Validate checks (TP2), (TP3), and (TP5), and returns the first violation. Transitions preserve them, so only external
-// data must be validated.
+// Validate checks the guarantees TP2, TP3, and TP5, and returns the first violation. Transitions preserve these
+// guarantees, so only external data must be validated.
 func (s *Snapshot) Validate() error {
 	if s.nextPartition > MetaPartition {
 		return fmt.Errorf("the ID of the next partition would be %d", s.nextPartition)
@@ -27,8 +27,8 @@ func (s *Snapshot) Validate() error {
 	return s.validateMembers(s.meta, replicas)
 }
 
-// validateTable validates a table. replicas holds the replicas of the previous tables; the replicas of this table are
-// added.
+// validateTable validates a table. replicas holds the replicas of the previous tables. The replicas of this table are
+// added to it.
 func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionID) error {
 	ps := s.Partitions(table)
 	if len(ps) == 0 {
@@ -51,7 +51,7 @@ func (s *Snapshot) validateTable(table uint32, replicas map[ReplicaID]PartitionI
 	return nil
 }
 
-// validatePartition validates a partition of a table, and that it starts where the previous one ends.
+// validatePartition validates a partition of a table, and checks that it starts where the previous partition ends.
 func (s *Snapshot) validatePartition(table uint32, ps []*Partition, i int) error {
 	p, begin := ps[i], Position{}
 	if i > 0 {
