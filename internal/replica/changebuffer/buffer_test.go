@@ -23,8 +23,8 @@ func read(t *testing.T, j *Buffer, partition, after, upto uint64) (out []string,
 	return out, err
 }
 
-// TestIntervals checks that the buffer returns its entries for every interval that it holds, in order, and rejects all
-// other intervals: too old, not yet complete, behind a gap, or before the first entry.
+// TestIntervals checks that the buffer returns its entries, in order, for every interval that it contains. It must
+// reject intervals that are too old, not yet complete, after a gap, or before the first entry.
 func TestIntervals(t *testing.T) {
 	j := New(1 << 20)
 	defer j.Close()
@@ -38,7 +38,7 @@ func TestIntervals(t *testing.T) {
 	j.EndEntry(run, 1, 11)
 	j.Add(run, 2, 500, []byte("other"))
 	j.EndEntry(run, 2, 500)
-	j.EndEntry(run, 1, 12) // an entry of which nothing is kept
+	j.EndEntry(run, 1, 12) // an entry without commands
 	j.Add(run, 1, 13, []byte("c"))
 	if _, err := read(t, j, 1, 10, 13); !errors.Is(err, ErrGone) {
 		t.Errorf("an entry of which more may come: %v", err)
@@ -76,8 +76,8 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestBound checks that a buffer stays within its memory limit, that it drops the oldest entries first, and that the
-// interval it reports as held contains exactly the added entries, with a concurrent reader.
+// TestBound checks that a buffer stays within its memory limit and drops the oldest entries first. It also checks that
+// the reported interval contains exactly the added entries, with a concurrent reader.
 func TestBound(t *testing.T) {
 	const bound = 64 << 10
 	j := New(bound)
@@ -137,8 +137,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestIdle checks that a buffer is off and empty after a minute without KeepAlive, that KeepAlive keeps it on, and that
-// entries added after a pause are not returned as the complete history.
+// TestIdle checks that a buffer is inactive and empty after a minute without KeepAlive, and that KeepAlive keeps it
+// active. Entries added after a pause must not be returned as the complete history.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := New(1 << 20)

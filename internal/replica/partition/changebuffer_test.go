@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 )
 
-// TestChangeBuffer checks that the change buffer receives exactly the entries that have changed rows: no entries that
-// the log rejected, none that no restore needs, none while the buffer is off. An entry that a crash has left partly in
-// the store is a gap.
+// TestChangeBuffer checks that the change buffer receives exactly the entries that have changed rows. It must not
+// receive entries that the log rejected, entries that a restore does not need, or entries while the buffer is inactive.
+// An entry that is partly in the store after a crash must be a gap.
 func TestChangeBuffer(t *testing.T) {
 	b := newBench(t)
 	j := changebuffer.New(1 << 20)
@@ -58,7 +58,7 @@ func TestChangeBuffer(t *testing.T) {
 	}
 	if invariant.Enabled {
 		b.commit()
-		return // the check of (P6) detects the manual change of the meta
+		return // invariant P6 detects the manual change of the meta
 	}
 	b.host.Replica(1).ahead.meta.Begun = keys.Begun{Index: 16, Commands: 1}
 	b.entry(lower, 16, stamped(low[1], 6, 6, 0), stamped(low[2], 7, 7, 0))

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// batchRecords is a Batches for tests.
+// batchRecords implements Batches for tests.
 type batchRecords struct {
 	recorded bool
 	err      error
@@ -39,8 +39,8 @@ func sweepDedupe(t *testing.T, r *Replica, m *command.Mutation) {
 }
 
 // TestLateConditional checks that a conditional write that arrives after its dedupe record may have been swept is
-// rejected, for every attempt. The sender's machine may have been suspended, so the sender does not know the age of the
-// write.
+// rejected. This applies to every attempt. The sender's machine may have been suspended, so the sender does not know
+// the age of the write.
 func TestLateConditional(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
@@ -52,7 +52,7 @@ func TestLateConditional(t *testing.T) {
 		c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: 1 << 50}
 		return decide(t.Context(), r, c)
 	}
-	for range 2 { // the second one is answered from the record
+	for range 2 { // the second response comes from the dedupe record
 		if d, err := attempt(); err != nil || !d.Applied {
 			t.Fatal(d, err)
 		}
@@ -77,7 +77,7 @@ func TestLateConditional(t *testing.T) {
 	}
 }
 
-// TestLateBatch is TestLateConditional for a batch with updates in one physical partition.
+// TestLateBatch is like TestLateConditional, for a batch with updates in one physical partition.
 func TestLateBatch(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
@@ -92,8 +92,9 @@ func TestLateBatch(t *testing.T) {
 	}
 }
 
-// TestOldPart checks that a part of an atomic batch that is older than dedupe records are kept is evaluated only if the
-// batch is still recorded: then its dedupe record is kept, so a part without one was not applied. Otherwise it was.
+// TestOldPart checks an atomic batch's part that is older than the minimum lifetime of dedupe records. It must be
+// evaluated only if the batch is still recorded. In that case its dedupe record is kept, so a part without a record was
+// not applied. If the batch is not recorded, the part was applied.
 func TestOldPart(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
@@ -135,8 +136,8 @@ func TestOldPart(t *testing.T) {
 	}
 }
 
-// TestRepeatedListUpdate checks that a batch whose response was lost, and which cannot be evaluated on the rows that it
-// wrote, is answered from its dedupe record.
+// TestRepeatedListUpdate checks a batch whose response was lost and that cannot be evaluated on the rows it has
+// written. The response to the retry must come from the batch's dedupe record.
 func TestRepeatedListUpdate(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced})
 	defer closeHost(t, h)
@@ -164,7 +165,8 @@ func TestRepeatedListUpdate(t *testing.T) {
 	}
 }
 
-// TestLateTruncate checks that an attempt of a truncation that comes after another one was applied removes nothing.
+// TestLateTruncate checks that an attempt of a truncation has no effect if it arrives after another attempt has been
+// applied.
 func TestLateTruncate(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced})
 	defer closeHost(t, h)

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// metaPartition is the meta partition on the given nodes.
+// metaPartition returns the meta partition with replicas on the given nodes.
 func metaPartition(on ...int) *topology.Partition {
 	set := topology.ReplicaSet{Region: "here"}
 	for i, n := range on {
@@ -29,10 +29,10 @@ func metaPartition(on ...int) *topology.Partition {
 		Sets: []topology.ReplicaSet{set}}
 }
 
-// TestRecords checks that concurrent proposers on all nodes, while leaders change, create one history: each version is
-// assigned once, and each change is based on the one before. A replica that answers a query for the newest version
-// returns at least the newest version assigned before the query. All nodes are notified, and a node that joins later
-// gets the complete history.
+// TestRecords checks that concurrent proposers on all nodes create one history while leaders change. Each version must
+// be assigned once, and each change must be based on the previous version. A replica that returns the newest version
+// must return at least the newest version assigned before the query. All nodes must be notified, and a node that joins
+// later must receive the complete history.
 func TestRecords(t *testing.T) {
 	const meta = topology.MetaPartition
 	w := newWorld(t, 4)
@@ -77,7 +77,8 @@ func TestRecords(t *testing.T) {
 			}
 		})
 	}
-	// Fast machines finish twenty changes before the first query: proposers continue until every node has answered.
+	// On fast machines, twenty changes may finish before the first query. Proposers therefore continue until every node
+	// has responded.
 	silent := func() bool {
 		for i := range answers {
 			if answers[i].Load() == 0 {
@@ -154,7 +155,7 @@ func TestRecords(t *testing.T) {
 		if len(n.records) == 0 || n.records[len(n.records)-1] != version {
 			t.Errorf("node %d was told of %v, the version is %d", i, n.records, version)
 		}
-		if i < 3 && len(n.puts) < 80 { // the learner may have all from its snapshot
+		if i < 3 && len(n.puts) < 80 { // the learner may have received all changes in its snapshot
 			t.Errorf("node %d was told how %d of %d versions came", i, len(n.puts), version)
 		}
 		for v, put := range n.puts {
@@ -174,8 +175,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestWriteAll checks that several mutations are one entry with one stamp; with updates it is applied once however
-// often it is sent; if one cannot be applied nothing is.
+// TestWriteAll checks that several mutations are applied as one entry with one timestamp. With updates, the entry must
+// be applied only once, even if it is sent repeatedly. If one mutation cannot be applied, none must be applied.
 func TestWriteAll(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -220,8 +221,8 @@ func TestWriteAll(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestWholeExtent checks that a command for the whole of a partition is refused, and does nothing, unless the replica
-// is what its sender believes: at its leader, and by the log should the partition change after that.
+// TestWholeExtent checks that a command for a whole partition is rejected without effect unless the replica has the
+// extent that the sender expects. The leader checks this before it proposes the command, and the log checks it again.
 func TestWholeExtent(t *testing.T) {
 	for name, o := range map[string]Options{"synced": {Durability: Synced}, "periodic": {}} {
 		h := open(t, newStore(t), 1, o)
@@ -246,7 +247,7 @@ func TestWholeExtent(t *testing.T) {
 				t.Errorf("%s: last %+v: %v", name, x, err)
 			}
 		}
-		// The log rejects commands that were accepted for the extent from before a change.
+		// The log rejects commands that were accepted for the extent before a change.
 		for _, kind := range []command.EntryKind{command.EntryTruncate, command.EntryRequire} {
 			e := &command.Entry{Kind: kind, Epoch: later.Epoch, Span: now.Span, SchemaVersion: 1 << 40}
 			var moved *WrongRange
@@ -269,8 +270,9 @@ func TestWholeExtent(t *testing.T) {
 	}
 }
 
-// TestTruncateRequireSweep checks the order of these entries in the log: rows written before a truncation are removed
-// at all replicas, later rows stay, and writes planned for an older schema are rejected.
+// TestTruncateRequireSweep checks the order of truncations, schema requirements, and sweeps in the log. Rows written
+// before a truncation must be removed on all replicas, and later rows must remain. Writes planned for an older schema
+// must be rejected.
 func TestTruncateRequireSweep(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -334,8 +336,8 @@ func TestTruncateRequireSweep(t *testing.T) {
 	}
 }
 
-// TestConditionSeesWritesUnderWay checks that a conditional write that follows blind writes of its key immediately sees
-// all of them, with concurrent writes to other keys of the stripe.
+// TestConditionSeesWritesUnderWay checks that a conditional write sees all blind writes of its key that were sent
+// immediately before it. Other keys of the stripe are written concurrently.
 func TestConditionSeesWritesUnderWay(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)

@@ -25,8 +25,8 @@ func (e *expensive) Done() <-chan struct{} {
 	return nil
 }
 
-// TestResponseWait checks that the wait for the leader's answer takes no memory, makes no context do so, and ends at
-// the deadline.
+// TestResponseWait checks that waiting for the leader's response allocates no memory, does not use the context's Done
+// channel, and ends at the deadline.
 func TestResponseWait(t *testing.T) {
 	a := newIndexWaiter()
 	ctx := &expensive{t.Context(), t, time.Now().Add(time.Hour)}

@@ -17,11 +17,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// pair makes a table of two partitions on the given nodes.
+// pair creates a table with two partitions on the given nodes.
 func (w *world) pair(on ...int) (left, right topology.PartitionID) {
 	w.t.Helper()
 	ps := w.table(2, on...).Partitions(testTable)
-	for i := range ps[1].Sets[0].Replicas { // ids of replicas are unique in a table
+	for i := range ps[1].Sets[0].Replicas { // replica IDs are unique within a table
 		ps[1].Sets[0].Replicas[i].ID += 50
 	}
 	w.create(ps...)
@@ -30,7 +30,7 @@ func (w *world) pair(on ...int) (left, right topology.PartitionID) {
 	return ps[0].ID, ps[1].ID
 }
 
-// either sends a command for a key to that of two partitions that holds it, until one does.
+// either sends a command for a key to both partitions alternately until the partition that contains the key accepts it.
 func (w *world) either(left, right topology.PartitionID, key string, send sender) error {
 	to := left
 	if token.Hash([]byte(key)).Position() >= 1<<63 {
@@ -51,7 +51,7 @@ func (w *world) either(left, right topology.PartitionID, key string, send sender
 	}
 }
 
-// done repeats a request to a partition's leader until it has had its effect.
+// done repeats a request to a partition's leader until the request has taken effect.
 func (w *world) done(what string, id topology.PartitionID, order func(*Replica) error, has func(*Replica) bool) {
 	w.t.Helper()
 	w.until(what, func() bool {
@@ -69,7 +69,7 @@ func (w *world) done(what string, id topology.PartitionID, order func(*Replica) 
 	})
 }
 
-// freeze freezes a partition on all nodes and returns the index.
+// freeze freezes a partition on all nodes and returns the index of the freeze.
 func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
 	w.t.Helper()
 	w.done("the freeze", id, func(r *Replica) error { return r.Freeze(context.Background(), epoch) },
@@ -87,9 +87,9 @@ func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
 	return index
 }
 
-// TestMerge checks a merge of two partitions, after a merge that was rolled back, with concurrent blind writes and
-// counters, while leaders change, are cut off and crash. Every acknowledged write is visible once, no read misses one,
-// and replicas agree.
+// TestMerge checks a merge of two partitions after a merge that was rolled back. Concurrently, clients send blind
+// writes and counter updates, and leaders change, are disconnected, and crash. Every acknowledged write must be visible
+// exactly once, no read may miss such a write, and replicas must agree.
 func TestMerge(t *testing.T) {
 	w := newWorld(t, 3)
 	left, right := w.pair(0, 1, 2)
@@ -123,9 +123,9 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestUnfreeze checks that a frozen partition rejects writes and reads at all levels as not done, and that an unfreeze
-// ends this at the next epoch. A freeze that arrives after its unfreeze is rejected. A partition that was frozen stays
-// frozen after a crash.
+// TestUnfreeze checks that a frozen partition rejects writes and reads at all levels as not executed, and that an
+// unfreeze ends this state at the next epoch. A freeze that arrives after its unfreeze must be rejected. A frozen
+// partition must remain frozen after a crash.
 func TestUnfreeze(t *testing.T) {
 	w := newWorld(t, 3)
 	_, right := w.pair(0, 1, 2)
@@ -181,8 +181,8 @@ func TestUnfreeze(t *testing.T) {
 	}
 }
 
-// TestMergeBySnapshot checks that a node that was away while two partitions were merged, and gets a snapshot of the
-// result, has all rows of both and no longer the other partition, also after a crash.
+// TestMergeBySnapshot checks a node that was down while two partitions were merged, and that receives a snapshot of the
+// result. It must have all rows of both partitions and no replica of the right partition, also after a crash.
 func TestMergeBySnapshot(t *testing.T) {
 	w := newWorld(t, 3)
 	left, right := w.pair(0, 1, 2)
@@ -199,7 +199,7 @@ func TestMergeBySnapshot(t *testing.T) {
 		return r.Merge(context.Background(), keys.InitialEpoch, &command.Merge{Right: uint64(right), Frozen: index,
 			RightEpoch: keys.InitialEpoch})
 	}, func(r *Replica) bool { _, epoch := r.Span(); return epoch == keys.InitialEpoch+1 })
-	for n := range 1000 { // the log is cut beyond the merge
+	for n := range 1000 { // the log is truncated after the merge
 		if err := w.write(left, fmt.Sprint("after ", n%50), int64(n)); err != nil {
 			t.Fatal(err)
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestSamples checks that samples represent the spent units, also if clients alternate between keys; that old samples
-// are replaced; and that no samples are taken unless requested, and none returned of a part that the replica no longer
-// has.
+// TestSamples checks that samples represent the spent units, even if clients alternate between keys, and that old
+// samples are replaced. No samples must be taken unless requested, and none must be returned for a range that the
+// replica has lost.
 func TestSamples(t *testing.T) {
 	r := &Replica{host: &Host{}}
 	r.state.Store(&state{})
@@ -55,8 +55,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestSamplesWeigh checks that for all prices of requests and all intervals between samples, the part of samples at a
-// position is its part of the spent units, within one in ten.
+// TestSamplesWeigh checks the fraction of samples at a position for all request prices and sampling intervals. It must
+// equal the position's fraction of the spent units, within one tenth.
 func TestSamplesWeigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &Replica{host: &Host{}}

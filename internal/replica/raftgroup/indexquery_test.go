@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// read hands in a read.
+// read delivers a read.
 func (b *bench) read(g *raftgroup.Group) *outcome {
 	b.t.Helper()
 	o := &outcome{}
@@ -27,7 +27,7 @@ func (b *bench) read(g *raftgroup.Group) *outcome {
 	return o
 }
 
-// sentOf returns the messages of a kind that were sent since the last take, and discards all.
+// sentOf returns the messages of a type that were sent since the last call of take, and discards all messages.
 func (b *bench) sentOf(kind pb.MessageType) (out []*pb.Message) {
 	for _, m := range b.sent {
 		if m.GetType() == kind {
@@ -38,9 +38,9 @@ func (b *bench) sentOf(kind pb.MessageType) (out []*pb.Message) {
 	return out
 }
 
-// TestLeaderIndexQuery checks (RG10) at the leader: without a lease an index query waits for a quorum, with a lease the
-// leader replies immediately with the commit index. It does not reply by a clock reading from before the query, after
-// the lease has ended, or to a node outside the group.
+// TestLeaderIndexQuery checks index queries on the leader (RG10). Without a lease, an index query must wait for a
+// quorum. With a lease, the leader must reply immediately with the commit index. It must not reply based on a clock
+// reading from before the query, after the lease has ended, or to a node outside the group.
 func TestLeaderIndexQuery(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	ask := func(number uint64) []*pb.Message {
@@ -69,7 +69,7 @@ func TestLeaderIndexQuery(t *testing.T) {
 	if g.Lease() == 0 {
 		t.Fatal("the round granted no lease")
 	}
-	// An entry that is committed and not applied counts: readers may see it before the loop hears of that.
+	// A committed entry that is not applied counts, because readers may see it before the loop is notified.
 	b.lazy = true
 	b.propose(g, 0, ledger.Add("n", 1))
 	b.run()
@@ -99,15 +99,16 @@ func TestLeaderIndexQuery(t *testing.T) {
 	if got := b.sentOf(raftgroup.MsgIndexReply); len(got) != 1 || !got[0].GetReject() || got[0].GetTo() != 99 {
 		t.Fatalf("a stranger hears %v", got)
 	}
-	// It has lost its leadership: queries that wait for a quorum are rejected.
+	// The replica has lost its leadership, so queries that wait for a quorum are rejected.
 	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(term + 1), Commit: new(uint64(11))})
 	if got := b.sentOf(raftgroup.MsgIndexReply); len(got) != 2 || !got[0].GetReject() || !got[1].GetReject() {
 		t.Fatalf("deposed: %v", got)
 	}
 }
 
-// TestIndexQuery checks (RG10) at a follower: reads wait for the answer to a question that was sent after they began,
-// and until its index is applied; a leader that refuses, is silent or is replaced fails them.
+// TestIndexQuery checks index queries on a follower (RG10). Reads must wait for the reply to a query that was sent
+// after they began, and then until its index is applied. They must fail if the leader rejects the query, is silent, or
+// is replaced.
 func TestIndexQuery(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 3, raftgroup.Options{AlwaysTick: true})
 	if _, err := g.NewRead(&outcome{}); !errors.Is(err, raftgroup.ErrNotLeader) {
@@ -170,8 +171,8 @@ func TestIndexQuery(t *testing.T) {
 	}
 }
 
-// TestCommitIsToldWhenApplied checks the last law of (RG10): a follower does not hear of a commit before its leader has
-// applied it, and hears of it then.
+// TestCommitIsToldWhenApplied checks that a follower is notified of a commit as soon as its leader has applied it, and
+// not earlier (RG10).
 func TestCommitIsToldWhenApplied(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	highest := func() (commit uint64) {

@@ -22,8 +22,8 @@ type noData struct{ SnapshotData }
 
 func (noData) Close() error { return nil }
 
-// TestInstallEndsWithHost checks that an installation that was abandoned because its host closes does not make the host
-// fail, and that any other error does.
+// TestInstallEndsWithHost checks that an installation that is abandoned because its host closes does not make the host
+// fail. Any other error must make the host fail.
 func TestInstallEndsWithHost(t *testing.T) {
 	broken := errors.New("broken")
 	for _, err := range []error{fmt.Errorf("install: %w", context.Canceled), broken} {

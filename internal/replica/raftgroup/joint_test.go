@@ -11,13 +11,14 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestJointIsLeft checks that a group leaves a joint configuration without a client write, also on a node that must not
-// lead and whose transfers fail. The raft library drops its own proposal to leave while a transfer is open, and repeats
-// it only when an entry is applied. So leadership is not transferred while members change.
+// TestJointIsLeft checks that a group leaves a joint configuration without a client write, even on a node that must not
+// lead and whose transfers fail. The Raft library drops its own proposal to leave the joint configuration while a
+// transfer is open. It repeats the proposal only when an entry is applied. Leadership is therefore not transferred
+// while members change.
 func TestJointIsLeft(t *testing.T) {
 	b, _, term := led(t, raftgroup.Options{AlwaysTick: true})
 	status := func() raftgroup.Status { s, _ := b.host.Status(1); return s }
-	// A follower that acknowledges what it has, and takes no leadership.
+	// The follower acknowledges the entries that it has, and accepts no leadership.
 	pass := func(ticks int, has uint64) {
 		for range ticks {
 			b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
@@ -53,7 +54,7 @@ func TestJointIsLeft(t *testing.T) {
 	}
 	refused("in the joint configuration")
 	b.host.Abstain(false)
-	pass(50, 12) // an offer that was made is over
+	pass(50, 12) // the offer has expired
 	pass(2, status().Last)
 	s := status()
 	if !s.Leading || s.Term != term || s.Applied != s.Last {

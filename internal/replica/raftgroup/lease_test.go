@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestLeaseEndsWithMembers checks that a change of members ends the lease, which rests on a quorum of the old ones, and
-// that what was read before is not served under the next one.
+// TestLeaseEndsWithMembers checks that a change of members ends the lease, because the lease depends on a quorum of the
+// old members. Data read before must not be served under the next lease.
 func TestLeaseEndsWithMembers(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()
