@@ -38,11 +38,11 @@ type member struct {
 	transport *transport.Transport
 	up        atomic.Bool
 	net       *memnet.Network
-	// away is a node that this one takes for dead, nil for none.
+	// away is a node that this node considers to be down, or nil.
 	away atomic.Pointer[topology.NodeID]
 }
 
-// newCluster4 starts four nodes that hold a table of n partitions and the table of batches.
+// newCluster4 starts four nodes with a table of n partitions and the batch log table.
 func newCluster4(t *testing.T, n int) []*member {
 	net := memnet.New()
 	s := mapOf(t, n)
@@ -120,7 +120,7 @@ func newCluster4(t *testing.T, n int) []*member {
 	return all
 }
 
-// stop ends a node.
+// stop stops a node.
 func (m *member) stop(t *testing.T) {
 	if m.up.Swap(false) {
 		m.Coordinator.Close()
@@ -130,9 +130,9 @@ func (m *member) stop(t *testing.T) {
 	}
 }
 
-// TestRealCluster checks that on four nodes every coordinator serves every request, for all placements of leaders, and
-// continues when the node that leads is gone: acknowledged writes are visible, counters have counted each update once,
-// and batches are complete.
+// TestRealCluster checks that every coordinator of four nodes serves every request, for all placements of leaders and
+// after a leader's node has stopped. Acknowledged writes must be visible, counters must have counted each update once,
+// and batches must be complete.
 func TestRealCluster(t *testing.T) {
 	all := newCluster4(t, 2)
 	sum := func(c *Coordinator, key string) (int64, error) {
@@ -185,7 +185,7 @@ func TestRealCluster(t *testing.T) {
 	for i := range 5 {
 		round(all, i+1)
 	}
-	// Stop the leader of the counter.
+	// Stop the node that leads the counter's partition.
 	k := []byte("counter")
 	p := all[0].Topology().Locate(table, token.Hash(k), k)
 	leader := -1
@@ -217,15 +217,16 @@ func TestRealCluster(t *testing.T) {
 	}
 }
 
-// TestGoesRoundACutLink checks that a coordinator whose link to a partition's leader is cut completes every request
-// through a node that reaches the leader: whether it already knows that it cannot reach the leader, or detects it.
+// TestGoesRoundACutLink checks a coordinator whose connection to a partition's leader is cut. Every request must
+// complete through a node that can reach the leader, whether or not the coordinator already knows that the leader is
+// unreachable.
 func TestGoesRoundACutLink(t *testing.T) {
 	all := newCluster4(t, 1)
 	ctx := t.Context()
 	if err := writeNow(all[0].Coordinator, WriteOptions{Level: dberr.Quorum}, put("k", "c", 1)); err != nil {
 		t.Fatal(err)
 	}
-	const rows = 6000 // several pages
+	const rows = 6000 // sufficient for several pages
 	many := put("many", "", 0)
 	for i := range rows {
 		many.Ops = append(many.Ops, put("many", fmt.Sprintf("row%010d", i), int64(i)).Ops...)
@@ -283,7 +284,7 @@ func TestGoesRoundACutLink(t *testing.T) {
 	all[0].net.Cut(to, from, false)
 }
 
-// cells is a visitor that is given rows.
+// cells is a visitor that collects rows.
 type cells func(r *row.Row)
 
 func (cells) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
