@@ -156,7 +156,7 @@ func (c *cluster) close() {
 }
 
 // wire is a transport over TCP. It has one connection and one buffer for each peer, and the writer sends the complete
-// buffer at once.
+// buffer.
 type wire struct {
 	id       raftgroup.NodeID
 	listener net.Listener

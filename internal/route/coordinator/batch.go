@@ -36,7 +36,7 @@ type batch struct {
 	w        *write
 	trace    *trace.Trace
 	deadline time.Time
-	// mutations and updates are encoded as they were received.
+	// mutations and updates are encoded in the received form.
 	mutations, updates [][]byte
 	// who is the principal of the batch.
 	who fairshare.Principal

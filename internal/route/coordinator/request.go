@@ -61,7 +61,7 @@ type routedRequest struct {
 	timeouts int
 	// immediateRetries is the number of consecutive attempts without a delay.
 	immediateRetries int
-	// required is the quorum of the partition that was asked last.
+	// required is the quorum of the partition used in the last attempt.
 	required int
 	// throttleDeadline is the time until which the request may wait for a throttled partition. It is zero if the
 	// request may not wait. blocking reports whether a goroutine blocks on the request. slot is the request's place in
@@ -307,7 +307,7 @@ func (e *routedRequest) handleFailure(t *target, err error) bool {
 	e.leaveQueue()
 	why, leader := classify(err)
 	if e.maybeApplied && why == final && overloaded(err) {
-		why = busy // the error would state that the request had no effect, which is no longer known
+		why = busy // the error would state that the request had no effect, which is unknown
 	}
 	if why == final {
 		return false

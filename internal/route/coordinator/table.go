@@ -85,8 +85,8 @@ func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64
 	return err
 }
 
-// Newest returns a timestamp, in microseconds, that is at least as high as all timestamps that the partitions of a
-// table assigned before the call. It waits for leaders for at most the time limit.
+// Newest returns a timestamp in microseconds. It equals or exceeds all timestamps that the partitions of a table
+// assigned before the call. It waits for leaders for at most the time limit.
 func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Duration) (newest int64, err error) {
 	ctx, cancel := c.sched.WithTimeout(ctx, limit)
 	defer cancel()

@@ -150,7 +150,7 @@ func (w *write) tell(o command.Outcome) {
 	done.Done(o)
 }
 
-// inParallel calls do with the numbers from 0 to n-1, with at most atOnce concurrent calls. It returns the first error.
+// inParallel calls do with the numbers from 0 to n-1. Up to atOnce calls run concurrently. It returns the first error.
 func inParallel(s *sched.Scheduler, atOnce, n int, do func(i int) error) error {
 	var next atomic.Int64
 	all := sched.Group{Scheduler: s}
