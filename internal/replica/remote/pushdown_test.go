@@ -23,9 +23,9 @@ func (f *pushdownVisitor) PushedDown(a *command.PushdownResult) (command.Step, e
 	return command.More, nil
 }
 
-// TestPushdownOnAnotherNode checks that the partial result of another node reaches the caller that offered the
-// aggregation, with the price of all rows that were read. Rows arrive if the other node could not aggregate them. A
-// response without a request is rejected.
+// TestPushdownOnAnotherNode checks that the partial result of another node reaches the caller that requested the
+// aggregation, with the price of all rows read. If the other node could not aggregate the rows, the rows must arrive. A
+// result that was not requested must be rejected.
 func TestPushdownOnAnotherNode(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		made := command.PushdownResult{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000,

@@ -144,7 +144,7 @@ func (w *termRead) visitAt() (command.Step, error) {
 // first finds the first common position. It returns false at the end.
 func (w *termRead) first() (bool, error) { return w.from(nil) }
 
-// from finds the first common position at or after to.
+// behind finds the first common position after the given position.
 func (w *termRead) behind(place []byte) (bool, error) {
 	w.next = append(append(w.next[:0], place...), 0)
 	return w.from(w.next)

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// raftNode is a node with everything real but its network.
+// raftNode is a node with real components except for its network.
 type raftNode struct {
 	name   string
 	log    *raftlog.Store
@@ -31,7 +31,7 @@ type raftNode struct {
 
 func raftID(i int) raftgroup.NodeID { return raftgroup.NodeID{byte(i + 1)} }
 
-// startRaft starts count nodes with groups whose voters are the first voters of them.
+// startRaft starts count nodes with a number of groups. The first nodes are the voters of the groups.
 func startRaft(t *testing.T, count, voters, groups int, o raftgroup.Options) []*raftNode {
 	t.Helper()
 	n := memnet.New()
@@ -144,13 +144,13 @@ type heard chan raftgroup.Outcome
 func (c heard) Done(o raftgroup.Outcome) { c <- o }
 
 // TestLargeProposals checks that proposals of 16 MiB reach all replicas, for several groups concurrently and together
-// with small ones: no limit of raft, of the host or of the transport excludes one permanently.
+// with small proposals. No limit of Raft, the host, or the transport may exclude a proposal permanently.
 func TestLargeProposals(t *testing.T) {
 	if raceEnabled {
 		t.Skip("a matter of bytes; shadow memory makes it slow")
 	}
 	const groups, large = 2, 16<<20 - 16
-	// Ticks are long: under the race detector a second of silence would be nothing.
+	// Ticks are long, because under the race detector a second without messages is common.
 	nodes := startRaft(t, 4, 4, groups, raftgroup.Options{TruncateBytes: 40 << 20, TruncateKeep: 2,
 		Tick: 250 * time.Millisecond})
 	lead(t, nodes[0])
@@ -180,8 +180,8 @@ func TestLargeProposals(t *testing.T) {
 	}
 }
 
-// TestStreamedSnapshot checks that a replica that starts empty gets a snapshot of many chunks through the transport,
-// and that no part of it remains in memory.
+// TestStreamedSnapshot checks that a replica that starts empty receives a snapshot of many chunks through the
+// transport, and that no part of the snapshot remains in memory.
 func TestStreamedSnapshot(t *testing.T) {
 	nodes := startRaft(t, 4, 3, 1, raftgroup.Options{TruncateEntries: 8, TruncateKeep: 1})
 	lead(t, nodes[0])

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestUsers checks that each user has what it asked, by the second and in all, the one that takes most first; that
-// there is a bound for users, and that those without connections are forgotten after an hour.
+// TestUsers checks the counts of each user, per second and in total, with the highest load first. It also checks the
+// maximum number of users, and that users without connections are removed after an hour.
 func TestUsers(t *testing.T) {
 	var u Users
 	app, batch := u.Connect("app"), u.Connect("batch")
