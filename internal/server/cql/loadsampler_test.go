@@ -18,7 +18,7 @@ import (
 func press(t *testing.T, b *bench) {
 	t.Helper()
 	p := &b.srv.pressure
-	p.mu.Lock() // the server cannot pass samples
+	p.mu.Lock() // the lock prevents the server from passing samples
 	t.Cleanup(p.mu.Unlock)
 	s := admission.Sample{Now: b.srv.now() + time.Hour}
 	for range 1000 {
@@ -56,7 +56,7 @@ func ask(c *client, n int, priority string) (refused int) {
 }
 
 // TestShed checks that requests under pressure are rejected before a session sees them, with low priority first. The
-// rejections are counted. An unknown priority is an error.
+// rejections must be counted. An unknown priority must be an error.
 func TestShed(t *testing.T) {
 	b := start(t, Options{WaitMax: time.Millisecond})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)

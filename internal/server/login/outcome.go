@@ -14,7 +14,7 @@ import (
 )
 
 // failureLines is the maximum number of failed logins that are logged per second. The next message contains the number
-// of omitted ones.
+// of omitted messages.
 const failureLines = 5
 
 // outcomes counts and logs the outcomes of logins.
@@ -33,7 +33,8 @@ type lineLimiter struct {
 	lines, omitted int
 }
 
-// allow reports whether a message may be logged now, and the number of messages omitted since the last one.
+// allow reports whether a message may be logged now. It also returns the number of messages omitted since the last
+// message.
 func (l *lineLimiter) allow(now time.Time) (omitted int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

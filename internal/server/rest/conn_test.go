@@ -29,7 +29,7 @@ type line struct {
 	in *bufio.Reader
 }
 
-// dial connects to a surface.
+// dial connects to the server of a surface.
 func (s *surface) dial() *line {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -49,7 +49,7 @@ func (l *line) send(text string) {
 	}
 }
 
-// answer reads the response to a request with a method.
+// answer reads the response to a request with the given method.
 func (l *line) answer(method string) (r *http.Response, body string) {
 	l.t.Helper()
 	r, err := http.ReadResponse(l.in, &http.Request{Method: method})
@@ -94,8 +94,8 @@ func itemOf(id string, size int) string {
 	return `{"id":"` + id + `","pk":"a","x":"` + strings.Repeat("x", size) + `"}`
 }
 
-// TestPipelining checks that requests are answered in order for any fragmentation of their bytes: all together, byte
-// by byte, with and without bodies, smaller and larger than the buffers.
+// TestPipelining checks that requests are answered in order for any fragmentation of their bytes. Requests may arrive
+// together or byte by byte, have bodies or not, and be smaller or larger than the buffers.
 func TestPipelining(t *testing.T) {
 	for _, step := range []int{1 << 20, 1000, 1} {
 		pipeline(t, step)
@@ -151,7 +151,7 @@ func TestVersions(t *testing.T) {
 		r, body := l.answer(get)
 		got := r.Header.Get("Connection")
 		if r.Close && got == "" {
-			got = "close" // the standard library removes it
+			got = "close" // the standard library removes this header
 		}
 		if r.StatusCode != 200 || !strings.Contains(body, "writableLocations") || got != c.connection {
 			t.Errorf("%s %s: %d %q", c.version, c.header, r.StatusCode, got)
@@ -246,8 +246,8 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// TestUnreadBodies checks that a connection stays open after a rejected request with a small body. It must end after a
-// body that is long or of unknown length, and the client must be able to read the response.
+// TestUnreadBodies checks that a connection stays open after a rejected request with a small body. The connection must
+// end after a body that is long or of unknown length. The client must then be able to read the response.
 func TestUnreadBodies(t *testing.T) {
 	s := newSurface(t, Options{})
 	for name, c := range map[string]struct {
@@ -274,7 +274,7 @@ func TestUnreadBodies(t *testing.T) {
 	}
 }
 
-// TestSlowClients checks the time limits of an idle client, of headers, of bodies and of reading responses.
+// TestSlowClients checks the time limits of an idle client, of headers, of bodies, and of reading responses.
 func TestSlowClients(t *testing.T) {
 	s := newSurface(t, Options{IdleTimeout: 5 * time.Minute})
 	s.want("POST "+docs, itemOf("1", 200_000), pk, 201)
@@ -379,7 +379,7 @@ func TestGracefulStop(t *testing.T) {
 	}
 	busy.ended("busy")
 	_ = idle.Close()
-	http.DefaultClient.CloseIdleConnections() // the connection of newSurface
+	http.DefaultClient.CloseIdleConnections() // close the connection of newSurface
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
@@ -422,7 +422,7 @@ type scribbled struct {
 
 func (s *scribbled) Write(b []byte) (int, error) { return s.written.Write(b) }
 
-// FuzzConnection checks that any input of an unauthenticated client is processed in finite time, causes no failure and
+// FuzzConnection checks that any input of an unauthenticated client is processed in finite time, causes no failure, and
 // grants no access.
 func FuzzConnection(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
@@ -448,7 +448,7 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// slowly makes item queries run until their context ends. The channels report their beginning and their error.
+// slowly makes item queries run until their context ends. The channels receive their start and their error.
 func (s *surface) slowly() (begun chan struct{}, ended chan error) {
 	begun, ended = make(chan struct{}, 1), make(chan error, 1)
 	s.fake.mu.Lock()

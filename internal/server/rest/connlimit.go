@@ -22,7 +22,7 @@ type connLimiter struct {
 	open, rejected  int
 	number          uint32
 	byAddress       map[netip.Addr]int
-	unauthenticated list.List // of *clientConn, oldest first
+	unauthenticated list.List // list of *clientConn, oldest first
 }
 
 // clientConn is one connection.
@@ -32,7 +32,8 @@ type clientConn struct {
 	// number identifies the connection.
 	number uint32
 	remote netip.AddrPort
-	// element is the element in of.unauthenticated, or nil if the connection is authenticated. of.mu guards it.
+	// element is the connection's element in of.unauthenticated, or nil if the connection is authenticated. of.mu
+	// guards it.
 	element *list.Element
 	// left reports that the connection has released its slot.
 	left bool
@@ -47,7 +48,8 @@ func (g *clientConn) known() {
 	g.setUnauthenticated(false)
 }
 
-// setUnauthenticated adds the connection to the unauthenticated connections or removes it. The caller must hold mu.
+// setUnauthenticated adds the connection to, or removes it from, the list of unauthenticated connections. The caller
+// must hold mu.
 func (g *clientConn) setUnauthenticated(yes bool) {
 	switch l := &g.of.unauthenticated; {
 	case yes:

@@ -9,5 +9,5 @@
 // Unauthenticated clients cannot lock out others: the oldest unauthenticated connection is closed when a connection
 // limit is reached. The number of concurrent requests and the memory of their bodies are also limited.
 //
-// Start reading at Server.Serve, then conn.serve and exchange.serve.
+// Start reading at Server.Serve, then read conn.serve and exchange.serve.
 package rest
