@@ -36,7 +36,7 @@ const (
 	// waitMin is the first delay. Each failure doubles it, up to waitMax.
 	waitMin, waitMax = 100 * time.Millisecond, 3 * time.Second
 	// rememberedFailures is the maximum size of each of the three maps. When a map is full, old entries are dropped. If
-	// there are none, all entries are dropped.
+	// no entry is old, all entries are dropped.
 	rememberedFailures = 10_000
 )
 
