@@ -4,7 +4,7 @@ package access
 
 // These are the names of an account's keys, as in Azure Cosmos DB. A key is not a role: its permissions are fixed.
 const (
-	// PrimaryKey and SecondaryKey allow everything on data and schema. There are two of them so that one can be
+	// PrimaryKey and SecondaryKey allow everything on data and schema. There are two keys, so that one key can be
 	// replaced while clients use the other.
 	PrimaryKey   = "primary"
 	SecondaryKey = "secondary"

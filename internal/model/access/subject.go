@@ -65,7 +65,7 @@ func (s *State) Resolve(name string, configured bool) *Subject {
 	return out
 }
 
-// Version returns the version of the record from which the subject was resolved, or zero if there was none.
+// Version returns the version of the record from which the subject was resolved, or zero if no record existed.
 func (s *Subject) Version() RoleVersion { return s.version }
 
 // Ended returns the subject of a session whose role has been dropped. It has no permissions.

@@ -88,7 +88,7 @@ func IsFileBoundary(plain int, key []byte, size int) bool {
 	return plain >= FileMin && uint64(crc32.ChecksumIEEE(key))*FileMean < uint64(size)<<32
 }
 
-// Full reports whether the file must end here.
+// Full reports whether the file must end after the last added record.
 func (b *Builder) Full() bool { return b.full }
 
 // Records returns the number of records.

@@ -33,7 +33,7 @@ type Manifest struct {
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
 	// Archived means that the snapshot is also a restore point of the archive stored with the backups. The archive
-	// starts or continues there.
+	// starts or continues at this point.
 	Archived bool `json:"followed,omitempty"`
 	// Metadata is the file with the cluster metadata: schema, topology, nodes, roles, and settings.
 	Metadata File `json:"records"`

@@ -127,7 +127,7 @@ type RestoredTable struct {
 	Resumed bool `json:"begun,omitempty"`
 }
 
-// BatchReplay tells a node how to finish the atomic batches in a file.
+// BatchReplay specifies how a node finishes the atomic batches in a file.
 type BatchReplay struct {
 	// Tables maps the table IDs of the backup to the table IDs of the cluster. Other tables are skipped.
 	Tables map[uint32]uint32 `json:"tables"`

@@ -163,8 +163,8 @@ type Field struct {
 	Value []byte
 }
 
-// Field consumes the next field after the field with number after, or 0 for the first. The returned Number is 0 if
-// there are no more fields, or after a failure.
+// Field consumes the next field after the field with number after, or 0 for the first. The returned Number is 0 after
+// the last field and after a failure.
 func (r *Reader) Field(after uint64) Field {
 	if len(r.b) > 0 && r.b[0] == 0 {
 		r.b = r.b[1:]

@@ -60,7 +60,7 @@ func (k *Condition) holds(r *row.Row) (bool, error) {
 	return false, nil
 }
 
-// subject returns the type and the value that the condition compares; the value is nil for null. A non-frozen list,
+// subject returns the type and the value that the condition compares. The value is nil for null. A non-frozen list,
 // set, or map without elements equals an empty one but is neither less nor greater than any value, as in Cassandra 5.0.
 // Function satisfies recognizes these types with isCollection.
 func (k *Condition) subject(cells []row.Cell) (*cqltype.Type, []byte, error) {

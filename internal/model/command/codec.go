@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Version is the version of the encoding. It is the first byte of every encoded command; the second byte is the kind.
-// The version changes only if the common structure of all commands changes. All other additions use a new field or a
-// new kind (RFC 0006).
+// Version is the version of the encoding. It is the first byte of every encoded command, and the second byte is the
+// kind. The version changes only if the common structure of all commands changes. All other additions use a new field
+// or a new kind (RFC 0006).
 const Version = 2
 
 // kind is the kind of an encoded command.

@@ -204,7 +204,7 @@ func (p pick) foundRow() *row.Row {
 	return r
 }
 
-// same compares two values. EquateEmpty treats nil and empty slices as equal; distinct compares the fields in which
+// same compares two values. EquateEmpty treats nil and empty slices as equal, and distinct compares the fields in which
 // they differ.
 func same(t *rapid.T, want, got any) {
 	t.Helper()

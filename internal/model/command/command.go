@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command defines the commands that a coordinator sends to a replica, the responses, and their versioned
-// encoding: Mutation, Conditional, Read, Sweep, and the Entry of a replica set's log.
+// Package command defines the commands that a coordinator sends to a replica, their responses, and their versioned
+// encoding. The commands are Mutation, Conditional, Read, Sweep, and the Entry of a replica set's log.
 //
 // Guarantees:
 //
@@ -161,7 +161,7 @@ type Read struct {
 	AfterClustering []byte
 	AfterPartition  bool
 	// Slices restricts the rows in every partition. They are sorted and disjoint, and empty means all rows. If Reversed
-	// is set, rows are returned in descending order; slices are still ascending.
+	// is set, rows are returned in descending order. Slices are still in ascending order.
 	Slices   []Slice
 	Reversed bool
 	// Statics requests static cells. NoRows requests partitions without rows. With either of them, the visitor's
@@ -187,8 +187,8 @@ type Read struct {
 	Dropped []cqltype.Dropped
 	Level   dberr.Consistency
 	Epoch   uint64
-	// Continued means that the command continues another command of the same request in the same physical partition, so
-	// the base price of a read has already been charged.
+	// Continued means that the command continues another command of the same request in the same physical partition.
+	// The base price of a read has then already been charged.
 	Continued bool
 	// Owed and Wanted are request units, in fractions of ru.Unit, that a follower on the sender's node reports to the
 	// leader. Owed has already been spent. Wanted is the amount that the follower would like to borrow.
@@ -216,10 +216,10 @@ type ChangesRead struct {
 	// Kept selects the kept changes, with all images. Otherwise each row whose last change is in the interval is
 	// returned once, in its current state.
 	Kept bool
-	// Horizon requests the horizon of each physical partition instead of changes. All commits up to the horizon are
-	// applied there, and later commits have higher timestamps. The horizon is returned as a row without cells, whose
-	// clustering key is the timestamp in 8 bytes. Its partition key is the position at which the horizon's validity
-	// begins.
+	// Horizon requests the horizon of each physical partition instead of changes. All commits up to the horizon have
+	// been applied in the partition, and later commits have higher timestamps. The horizon is returned as a row without
+	// cells, whose clustering key is the timestamp in 8 bytes. Its partition key is the position at which the horizon's
+	// validity begins.
 	Horizon bool
 }
 

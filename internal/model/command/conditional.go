@@ -14,7 +14,7 @@ import (
 // written unless all conditions hold.
 type Conditional struct {
 	Mutation Mutation
-	// Serial is the serial consistency level of a lightweight transaction, or 0 if there are no conditions.
+	// Serial is the serial consistency level of a lightweight transaction, or 0 if the command has no conditions.
 	Serial dberr.Consistency
 	// Rows lists the rows that Conditions and Updates refer to by index. Each row is listed at most once.
 	Rows       []RowRef
@@ -32,7 +32,7 @@ type Conditional struct {
 	// Log, if not nil, makes the leader add the changes to the change log, because the leader knows the rows before and
 	// after the change.
 	Log *ChangeLog
-	// Now is the second at which expiry is evaluated; a client can choose it. Dropped has the same meaning as in Read.
+	// Now is the second at which expiry is evaluated. A client can choose it. Dropped has the same meaning as in Read.
 	Now     int64
 	Dropped []cqltype.Dropped
 	// Issued is the second at which the coordinator received the request, according to the clocks of a quorum. A leader
@@ -71,8 +71,8 @@ type RowRef struct {
 // Operator compares a stored value with the value of the condition.
 type Operator uint8
 
-// These are the operators of a Condition. Exists and NotExists test the row. The others test a column or an element of
-// it.
+// These are the operators of a Condition. Exists and NotExists test the row. The other operators test a column or an
+// element of it.
 const (
 	Exists Operator = iota
 	NotExists

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package compat defines the behavioral differences between Cassandra releases that Ilion can emulate. Each difference
-// is one field of Release. Code that depends on a difference reads the field; it never compares releases. Features that
+// is one field of Release. Code that depends on a difference reads the field. It never compares releases. Features that
 // a later release only adds (functions, statements, types) are available in all emulated releases. See
 // docs/rfcs/0026-cassandra-releases.md.
 package compat
@@ -22,7 +22,7 @@ type Release struct {
 	// CastsToDisambiguate makes the error for operands of unknown types suggest a cast instead of a type hint.
 	CastsToDisambiguate bool
 	// CamelCellMeta makes error texts call the functions writeTime and maxWriteTime. Otherwise error texts use lower
-	// case, as results do.
+	// case, like results.
 	CamelCellMeta bool
 	// LiteralTexts makes the error for a list literal of a type other than list name the column instead of the kinds of
 	// types.
@@ -75,7 +75,7 @@ type Release struct {
 	NoEntryLists bool
 	// WarnsOfUse returns a warning for a connection's first PREPARE after USE that names a table without its keyspace.
 	WarnsOfUse bool
-	// CustomKeyword makes an index a custom index if CUSTOM is specified; a class is then required. Otherwise an index
+	// CustomKeyword makes an index a custom index if CUSTOM is specified. A class is then required. Otherwise an index
 	// is a custom index if it has a class.
 	CustomKeyword bool
 	// PlainOrderText makes the error for ORDER BY combined with an index omit nearest vectors.
@@ -128,7 +128,7 @@ var (
 	}
 	Cassandra50 = &Release{
 		Name:            "5.0",
-		Version:         "5.0.0", // cqlsh 6.2 was built for this version and warns about all others
+		Version:         "5.0.0", // cqlsh 6.2 was built for this version and warns about all other versions
 		CQLVersion:      "3.4.7",
 		RejectsContains: true,
 		Tables50:        true,

@@ -11,7 +11,7 @@ import (
 )
 
 // Compare compares two values in the same order as Cassandra's comparator of the type. Null sorts before the empty
-// value, and the empty value before all other values. Invalid values sort after valid ones, by their bytes. Equal
+// value, and the empty value before all other values. Invalid values sort after valid values, by their bytes. Equal
 // values can have different bytes: decimals with different scales, varints with redundant leading bytes, NaNs, booleans
 // other than 0 and 1, and tuples with trailing nulls.
 func (t *Type) Compare(a, b []byte) int {

@@ -263,7 +263,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// fuzzType maps a number to a type: the native types and some composed ones.
+// fuzzType maps a number to a native type or to one of several composed types.
 func fuzzType(kind uint8) *Type {
 	switch k := Kind(kind); {
 	case k == List:

@@ -143,8 +143,8 @@ func appendDecimal(dst []byte, d DecimalValue) []byte {
 
 const (
 	// NumberBytesMax is the maximum size of a varint, and of the digits of a decimal, in bytes. The time to convert a
-	// number to text and back grows faster than its length. At this limit, the conversion takes milliseconds; for a
-	// number of 4 MB it takes a minute.
+	// number to text and back grows faster than its length. At this limit, the conversion takes milliseconds. A number
+	// of 4 MB takes a minute.
 	NumberBytesMax = 16 << 10
 	// digitsMax is the maximum number of digits in the text of a number, as a literal or in JSON. This many digits fit
 	// into NumberBytesMax.

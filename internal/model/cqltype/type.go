@@ -12,7 +12,7 @@ package cqltype
 // Kind is the kind of a type. The zero Kind is invalid.
 type Kind uint8
 
-// The native kinds precede the composed ones.
+// The native kinds precede the composed kinds.
 const (
 	Ascii Kind = iota + 1
 	Bigint
@@ -54,10 +54,10 @@ type Type struct {
 	// Frozen is true for a collection or UDT that was declared frozen or is inside a frozen type. It is always true for
 	// tuples, and false for native types.
 	Frozen bool
-	// Elems holds the element type of a list, set, or vector, the key and value types of a map, the component types of
-	// a tuple, or the field types of a UDT.
+	// Elems holds the element type of a list, set, or vector, or the key and value types of a map. For a tuple or a
+	// UDT, it holds the types of the components or fields.
 	Elems []*Type
-	// Keyspace and Name identify a UDT; for Custom, Name is the Java class.
+	// Keyspace and Name identify a UDT. For Custom, Name is the Java class.
 	Keyspace, Name string
 	// Fields holds the field names of a UDT, parallel to Elems.
 	Fields []string

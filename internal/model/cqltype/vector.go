@@ -121,8 +121,8 @@ func (t *Type) readVectorKey(r *keyReader, dst []byte) ([]byte, bool) {
 	return dst, ok && end == keyEnd
 }
 
-// readUvint decodes one of Cassandra's unsigned variable-length integers. The number of leading ones in the first byte
-// is the number of bytes that follow.
+// readUvint decodes one of Cassandra's unsigned variable-length integers. The number of leading 1 bits in the first
+// byte is the number of bytes that follow.
 func readUvint(b []byte) (u uint64, rest []byte, ok bool) {
 	if len(b) == 0 {
 		return 0, nil, false

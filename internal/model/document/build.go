@@ -127,8 +127,8 @@ func Without(v Value, remove ...string) Value {
 	return View(append(out, s[copied:]...))
 }
 
-// With returns an object with one member set. An existing member is replaced in place; a new member is appended. The
-// rest is unchanged byte for byte. If v is not an object, it is returned unchanged. Setting a member to Undefined
+// With returns an object with one member set. An existing member is replaced in place, and a new member is appended.
+// The rest is unchanged byte for byte. If v is not an object, it is returned unchanged. Setting a member to Undefined
 // removes it.
 func With(v Value, name string, member Value) Value {
 	if !member.IsDefined() {

@@ -152,7 +152,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// BenchmarkGet looks up a member in the middle of a 1 KB item, as a query filter does for each item.
+// BenchmarkGet looks up a member in the middle of a 1 KB item. A query filter makes such a lookup for each item.
 func BenchmarkGet(b *testing.B) {
 	text := []byte(`{"id":"item-000001","pk":"Beef Products","description":"` + strings.Repeat("lorem ipsum ", 30) +
 		`","n":12345,"o":{"a":[1,2,3],"b":"c"},"price":12.5,"tags":["x","y","z"],"rest":"` + strings.Repeat("r", 400) + `"}`)

@@ -190,7 +190,7 @@ func viewString(s string) Value {
 // Kind returns the kind of the value.
 func (v Value) Kind() Kind { return v.kind }
 
-// IsDefined reports whether the value is anything but Undefined.
+// IsDefined reports whether the value is not Undefined.
 func (v Value) IsDefined() bool { return v.kind != Undefined }
 
 // IsTrue reports whether the value is the boolean true, which is the only value that satisfies a condition.

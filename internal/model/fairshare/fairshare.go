@@ -13,7 +13,7 @@
 //
 // The caller keeps a balance that refills over time and shrinks with each admission. It admits a principal while the
 // balance exceeds the fraction that Reserve returns. The reserve grows with the principal's recent use. The balance
-// therefore settles at a level at which the heaviest users wait and the others do not.
+// therefore settles at a level at which only the heaviest users wait.
 package fairshare
 
 import (
@@ -73,8 +73,8 @@ const (
 )
 
 // These constants are fractions of the maximum reserve, which is 1. The connections of a single user need reserves from
-// 0 to ofConnection. A user that competes with other users needs up to ofUser more. The range of low priority starts
-// where that of normal priority ends.
+// 0 to ofConnection. A user that competes with other users needs up to ofUser more. The range of low priority starts at
+// the end of the range of normal priority.
 const (
 	ofUser       = 1. / 3
 	ofConnection = 1. / 6

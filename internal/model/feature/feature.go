@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feature defines the feature level, a number by which nodes of different builds agree on the formats they
-// write and on the effect of log entries.
+// Package feature defines the feature level. It is a number by which nodes of different builds agree on the formats
+// that they write and on the effect of log entries.
 //
 // A build understands a range of levels. The level of a partition is set by an entry of its log and never decreases.
 // All replicas therefore change their behavior at the same index. Bytes that only a later build can read result in the
@@ -36,8 +36,9 @@ const (
 // TruncationIDs is the level that introduces IDs of truncations.
 const TruncationIDs Level = 7
 
-// Level 8 includes these features: items are stored with their lifetimes instead of deadlines, query continuations
-// contain the ID of their container, change feeds have generations, and columns are dropped up to a timestamp.
+// Level 8 includes several features. Items are stored with their lifetimes instead of deadlines, and query
+// continuations contain the ID of their container. Change feeds have generations, and columns are dropped up to a
+// timestamp.
 const (
 	Lifetimes       Level = 8
 	ContinuationIDs Level = 8

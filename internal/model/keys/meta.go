@@ -94,8 +94,8 @@ type Parent struct {
 	Partition, Index, Epoch uint64
 }
 
-// Absorbed is a physical partition that was merged into this one. All entries that it applied up to Index, at which it
-// was frozen, precede entry At of this partition's log.
+// Absorbed is a physical partition that was merged into this partition. All entries that the absorbed partition applied
+// up to Index, at which it was frozen, precede entry At of this partition's log.
 type Absorbed struct {
 	Partition, Index, Epoch, At uint64
 }
@@ -118,7 +118,7 @@ const (
 	metaFrozen  = 5
 	metaMerged  = 6
 	metaBegun   = 7
-	// metaFields is the highest field that this build knows.
+	// metaFields is the highest field number that this build supports.
 	metaFields = metaBegun
 )
 

@@ -128,7 +128,7 @@ func (m *Meter) Reset(ctx context.Context, l Limits) {
 	}
 }
 
-// Close releases everything that the evaluation holds.
+// Close releases all memory and slots that the evaluation holds.
 func (m *Meter) Close() {
 	if m == nil {
 		return

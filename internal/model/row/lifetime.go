@@ -30,8 +30,8 @@ type Expired struct {
 	Default int64
 }
 
-// At returns the rows that have expired at the second now. Rows that have expired stay expired if the Past of a new
-// setting is the result of At of the previous setting at the second of the change.
+// At returns the rows that have expired at the second now. Rows that have expired remain expired under a new setting if
+// its Past is correct. Past must be the result of At of the previous setting at the second of the change.
 func (l Lifetimes) At(now int64) Expired {
 	e := l.Past
 	if l.Default != 0 {

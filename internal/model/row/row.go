@@ -19,8 +19,8 @@ type Cell struct {
 	// Column is the column ID of the schema.
 	Column uint32
 	// Path is nil for a single-cell column, and CounterPath for a counter. For an element, it is an order-preserving
-	// key (cqltype.AppendKey, ascending) of the set element, the map key, the timeuuid of the list element, or the UDT
-	// field's index as a smallint.
+	// key (cqltype.AppendKey, ascending). The key encodes the set element, the map key, the timeuuid of the list
+	// element, or the UDT field's index as a smallint.
 	Path []byte
 	// Value is the wire form of the value. It is empty for a set element, and never nil in a live cell.
 	Value []byte

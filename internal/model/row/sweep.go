@@ -10,7 +10,7 @@ import (
 
 // Sweep removes data that no reader can see from the merged operands. It removes data hidden by the deletion covered (a
 // timestamp, or NotDeleted), and cells in dropped (ascending by columns). It also removes deletions and expired cells
-// from before the second horizon. It does not change deleted ranges (see SweepDeletions). It reports whether anything
+// from before the second horizon. It does not change deleted ranges (see SweepDeletions). It reports whether any data
 // remains to be stored. The caller must call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remains bool) {
 	m.mergeAllRuns()
@@ -24,7 +24,7 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remai
 // SweepDeletions removes deletions of a partition, and of ranges in it, from before the second horizon. clean reports
 // whether the deletion of [start, end) with timestamp ts hides no stored data. Both bounds are nil for the partition.
 // clean is called for each deletion that is old enough. Only deletions for which it returns true are removed.
-// SweepDeletions reports whether anything remains to be stored. The caller must call Append next.
+// SweepDeletions reports whether any data remains to be stored. The caller must call Append next.
 func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
 	m.mergeAllRuns()
 	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool {
@@ -72,7 +72,7 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []cqltype.Dropped) {
 	}
 }
 
-// Oldest returns the second after which Sweep can remove something from a stored row. This is the earliest second of a
+// Oldest returns the second after which Sweep can remove data from a stored row. This is the earliest second of a
 // deletion or an expiry, or NoExpiry if the row has neither. covered and dropped have the same meaning as in Sweep. For
 // data that they hide, the second is -1.
 func Oldest(value []byte, covered int64, dropped []cqltype.Dropped) (int64, error) {

@@ -68,7 +68,7 @@ func Evaluation(steps int64) Units { return Units(steps/evaluationSteps) * Unit 
 // Float returns the amount in request units, as reported to clients.
 func (u Units) Float() float64 { return float64(u) / float64(Unit) }
 
-// Of converts an amount of request units to Units. It rounds down, to 1 or more.
+// Of converts an amount of request units to Units. It rounds down, but never below 1.
 func Of(amount float64) Units {
 	return Units(max(1, min(math.Floor(amount*float64(Unit)+1e-6), 1<<62)))
 }

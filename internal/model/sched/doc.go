@@ -30,7 +30,7 @@
 //   - (SD3) Callbacks that other goroutines call (completions, events) do not wait.
 //   - (SD4) The iteration order of a map and the choice of a select have no observable effect.
 //
-// When a simulated process ends, every wait in it returns ErrEnded. A goroutine that waits again is terminated there.
+// When a simulated process ends, every wait in it returns ErrEnded. If a goroutine waits again, it is terminated.
 //
 // Start reading at Scheduler, then read Await. Driver is the simulator's side of the interface.
 package sched

@@ -91,7 +91,7 @@ func (c *CreateFunction) argTypes() []*TypeSpec {
 	return types
 }
 
-// Function returns the function that the change would create in a schema. It checks everything that does not depend on
+// Function returns the function that the change would create in a schema. It makes all checks that do not depend on
 // existing functions.
 func (c *CreateFunction) Function(s *Schema) (*Function, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {

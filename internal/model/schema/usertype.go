@@ -74,7 +74,8 @@ func (k *Keyspace) withType(t *cqltype.Type) (*Keyspace, []string) {
 	return &next, changed
 }
 
-// rebinder replaces user-defined types with their current definitions. Types cannot form a cycle, so this ends.
+// rebinder replaces user-defined types with their current definitions. Types cannot form a cycle, so the recursion
+// ends.
 type rebinder struct {
 	old  map[string]*cqltype.Type
 	done map[string]*cqltype.Type

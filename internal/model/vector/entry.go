@@ -89,8 +89,8 @@ func (l *Lists) NewSearch(target []float32) *Search {
 
 // These constants determine the first set of lists to search. Its size is between firstLeast and firstRoots times the
 // square root of the number of lists. A list belongs to the set if its center is near enough. The limit is firstFar
-// times the squared distance of the last wanted vector among the nearest vectors found so far. The set is small if
-// vectors form clusters, and large otherwise.
+// times the squared distance of the worst wanted vector found so far. The set is small if vectors form clusters, and
+// large otherwise.
 const (
 	firstLeast = 16
 	firstRoots = 6

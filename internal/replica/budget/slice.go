@@ -26,10 +26,10 @@ const (
 )
 
 // Slice is the part of its leader's balance that a follower may spend. The leader has lent the slice and charged it to
-// its own balance. When a slice is used up, the next read that the follower sends to the leader requests another one,
-// sized by the demand within window. A follower with little demand therefore has no slice, and no units expire. A slice
-// also allows debt. The follower requests its debt with the next slice, and serves no requests until it receives the
-// slice. The zero value is empty. Slice is safe for concurrent use.
+// its own balance. When a slice is used up, the next read that the follower sends to the leader requests another slice.
+// The demand within window determines its size. A follower with little demand therefore has no slice, and no units
+// expire. A slice also allows debt. The follower requests its debt with the next slice, and serves no requests until it
+// receives the slice. The zero value is empty. Slice is safe for concurrent use.
 type Slice struct {
 	left, until atomic.Int64
 	// refused holds the times until which the leader rejects principals. It is nil if the leader has rejected none.

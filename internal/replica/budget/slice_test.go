@@ -16,7 +16,7 @@ type group struct {
 	leader    *Budget
 	term      uint64
 	followers [2]*Slice
-	// here is the load that the followers have served themselves.
+	// here is the load that the followers have served without the leader.
 	given, here ru.Units
 	refused     int
 }

@@ -12,6 +12,6 @@
 //   - (JO2) The buffer never exceeds its memory limit and drops the oldest commands first. It uses no memory unless it
 //     is active: KeepAlive activates it, and it is deactivated IdleMax after the last call.
 //
-// Every replica buffers the entries that it applies, even if it is not the leader. A new leader therefore has the same
-// commands as the old leader. The buffer does not survive a restart of the process.
+// Every replica buffers the entries that it applies, even if the replica is not the leader. A new leader therefore has
+// the same commands as the old leader. The buffer does not survive a restart of the process.
 package changebuffer

@@ -27,7 +27,7 @@ func openStored(t *testing.T, fs vfs.FS, o Options) (*Host, *storage.Store) {
 }
 
 // TestPowerFailure checks that writes that were acknowledged or read in Synced mode survive a power failure at any
-// time, on the real store. Counter additions must be neither lost nor counted twice, and a batch must be applied
+// time, on the real store. Additions to counters must be neither lost nor counted twice, and a batch must be applied
 // completely or not at all.
 func TestPowerFailure(t *testing.T) {
 	const seed = 7

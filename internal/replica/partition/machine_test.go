@@ -241,7 +241,7 @@ func TestCommitInEntry(t *testing.T) {
 	other := half(true, 1)
 	b.entry(upper, 11, stamped(other[0], 1, 100, 0))
 	b.entry(lower, 11, entry...)
-	if err := b.Sync(); err != nil { // everything that the entry has committed
+	if err := b.Sync(); err != nil { // all data that the entry has committed
 		t.Fatal(err)
 	}
 	b.crash()

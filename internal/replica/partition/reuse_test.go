@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// reuser is a completion whose owner immediately reuses the memory of the mutation, as pools do.
+// reuser is a completion whose owner immediately reuses the memory of the mutation, like a pool.
 type reuser struct {
 	m     *command.Mutation
 	other []command.Op

@@ -122,8 +122,9 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOfParentAndChild checks that a node accepts only one of two snapshots at the same time: a snapshot of a
-// partition before its split, and a snapshot of the child. Installing both would stop the node.
+// TestSnapshotsOfParentAndChild checks that a node accepts only one of two snapshots at the same time. One is a
+// snapshot of a partition before its split, and the other is a snapshot of the child. Installing both would stop the
+// node.
 func TestSnapshotsOfParentAndChild(t *testing.T) {
 	w := newWorld(t, 2)
 	p := w.newTable(0)

@@ -70,8 +70,7 @@ func TestFlippedBits(t *testing.T) {
 	if err := Check(fs, "data"); err != nil {
 		t.Fatal(err)
 	}
-	// It flips bits in all bytes of the first and last records and at the block boundaries, and in some bytes in
-	// between.
+	// It flips all bits of the first and last records and at the block boundaries, and some bits in between.
 	for i := range text {
 		inBlock := i % blockSize
 		if i > 2000 && i < len(text)-2000 && inBlock > 100 && inBlock < blockSize-100 && i%97 != 0 {

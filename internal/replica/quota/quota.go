@@ -49,8 +49,8 @@ const (
 	trackedMax = 1024
 	// readMax is the maximum number of bytes read to measure a logical partition.
 	readMax = 64 << 20
-	// watchPercent and softPercent are percentages of the limit. From watchPercent on, a logical partition is tracked;
-	// from softPercent on, it is reported.
+	// watchPercent and softPercent are percentages of the limit. From watchPercent on, a logical partition is tracked,
+	// and from softPercent on, it is reported.
 	watchPercent = 5
 	softPercent  = 80
 )

@@ -36,7 +36,7 @@ func TestAbstainersLead(t *testing.T) {
 				case c.down < 0:
 					most = 8
 				case !known:
-					most += 130 // the known state of a voter may be wrong, so it gets some time
+					most += 130 // the known state of a voter may be wrong, so the test allows more time
 				}
 				if stretch > most {
 					t.Errorf("no write succeeds for %d ticks", stretch)

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// A frame contains the messages that one node sends to another at one time:
+// A frame contains the messages that one node sends to another node at the same time:
 //
 //	version u8, at, echo, then messages until the end; none is a heartbeat of the node
 //	  at is the sender's clock, echo the last value it has received of the receiver's: so the receiver knows, by its own clock, after
@@ -32,8 +32,8 @@ const (
 	flagSnapshot
 )
 
-// msgQuiesce is a message type of this package. The leader becomes quiescent at Index and asks its followers to do the
-// same.
+// msgQuiesce is a message type of this package. The leader becomes quiescent at Index and requests the same of its
+// followers.
 const msgQuiesce = pb.MessageType(200)
 
 // carried reports whether messages of a type are sent to other nodes. All other types are local to a node.

@@ -93,7 +93,7 @@ func (h *Host) followsLeaderOn(g *Group, node NodeID) bool {
 }
 
 // urgentTicks is the number of ticks for which a group without a leader campaigns in every tick. It is also the number
-// of ticks for which it waits for votes that it may expect.
+// of ticks for which the group waits for votes that may still arrive.
 const urgentTicks = 8
 
 func (h *Host) tickUrgent(g *Group) {

@@ -22,7 +22,7 @@ var (
 	// ErrNotReady means that the replica cannot take over the leadership now, because it lags, is silent, or is not a
 	// voter. The request had no effect.
 	ErrNotReady = errors.New("replica is not ready to lead")
-	// ErrUnwanted means that a snapshot is not needed here, or that there are too many snapshots.
+	// ErrUnwanted means that a snapshot is not needed here, or that too many snapshots exist.
 	ErrUnwanted = errors.New("the snapshot is not wanted")
 	// ErrReadTimeout means that no quorum confirmed the read within an election timeout.
 	ErrReadTimeout = errors.New("no quorum confirmed the read")

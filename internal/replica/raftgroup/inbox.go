@@ -23,7 +23,7 @@ type Inbox struct {
 	// this inbox was taken. Leases may be granted based on that instant, which can only be too early. No lease may be
 	// used.
 	Coarse bool
-	// hasQueries is set by a Runner if there are queries of followers.
+	// hasQueries is set by a Runner if followers have sent queries.
 	hasQueries bool
 }
 
@@ -36,7 +36,7 @@ type Received struct {
 	At, Echo Instant
 	// g is set by Expect.
 	g *Group
-	// hasQueries reports whether there are queries of followers.
+	// hasQueries reports whether followers have sent queries.
 	hasQueries bool
 }
 

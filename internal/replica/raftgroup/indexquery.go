@@ -8,7 +8,7 @@ import (
 
 // A follower serves linearizable reads from its own state. It queries the leader for the commit index, waits until it
 // has applied that index, and reads. All waiting reads of a group share one query, and the queries of all groups whose
-// leaders are on one node share one frame. Reads that arrive while a query is in flight wait for the next one.
+// leaders are on one node share one frame. Reads that arrive while a query is in flight wait for the next query.
 //
 // Such a read is equivalent to a read on the leader because of the following rules (RG10):
 //

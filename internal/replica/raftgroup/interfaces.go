@@ -47,7 +47,7 @@ type StateMachine interface {
 	// Members adds a membership change to the open batch. index is the index of its entry. where contains the encoded
 	// nodes of the members (see DecodeMembers).
 	Members(group, index, term uint64, members *pb.ConfState, where []byte) error
-	// Commit writes the open batch and starts the next one. The batch is visible to readers when Commit returns, but
+	// Commit writes the open batch and starts the next batch. The batch is visible to readers when Commit returns, but
 	// not yet durable.
 	Commit() error
 	// Sync makes all earlier commits durable.

@@ -9,7 +9,7 @@ import (
 )
 
 // A leader that steps down does not know whether the entries in its log will be committed. As long as the replica
-// exists, it can determine the outcome, because exactly one entry is committed at each index, and it is the same on
+// exists, it can determine the outcome. Exactly one entry is committed at each index, and the entry is the same on
 // every replica. If it is the proposed entry, the proposal has succeeded. The proposed entry is not in the log if this
 // entry has another term. The same applies if an entry of a newer term was committed at a lower index, because terms do
 // not decrease along a log. The outcome remains unknown only if a snapshot replaces the index, the replica is closed,

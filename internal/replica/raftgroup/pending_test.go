@@ -44,7 +44,7 @@ func ledOf(t *testing.T, members int, o raftgroup.Options) (b *bench, g *raftgro
 	return b, g, s.Term
 }
 
-// replicate delivers entries of replica 11, which is now the leader. commit is the commit index.
+// replicate delivers entries of replica 11, which is now the leader. commit is the commit index that they contain.
 func (b *bench) replicate(term, index, logTerm, commit uint64, entries ...*pb.Entry) {
 	b.t.Helper()
 	b.hear(&pb.Message{Type: pb.MsgApp.Enum(), Term: &term, Index: &index, LogTerm: &logTerm, Commit: &commit,

@@ -10,7 +10,7 @@ import (
 // routesMax is the maximum number of routes learned from senders. Routes of members are always kept.
 const routesMax = 64
 
-// routes holds the nodes of a group's replicas. The loop replaces it as a whole, and all goroutines may read it.
+// routes holds the nodes of a group's replicas. The loop replaces routes as a whole, and all goroutines may read them.
 type routes struct{ known atomic.Pointer[[]Member] }
 
 func (r *routes) set(to []Member) { r.known.Store(&to) }

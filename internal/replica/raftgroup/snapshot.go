@@ -170,7 +170,7 @@ func (h *Host) Abandon(f *Received) {
 // Take ends Expect when the data has arrived. The head is added to the Inbox as a frame.
 func (f *Received) Take(data SnapshotData) { f.Messages[0].Data = data }
 
-// arrived steps a snapshot whose data has arrived. If the library accepts it, the next Ready contains it.
+// arrived steps a snapshot whose data has arrived. If the library accepts the snapshot, the next Ready contains it.
 func (x *snapshots) arrived(message Message) {
 	g, h := x.g, x.g.host
 	x.arriving = message.Data
@@ -230,7 +230,7 @@ func (h *Host) shipped(s *Shipped) {
 // accept checks a received snapshot and learns the nodes of its members. A snapshot without its data may only be
 // stepped if the library certainly ignores it. A snapshot with data replaces the members immediately. Earlier
 // membership changes that wait to be applied would then be applied to the new members. In that case, accept discards
-// the snapshot, and the leader sends another one.
+// the snapshot, and the leader sends another snapshot.
 func (x *snapshots) accept(message Message) bool {
 	g := x.g
 	s := message.Raft.GetSnapshot()

@@ -34,8 +34,8 @@ func (g *Group) Fresh(now Instant, max time.Duration) bool {
 }
 
 // FreshAt returns the instant as of which this replica has applied all writes that had succeeded, or 0 if the instant
-// is unknown. A caller that calls FreshAt before a read, and reads the clock afterward, knows the maximum age of the
-// result.
+// is unknown. A caller that calls FreshAt before a read, and reads the clock afterward, can compute the maximum age of
+// the result.
 func (g *Group) FreshAt() Instant { return Instant(g.freshAt.Load()) }
 
 // freshness is the loop's knowledge of the age of the replica's state.

@@ -172,7 +172,7 @@ func (h *Host) handleDecline(g *Group, m *pb.Message) {
 // may still take the leadership.
 func (h *Host) withdrawOffer(g *Group) {
 	if g.raft.leads() { // otherwise the library has already dropped the offer
-		g.raft.TransferLeader(g.replica) // an offer to the leader itself only cancels the previous one
+		g.raft.TransferLeader(g.replica) // an offer to the leader itself only cancels the previous offer
 	}
 	if !slices.Contains(g.offer.refused, g.offer.to) {
 		g.offer.refused = append(g.offer.refused, g.offer.to)

@@ -261,8 +261,8 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// TestNewerDirectory checks that the directory of a later build is rejected as newer, with both numbers, and remains
-// unchanged.
+// TestNewerDirectory checks that the directory of a later build is rejected as newer and remains unchanged. The error
+// must contain both versions.
 func TestNewerDirectory(t *testing.T) {
 	fs := vfs.NewMem()
 	must(t, open(t, fs, Options{}).Close())

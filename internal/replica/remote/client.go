@@ -297,7 +297,7 @@ func (a *reader) close(t *trace.Trace) error {
 func appendParts(dst []byte, parts []partition.Part) []byte {
 	dst = appendInt(dst, len(parts))
 	for i := range parts {
-		// The length comes first. It is unknown at this point, so it has a fixed width.
+		// The length precedes the part. It is unknown at this point, so it has a fixed width.
 		at := len(dst)
 		dst = append(dst, 0, 0, 0, 0, codec.Bit(parts[i].Updates != nil))
 		if u := parts[i].Updates; u != nil {

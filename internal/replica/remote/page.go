@@ -17,10 +17,11 @@ import (
 const PageBytes = 64 << 10
 
 // A page consists of the version and flags, as in every response, followed by items. An item is a partition (token,
-// key, static row if any), a row (clustering key, cells), or the progress of a read that has found nothing (token, key,
-// number of keys). The last page ends with itemEnd, the number of items on all pages, and the trace. A failed read ends
-// with itemFailed, the error, and the trace. The units lent to a follower may precede itemEnd if the follower has
-// requested them. Only a read with an aggregation may receive the result of the aggregation instead of rows.
+// key, static row if any), a row (clustering key, cells), or the progress of a read without results. Progress consists
+// of a token, a key, and a number of keys. The last page ends with itemEnd, the number of items on all pages, and the
+// trace. A failed read ends with itemFailed, the error, and the trace. The units lent to a follower may precede itemEnd
+// if the follower has requested them. Only a read with an aggregation may receive the result of the aggregation instead
+// of rows.
 const (
 	itemPartition byte = 1 + iota
 	itemPartitionStatic

@@ -302,7 +302,7 @@ func (k *Manager) dropLocked(id string) {
 	}
 }
 
-// Close stops all readers, drops all snapshot sets, and rejects new ones.
+// Close stops all readers, drops all snapshot sets, and rejects new snapshot sets.
 func (k *Manager) Close() error {
 	k.mu.Lock()
 	k.closed = true

@@ -76,8 +76,8 @@ func (p *pack) clone() *pack {
 // ringBits is the number of leading bits of the ring position by which the entries of a list are ordered.
 const ringBits = 14
 
-// ringRange returns the indexes of the first entry whose row may be at or after one ring position, and of the first
-// entry whose row is after another ring position.
+// ringRange returns two indexes. The first is the index of the first entry whose row may be at or after one ring
+// position. The second is the index of the first entry whose row is after another ring position.
 func (p *pack) ringRange(begin, last uint64) (first, limit int) {
 	const shift = 64 - ringBits
 	if limit = len(p.ends); begin>>shift > 0 {

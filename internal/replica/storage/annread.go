@@ -204,7 +204,7 @@ func (n *annRead) round(next []int) (command.Step, error) {
 	}
 }
 
-// reached returns the lowest bound among the requested number of best entries, or 0 if there are fewer.
+// reached returns the lowest bound among the requested number of best entries, or 0 if fewer entries have been found.
 func (n *annRead) reached() float32 {
 	if len(n.best) < n.wanted {
 		return 0

@@ -16,7 +16,7 @@ import (
 // the writer therefore replaces all of them with their merged value. Readers do not notice this, as with a flush.
 //
 // The replaced operands stay in the memtable. Iterators step over them at about 60 ns each. Forward readers seek past
-// the versions of such a key (hotKeys.leaves). If there are very many versions, a flush drops them.
+// the versions of such a key (hotKeys.leaves). If a key has very many versions, a flush drops them.
 
 const (
 	// collapseAfter is the number of operands after which a key is merged.

@@ -44,7 +44,8 @@ type engine struct {
 	wg      sync.WaitGroup
 }
 
-// explain prefixes an error of the operating system or of Pebble with a text that tells an administrator what to do.
+// explain prefixes an error of the operating system or of Pebble with a text that explains the required action to an
+// administrator.
 func (s *engine) explain(err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):

@@ -26,7 +26,8 @@ type Estimate struct {
 
 const (
 	// sampleSpots is the number of sampled positions of a span. sampleRun is the number of partitions visited at each
-	// position. The number is lower if their first rows have sampleBytes, because finding a row requires reading it.
+	// position. The number is lower if the first rows of the partitions together have sampleBytes bytes, because
+	// finding a row requires reading it.
 	sampleSpots = 64
 	sampleRun   = 32
 	sampleBytes = 128 << 10

@@ -13,8 +13,8 @@ import (
 var ErrBroken = errors.New("the store has stopped")
 
 // broken permanently stops serving and never returns. Pebble must not see the error, because it would end the process
-// with a stack trace, in some places through a fatal error that cannot be recovered. Callers block until the owner ends
-// the process. Events.Fatal notifies the owner.
+// with a stack trace. In some places, this happens through a fatal error that cannot be recovered. Callers block until
+// the owner ends the process. Events.Fatal notifies the owner.
 func (s *engine) broken(text string) {
 	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimPrefix(text, "pebble: "))
 	if s.o.Events.Fatal == nil {

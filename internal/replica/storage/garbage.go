@@ -41,7 +41,7 @@ type SweeperOptions struct {
 	DedupeSeconds int64
 	// Recorded returns a function that reports whether an atomic batch is in the batch log, as of some time after the
 	// call. Dedupe records of the parts of such batches are kept. If Recorded returns an error, the records of all
-	// batches are kept. If Recorded is nil, there are no batches.
+	// batches are kept. If Recorded is nil, the store has no batches.
 	Recorded func(ctx context.Context) (Recorded, error)
 	// Overloaded reports whether this machine is overloaded. Keys are then examined at a tenth of the rate. If it is
 	// nil, the machine is never overloaded.
@@ -164,8 +164,8 @@ func (s *Sweeper) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptio
 type Garbage struct {
 	// Sweeps contains the sweeps to propose, with one sweep per horizon.
 	Sweeps []command.Sweep
-	// Parts, if it has keys, is a sweep of old dedupe records that may belong to parts of atomic batches. Before it is
-	// proposed, the records of batches in the batch log must be removed from it (see AddParts).
+	// Parts, if it has keys, is a sweep of old dedupe records that may belong to parts of atomic batches. Before the
+	// sweep is proposed, the records of batches in the batch log must be removed from it (see AddParts).
 	Parts command.Sweep
 	// Seen is the number of keys examined.
 	Seen int

@@ -54,7 +54,7 @@ type sizeVisitor struct {
 	PartitionSize
 	most int64
 	last []byte // clustering key of the last row
-	cut  bool   // there is more data than has been read
+	cut  bool   // more data exists than has been read
 }
 
 func (w *sizeVisitor) Partition(_ token.Token, key []byte, static *row.Row) (command.Step, error) {

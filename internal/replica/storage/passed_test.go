@@ -27,9 +27,9 @@ func (w *halting) Passed(tok token.Token, key []byte, looked int) (command.Step,
 	return command.Stop, nil
 }
 
-// TestPassed checks that a read of a range over thousands of deleted partitions or rows can stop repeatedly and resume
-// after its position, until it has found all live rows. A reader that does not stop must find the same rows. The same
-// applies to a read through an index whose entries lead to no rows.
+// TestPassed checks a read of a range over thousands of deleted partitions or rows. The read must be able to stop
+// repeatedly and resume after its position, until it has found all live rows. A reader that does not stop must find the
+// same rows. The same applies to a read through an index whose entries lead to no rows.
 func TestPassed(t *testing.T) {
 	const n, every = 5000, 1250
 	s := openMem(t, Options{})

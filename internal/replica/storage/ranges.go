@@ -24,8 +24,8 @@ const (
 	// rangesTogether is the maximum number of deleted ranges that may remain in the deletions of a partition. It must
 	// be the same on all replicas.
 	rangesTogether = 32
-	// spreadMax is the maximum number of ranges that one sweep moves to separate keys, and of existing ranges that they
-	// overlap. It must be the same on all replicas.
+	// spreadMax is the maximum number of ranges that one sweep moves to separate keys. It is also the maximum number of
+	// existing ranges that they overlap. It must be the same on all replicas.
 	spreadMax = 4096
 	// pilesMax is the maximum number of partitions that are recorded as having too many ranges.
 	pilesMax = 4096

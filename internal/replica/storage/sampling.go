@@ -20,8 +20,8 @@ type SampleOptions struct {
 	// the tokens. Run is the number of partitions examined at each position. Tokens are hashes, so these partitions are
 	// a random sample.
 	Spots, Run int
-	// HeavySpots is the number of positions at which the partition is examined. The positions are spread evenly over
-	// the bytes on disk. A partition that is larger than a fraction 1/HeavySpots of the span is found with certainty.
+	// HeavySpots is the number of positions at which a partition is examined. The positions are spread evenly over the
+	// bytes on disk. A partition that is larger than a fraction 1/HeavySpots of the span is found with certainty.
 	HeavySpots int
 	// RowsKept is the number of rows returned per partition.
 	RowsKept int

@@ -302,7 +302,7 @@ func TestInstalledRowsAreSeen(t *testing.T) {
 }
 
 // TestHold checks that a search for tombstone runs in a partition has no result if the partition is held during the
-// search, and that no search begins before the release. Searches in other partitions must continue.
+// search. No search may begin before the release. Searches in other partitions must continue.
 func TestHold(t *testing.T) {
 	var d tombstoneCache
 	d.init(1 << 20)

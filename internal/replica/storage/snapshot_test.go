@@ -193,7 +193,7 @@ func leftFiles(t testing.TB, s *Store) []string {
 	return names
 }
 
-// place moves a store's content to the given place: 0 for the memtable, 1 for sstables, 2 for the lowest level.
+// place moves a store's content to a place: 0 is the memtable, 1 is an sstable, and 2 is the lowest level.
 func place(t testing.TB, s *Store, how int) {
 	t.Helper()
 	var err error
@@ -462,8 +462,9 @@ func TestBadSnapshot(t *testing.T) {
 	}
 }
 
-// TestForeignSnapshot checks that a stream with correct checksums is rejected if its partition cannot contain its data
-// or the order of its data, or if this version does not support it. The store must remain unchanged.
+// TestForeignSnapshot checks that a stream with correct checksums is rejected if this version does not support it. The
+// stream must also be rejected if its partition cannot contain the stream's data or the order of this data. The store
+// must remain unchanged.
 func TestForeignSnapshot(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)
@@ -637,8 +638,8 @@ func TestOpenEmptiesSnapshots(t *testing.T) {
 }
 
 // TestSnapshotKnowsIndexes checks that no snapshot is created if the store has entries of an index that is missing from
-// the request, because the snapshot would omit them. A node may apply writes of a newer schema than its own. Entries of
-// a dropped index must not prevent a snapshot.
+// the request. The snapshot would omit these entries. A node may apply writes of a newer schema than its own. Entries
+// of a dropped index must not prevent a snapshot.
 func TestSnapshotKnowsIndexes(t *testing.T) {
 	for name, space := range map[string]uint32{"index": 0, "ordered": keys.OrderedIndex, "hints": keys.HintSpace} {
 		t.Run(name, func(t *testing.T) {

@@ -295,8 +295,8 @@ func (s *Snapshots) spool(ctx context.Context, st *state) (*SnapshotFile, error)
 
 // ReceiveSnapshot stores a snapshot in a temporary file for InstallSnapshot. The snapshot must have been written by
 // CaptureSnapshot on another node. It reads r to io.EOF and verifies every byte. It changes no other data. It rejects a
-// snapshot if there would be no space to install it, because a replica that has accepted a snapshot cannot continue
-// without installing it.
+// snapshot if there would be no space to install it. A replica that has accepted a snapshot cannot continue without the
+// installation.
 func (s *Snapshots) ReceiveSnapshot(ctx context.Context, r io.Reader) (*SnapshotFile, error) {
 	if err := s.writable(true); err != nil {
 		return nil, err

@@ -85,8 +85,8 @@ func (s *Statistics) FindSplitPoint(span keys.Span) (h SplitPoint, err error) {
 }
 
 // Size returns the size of a span on disk, after compression, including garbage that has not been compacted. Memtables
-// are excluded, unless they can affect whether the size reaches enough. In that case, a span of less than 64 MiB is
-// read.
+// are excluded, unless they can affect whether the size reaches the limit enough. In that case, a span of less than 64
+// MiB is read.
 func (s *Statistics) Size(span keys.Span, enough uint64) (uint64, error) {
 	onDisk, err := s.DiskBytes(span)
 	if err != nil || onDisk >= enough || enough > walkMax {
@@ -127,8 +127,8 @@ func TokenOnly(table uint32, t token.Token) keys.Span {
 	return keys.TokenSpan(table, token.Range{Begin: at, Limit: at + 1})
 }
 
-// tokenSizes returns the stored bytes of each token of a span. all is false if there are too many tokens, or more than
-// most bytes, excluding large rows. For a row in a separate file, only the size is read.
+// tokenSizes returns the stored bytes of each token of a span. all is false if the span has too many tokens, or more
+// than most bytes, excluding large rows. For a row in a separate file, only the size is read.
 func (s *Statistics) tokenSizes(span keys.Span, most uint64) (tokens, sizes []uint64, all bool, err error) {
 	lower, upper := span.Bounds()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})

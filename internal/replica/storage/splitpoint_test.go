@@ -26,8 +26,8 @@ func putSized(t *testing.T, s *Store, table uint32, key string, size int) {
 	}
 }
 
-// TestMiddle checks that the split point of a span is inside the span and leaves about half of the bytes on each side,
-// for all distributions of the bytes. A span of one token must have no split point.
+// TestMiddle checks that the split point of a span is inside the span. For all distributions of the bytes, about half
+// of the bytes must be on each side. A span of one token must have no split point.
 func TestMiddle(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600

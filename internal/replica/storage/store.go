@@ -118,7 +118,7 @@ func (s *Store) start(exists bool) error {
 		if err := s.db.LogData(nil, pebble.Sync); err != nil {
 			return err
 		}
-		// Pebble's first log does not record how far it was synced, so damage in it could not be detected.
+		// Pebble's first log does not record how far it was synced, so damage in the log could not be detected.
 		if err := s.db.Flush(); err != nil {
 			return err
 		}

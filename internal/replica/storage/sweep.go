@@ -67,7 +67,8 @@ func (s *Writer) sweepChunk(w *sweep, chunk [][]byte) error {
 }
 
 // Sweep adds a sweep to the batch when a log is applied. The caller must apply the commands of this partition in order
-// and must have committed all earlier commands, because the sweep reads the store instead of the batch.
+// and must have committed all earlier commands. This is required because the sweep reads the store instead of the
+// batch.
 //
 // The removed data is a function of the command and of the partition's data in the store.
 func (b *Batch) Sweep(sw *command.Sweep) error {

@@ -197,8 +197,8 @@ func (s *Tables) forgetDropped(held func(table uint32) ([]keys.Span, error)) err
 	return nil
 }
 
-// KnowIDs records that all tables and indexes with IDs below next have been installed, except dropped ones. It must be
-// called after InstallTable. Before the first call, all IDs are treated as known.
+// KnowIDs records that all tables and indexes with IDs below next have been installed, except dropped tables and
+// indexes. It must be called after InstallTable. Before the first call, all IDs are treated as known.
 func (s *Tables) KnowIDs(next uint32) { s.next.Store(next) }
 
 // ErrBehind rejects a snapshot while the store has entries of an unknown index of any table. A node may apply data that

@@ -137,7 +137,7 @@ func (h *runHints) take() (prefix []byte, p *runHint) {
 	return nil, nil
 }
 
-// runFinder finds runs of dead rows and stores long ones.
+// runFinder finds runs of dead rows and stores long runs.
 type runFinder struct {
 	*engine
 	*rows

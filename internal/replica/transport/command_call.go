@@ -12,7 +12,7 @@ import (
 
 // Call sends a command and returns its single response. The caller owns the response. The deadline of ctx is sent with
 // the command. When ctx ends, the other node is notified. ErrUnreachable and ErrBusy mean that the command had no
-// effect. ErrLost means that the outcome is unknown. A *RemoteError comes from the handler.
+// effect. ErrLost means that the outcome is unknown. A *RemoteError comes from the handler on the other node.
 func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte, error) {
 	s, err := t.open(ctx, to, request, 0)
 	if err != nil {

@@ -59,7 +59,7 @@ func (t *Transport) serveCommands(s *stream) {
 	v.session.out.reset(true)
 }
 
-// lost ends the contexts of all commands without a response, because their caller is gone.
+// lost ends the contexts of all commands without a response, because their caller has disconnected.
 func (v *serving) lost() {
 	v.mu.Lock()
 	all := make([]*responder, 0, len(v.under))

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzFrames checks that no input makes the frame reader panic or allocate more memory than the input requires. Frames
-// that the reader accepts must be encoded the same again.
+// FuzzFrames checks that no input makes the frame reader panic or allocate more memory than the input requires.
+// Re-encoding a frame that the reader accepts must result in the same bytes.
 func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(nil, kindRaft, []byte("hello"), nil))
 	f.Add(appendFrame(appendFrame(nil, kindKeepAlive, nil, nil), kindPage, make([]byte, 8), make([]byte, 5000)))

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestHandshakeMatrix checks which peers are accepted on both sides. In each case, a peer sends the case's hello when
-// it dials node 1, and when node 1 dials it.
+// TestHandshakeMatrix checks which peers are accepted on both sides. Each case defines the hello of a peer, which dials
+// node 1 and is dialed by node 1.
 func TestHandshakeMatrix(t *testing.T) {
 	good := hello{
 		class:       Raft,

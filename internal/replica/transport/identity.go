@@ -167,7 +167,7 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(b[:])
 }
 
-// TLSConfig returns the TLS configuration of a node, given the PEM of its authority, its certificate, and its key.
+// TLSConfig returns the TLS configuration of a node from the PEM data of its authority, its certificate, and its key.
 func TLSConfig(authority, certificate, key []byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {

@@ -180,8 +180,8 @@ func TestLargeProposals(t *testing.T) {
 	}
 }
 
-// TestStreamedSnapshot checks that a replica that starts empty receives a snapshot of many chunks through the
-// transport, and that no part of the snapshot remains in memory.
+// TestStreamedSnapshot checks that an empty replica receives a snapshot of many chunks through the transport. No part
+// of the snapshot may remain in memory.
 func TestStreamedSnapshot(t *testing.T) {
 	nodes := startRaft(t, 4, 3, 1, raftgroup.Options{TruncateEntries: 8, TruncateKeep: 1})
 	lead(t, nodes[0])

@@ -217,7 +217,7 @@ func (t *Transport) Depart() error {
 	return nil
 }
 
-// depart sends the last frame on a connection. The peer closes the connection when it has received it.
+// depart sends the last frame on a connection. The peer closes the connection when it has received the frame.
 func (l *link) depart(ctx context.Context) {
 	l.mu.Lock()
 	s := l.session
@@ -243,7 +243,7 @@ type link struct {
 
 	mu      sync.Mutex
 	session *session
-	// err is the error of the last attempt. It is nil while there is a connection or a first attempt is in progress.
+	// err is the error of the last attempt. It is nil while the link is connected or its first attempt is in progress.
 	err   error
 	calls map[uint64]*call
 	last  uint64

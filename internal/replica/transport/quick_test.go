@@ -36,7 +36,7 @@ func TestQuickFailureDetection(t *testing.T) {
 			t.Fatalf("a live node: %v", err)
 		default:
 		}
-		n.Cut(host(2), host(1), true) // the node no longer sends anything
+		n.Cut(host(2), host(1), true) // the node sends no more data
 		stopped := time.Now()
 		if err := <-done; !errors.Is(err, ErrLost) || time.Since(stopped) > 1500*time.Millisecond {
 			t.Fatalf("%v after %v", err, time.Since(stopped))

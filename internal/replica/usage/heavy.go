@@ -36,7 +36,7 @@ const (
 // counterTable counts with the Space-Saving algorithm (Metwally, Agrawal and El Abbadi 2005) in each of its sets. A
 // partition without a counter takes over the lowest counter of its set, including its value. Therefore no counter is
 // too low, and each counter has a known maximum error. Counters are reset every minute but stay assigned to their
-// logical partitions. A partition that stays hot is counted from the first request of a minute on.
+// logical partitions. A partition that remains hot is counted from the first request of a minute on.
 type counterTable struct {
 	sets [1 << setBits]set
 	// named holds the keys that reads have named.
@@ -81,7 +81,7 @@ type Top struct {
 }
 
 // note records the cost of a request for its logical partition if the request is sampled. total is the total cost of
-// requests of its kind, including this one. A request whose price is below the step is recorded with probability
+// requests of its kind, including this request. A request whose price is below the step is recorded with probability
 // price/step, at the price of a whole step.
 func (p *Partition) note(tok token.Token, key []byte, u ru.Units, total int64) {
 	w := int64(u)
@@ -175,7 +175,7 @@ func (t *counterTable) endMinute(step int64) {
 	t.total, t.coarse = 0, step
 }
 
-// top returns the first n partitions, in the given order, for which holds returns true.
+// top returns the first n partitions for which holds returns true, in the given order.
 func (t *counterTable) top(n int, holds func(token.Token) bool, order func(a, b *HeavyPartition) int) (out Top) {
 	var floor int64
 	all := make([]HeavyPartition, 0, ways<<setBits)

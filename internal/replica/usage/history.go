@@ -152,7 +152,7 @@ func (p *Partition) readHistory() *history {
 	return p.history
 }
 
-// endMinute stores the completed minute and starts the next one.
+// endMinute stores the completed minute and starts the next minute.
 func (p *Partition) endMinute(next int64) {
 	h, t := p.history, p.heavy
 	if h.now.Requests > 0 || h.now.Throttled > 0 {
@@ -166,7 +166,7 @@ func (p *Partition) endMinute(next int64) {
 		}
 		h.minutes = appendMost(h.minutes, h.now, MinutesMax)
 	} else if t != nil && t.total == 0 {
-		p.heavy = nil // there were no requests for a minute
+		p.heavy = nil // no requests arrived for a minute
 	}
 	oldest := next - 60*MinutesMax
 	h.minutes = slices.DeleteFunc(h.minutes, func(m Minute) bool { return m.At < oldest })

@@ -177,9 +177,9 @@ func (t *Top) merge(o *Top, order func(a, b *HeavyPartition) int) Top {
 }
 
 const (
-	// hotPercent is the utilization, in percent over ten seconds, above which a partition becomes hot. It stays hot
-	// until the utilization falls below coolPercent. A partition is also hot while requests are rejected in most of
-	// these seconds.
+	// hotPercent is the utilization, in percent over ten seconds, above which a partition becomes hot. The partition
+	// remains hot until the utilization falls below coolPercent. A partition is also hot while requests are rejected in
+	// most of these seconds.
 	hotPercent  = 90
 	coolPercent = 70
 )

@@ -29,7 +29,7 @@ const (
 type User struct {
 	Name string `json:"name"`
 	// Units is the number of request units since the node was started, or since the user was first seen. Refused is the
-	// number of requests that were rejected because there were too many.
+	// number of requests that exceeded a limit and were rejected.
 	Units    float64 `json:"request_units_total"`
 	Requests uint64  `json:"requests_total"`
 	Refused  uint64  `json:"throttled_total"`
@@ -89,7 +89,7 @@ type userTotals struct {
 	requests, refused uint64
 }
 
-// Add counts processed requests and their cost, and requests that were rejected because there were too many.
+// Add counts processed requests and their cost, and requests that exceeded a limit and were rejected.
 func (a *UserCounter) Add(requests, refused uint64, units ru.Units) {
 	a.requests.Add(requests)
 	if units > 0 {

@@ -182,8 +182,8 @@ func (b *batch) applySeparately(ctx context.Context) {
 	_ = c.removeBatch(b.trace, r)
 }
 
-// nextBatch returns a new batch ID in the form of a UUID: the node ID, with the sequence number of the command mixed
-// into the second half.
+// nextBatch returns a new batch ID in the form of a UUID. It consists of the node ID, with the sequence number of the
+// command mixed into the second half.
 func (cl *cluster) nextBatch() [16]byte {
 	id := cl.nextID()
 	b := [16]byte(id.Coordinator)

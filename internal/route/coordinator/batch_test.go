@@ -346,8 +346,8 @@ func TestBatchOfAnOldRevision(t *testing.T) {
 	}
 }
 
-// TestBatchWithUpdates checks that no part of a batch is applied if one of its updates cannot be evaluated, and that a
-// possible update is applied with its part.
+// TestBatchWithUpdates checks that no part of a batch is applied if one of its updates cannot be evaluated. A possible
+// update must be applied with its part.
 func TestBatchWithUpdates(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -442,8 +442,8 @@ func TestReplayOfAnAbandonedBatch(t *testing.T) {
 }
 
 // TestBatchHasTheAgreedTime checks that the record of a batch contains the cluster's time, independent of the node's
-// own clock. If the timestamp is too low, other nodes complete the batch while it is in progress. If it is too high,
-// they complete it too late.
+// own clock. If the timestamp is too low, other nodes complete the batch while it is in progress. If the timestamp is
+// too high, they complete the batch too late.
 func TestBatchHasTheAgreedTime(t *testing.T) {
 	for _, agreed := range []time.Duration{-3 * time.Minute, 3 * time.Minute} {
 		// the node's own clock is wrong by the opposite amount

@@ -21,7 +21,8 @@ import (
 type Cluster struct {
 	// Node is the ID of this node. It is also the first half of the dedupe IDs of its writes.
 	Node topology.NodeID
-	// Replica returns the replica of a partition on another node. A nil function means that there are no other nodes.
+	// Replica returns the replica of a partition on another node. A nil function means that the cluster has no other
+	// nodes.
 	Replica func(node topology.NodeID, id topology.PartitionID) Member
 	// Via returns the same replica as Replica, reached through a third node. A nil function disables relaying.
 	Via func(via, node topology.NodeID, id topology.PartitionID) Member
@@ -119,8 +120,8 @@ func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 	return cl
 }
 
-// singleNode reports whether there are no other nodes. A request to a local replica cannot be lost, so it is sent only
-// once.
+// singleNode reports whether the cluster has no other nodes. A request to a local replica cannot be lost, so it is sent
+// only once.
 func (cl *cluster) singleNode() bool { return cl.Replica == nil }
 
 // nextID returns a new dedupe ID.

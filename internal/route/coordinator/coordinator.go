@@ -52,7 +52,7 @@ type Options struct {
 	TruncateTimeout time.Duration
 	// TableName returns the name of a table for traces, in the form ks.t. If it is nil, the table ID is used.
 	TableName func(table uint32) string
-	// Cluster gives access to the other nodes. A zero Cluster means that there are no other nodes.
+	// Cluster gives access to the other nodes. A zero Cluster means that the cluster has no other nodes.
 	Cluster *Cluster
 	// Now returns the wall-clock time, within a second of the clocks of other nodes. If it is nil, Scheduler is used.
 	Now func() time.Time

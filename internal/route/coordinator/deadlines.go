@@ -79,7 +79,7 @@ func (w *deadlineList) unlink(s *writeRequest) {
 	s.prev, s.next, s.watched = nil, nil, false
 }
 
-// expire ends all requests whose deadline has passed and sets the timer for the next one.
+// expire ends all requests whose deadline has passed, and sets the timer for the next request.
 func (w *deadlineList) expire() {
 	var late []*writeRequest
 	w.mu.Lock()

@@ -36,7 +36,7 @@ type fleet struct {
 	here   map[topology.PartitionID]bool // a replica exists on node 1
 	asks   map[topology.PartitionID]bool // the replica reads at any level after asking the leader
 	down   map[topology.NodeID]bool      // the node refuses connections, and Alive returns false
-	// script runs before a node does anything. A result other than nil ends the attempt.
+	// script runs before a node processes a request. A result other than nil ends the attempt.
 	script func(a *asked) *verdict
 	log    []string
 	rows   map[string]stored

@@ -49,8 +49,8 @@ type routedRequest struct {
 	// once.
 	leaderHint, exclude topology.NodeID
 	// timedOutNode is a node on which an attempt has reached its deadline. It gets no requests before backoffUntil,
-	// even if another node names it as the leader. Another leader may be elected in that time. After that, it gets
-	// requests again, because it may only be slow.
+	// even if another node names it as the leader. Another leader may be elected in that time. After that, the node
+	// gets requests again, because it may only be slow.
 	timedOutNode topology.NodeID
 	backoffUntil time.Time
 	// unreachable is a node that could not be reached. relay is the node that named leaderHint. The relay has recently

@@ -61,7 +61,7 @@ func (b *deadlineCtx) Deadline() (time.Time, bool) { return b.until, true }
 
 // localFastPath returns the replica to use on a node without other nodes. A request to this replica cannot be lost, so
 // it needs no ID and no copy. It needs a deadline only if the client has set a timeout. localFastPath returns nil if
-// there are other nodes or if the replica does not exist. A rejected request uses the normal path.
+// the cluster has other nodes or if the replica does not exist. A rejected request uses the normal path.
 func (c *Coordinator) localFastPath(tr *trace.Trace, m *command.Mutation, what string, timeout time.Duration) Local {
 	if timeout > 0 || !c.cluster.singleNode() {
 		return nil

@@ -219,7 +219,7 @@ func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 	return shares
 }
 
-// known returns the reports of a node of the cluster, including this one. heard is false if the node has sent no
+// known returns the reports of a node of the cluster, including this node. heard is false if the node has sent no
 // reports.
 func (n *Reporter) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 	if node.ID == n.Cluster.Self {

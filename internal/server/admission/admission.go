@@ -37,9 +37,9 @@ const (
 	// users.
 	grain, reserve = 20 * time.Millisecond, 0.6
 	grainMin       = 64
-	// service is the allowed ratio between the service time and the service time without load, if the latter exceeds
-	// the limit. It applies to requests that wait for resources other than processors. Such requests may wait for a
-	// slow disk or for other regions.
+	// service is the allowed ratio between the service time and the service time without load. It applies if the
+	// service time without load exceeds the limit. It applies to requests that wait for resources other than
+	// processors. Such requests may wait for a slow disk or for other regions.
 	service = 5
 	// lightLoad is the number of requests in flight per processor up to which the load counts as light. That many
 	// requests are always allowed.

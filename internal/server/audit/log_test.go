@@ -75,7 +75,7 @@ func TestLines(t *testing.T) {
 }
 
 // TestFilters checks that filters by keyspace, category, and user select the included entries and omit the excluded
-// ones.
+// entries.
 func TestFilters(t *testing.T) {
 	none := ""
 	for _, c := range []struct {

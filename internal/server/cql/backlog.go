@@ -11,12 +11,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The backlog is the memory of responses that clients have not read. Each connection's share is limited, but a response
-// can be large and there are many connections, so Options.BacklogMax limits the sum as well. Above the limit, the
-// server does not read from a client that has unread responses, and sessions end their pages early (Server.Pressed). It
-// disconnects clients that have not read anything for a while, largest backlog first, until the sum is well below the
-// limit. A client that reads is not affected. All requests wait only if the backlog exceeds twice the limit. They are
-// rejected after backlogWait.
+// The backlog is the memory of responses that clients have not read. The limit of each connection's share is not
+// sufficient, because a response can be large and there are many connections. Options.BacklogMax therefore limits the
+// sum, too. Above the limit, the server does not read from a client that has unread responses, and sessions end their
+// pages early (Server.Pressed). It disconnects clients that have not read anything for a while, largest backlog first,
+// until the sum is well below the limit. A client that reads is not affected. All requests wait only if the backlog
+// exceeds twice the limit. They are rejected after backlogWait.
 
 const (
 	// backlogStep is the amount by which a connection's share may differ from the counted value, in bytes.

@@ -37,8 +37,8 @@ func TestStrangersDoNotCrowdOut(t *testing.T) {
 	}
 }
 
-// TestOneAddress checks that a single machine cannot use all connections, and that a closed connection makes room for
-// a new one.
+// TestOneAddress checks that a single machine cannot use all connections, and that a closed connection makes room for a
+// new connection.
 func TestOneAddress(t *testing.T) {
 	b := start(t, Options{ConnectionsMax: 40, AddressConnectionsMax: 2})
 	kept := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)

@@ -4,8 +4,8 @@
 // identity, passes requests to a Session, and sends its responses.
 //
 // (CQ1) Every request gets exactly one response on its stream, unless the connection ends. Responses may be sent in any
-// order. (CQ2) No client can make the server use more resources than the limits in Options allow: the server does not
-// read from a connection that does not read, and answers a request above a limit with OVERLOADED. (CQ3) An event
+// order. (CQ2) No client can make the server use more resources than the limits in Options allow. The server does not
+// read from a connection that does not read, and responds with OVERLOADED to a request above a limit. (CQ3) An event
 // reaches the output of each registered connection before the result of the statement that caused it, if the session
 // announces the event first. (CQ4) An idle connection owns one parked goroutine and no buffer.
 //

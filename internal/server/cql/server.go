@@ -125,8 +125,9 @@ func (s *Server) serve(l net.Listener, keys Authenticator) error {
 			if errors.Is(err, net.ErrClosed) {
 				return fmt.Errorf("cannot accept CQL connections: %w", err)
 			}
-			// The process has probably run out of file descriptors. Established connections continue and new ones
-			// wait. The oldest connection in its handshake is closed, so that the store can use its descriptor.
+			// The process has probably run out of file descriptors. Established connections continue, and new
+			// connections wait. The oldest connection in its handshake is closed, so that the store can use its
+			// descriptor.
 			s.crowdOut()
 			select {
 			case <-time.After(50 * time.Millisecond):

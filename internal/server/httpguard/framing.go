@@ -35,7 +35,7 @@ type framing struct {
 	err   error
 }
 
-// read returns checked data. If there is no checked data, it reads more.
+// read returns checked data. If no checked data is available, it reads more data.
 func (f *framing) read(from io.Reader, p []byte) (int, error) {
 	for f.checked == 0 {
 		if f.err != nil {

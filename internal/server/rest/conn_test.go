@@ -89,7 +89,7 @@ const (
 	chunked        = "Transfer-Encoding: chunked\r\n"
 )
 
-// itemOf returns the JSON of an item of a given size.
+// itemOf returns the JSON of an item of the given size.
 func itemOf(id string, size int) string {
 	return `{"id":"` + id + `","pk":"a","x":"` + strings.Repeat("x", size) + `"}`
 }

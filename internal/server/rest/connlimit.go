@@ -10,8 +10,8 @@ import (
 )
 
 // connLimiter limits the connections of a server. A connection without a validly signed request is unauthenticated. If
-// the limit is reached, the oldest unauthenticated connection is closed. Therefore clients without a key cannot lock
-// out others with idle or slow connections.
+// the limit is reached, the oldest unauthenticated connection is closed. Clients without a key therefore cannot lock
+// out other clients with idle or slow connections.
 type connLimiter struct {
 	max, perAddress int
 	stats           *Stats

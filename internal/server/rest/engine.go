@@ -26,15 +26,15 @@ type Engine interface {
 // compiler limits the memory and the processor time of queries.
 type compiler interface {
 	// Compiling reserves memory for a query text until release is called. Evaluation returns the meter of an
-	// evaluation; the caller must close it.
+	// evaluation. The caller must close the meter.
 	Compiling(text string) (release func(), err error)
 	Evaluation(ctx context.Context, who fairshare.Principal) *meter.Meter
 }
 
 // resources are databases and containers.
 type resources interface {
-	// Renewed waits until this node knows all databases and containers. It returns false if no database or container
-	// can be new.
+	// Renewed waits until this node has received all databases and containers. It returns false if no database or
+	// container can be new.
 	Renewed(ctx context.Context) bool
 	Databases() []*container.Database
 	Database(id string) (*container.Database, error)
