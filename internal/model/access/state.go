@@ -53,7 +53,7 @@ func (s *State) WithRole(r *Role) *State {
 	return &next
 }
 
-// WithoutRole returns a state without a role and without everything that refers to it.
+// WithoutRole returns a state without a role and without all references to the role.
 func (s *State) WithoutRole(name string) *State {
 	next := *s
 	next.roles = maps.Clone(s.roles)

@@ -28,7 +28,7 @@ func ValidID(id string) bool {
 	})
 }
 
-// ValidName reports whether name is valid as a file name: the hexadecimal digest of the file's records.
+// ValidName reports whether name is valid as a file name. A file name is the hexadecimal digest of the file's records.
 func ValidName(name string) bool { return isHex(name, 2*sha256.Size) }
 
 func isHex(text string, length int) bool {

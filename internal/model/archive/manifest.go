@@ -22,7 +22,7 @@ const manifestMagic = "ilion-backup "
 
 // Manifest describes the content of a backup. A backup without a manifest is incomplete.
 type Manifest struct {
-	// ID is the name of the backup: the time at which it started.
+	// ID is the name of the backup, which is the time at which it started.
 	ID string `json:"id"`
 	// Time is the time of the backup's snapshot, by the clock of the node that received the request. Completed is the
 	// time at which the backup was complete.

@@ -12,9 +12,9 @@
 //
 // A tag is twice the number of the field, plus one if a reader that does not know the field must not ignore it.
 //
-// A Writer allocates only to grow its buffer. A Reader does not allocate: it returns slices of its input. After the
-// first malformed value, all reads return zero values, so a decoder needs only one check at the end. A length or count
-// that exceeds the remaining input is rejected, so a decoder's memory use is proportional to its input.
+// A Writer allocates only to grow its buffer. A Reader does not allocate, because it returns slices of its input. After
+// the first malformed value, all reads return zero values, so a decoder needs only one check at the end. A length or
+// count that exceeds the remaining input is rejected, so a decoder's memory use is proportional to its input.
 //
 // The package does not define records, versions, or errors. The package that owns a record defines its format and
 // errors.

@@ -276,7 +276,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("the first %d of %d bytes were accepted", n, len(b))
 		}
 		if err := decode(append(bytes.Clone(b), 0)); !errors.Is(err, ErrMalformed) {
-			t.Fatalf("bytes behind the end: %v", err)
+			t.Fatalf("bytes after the end: %v", err)
 		}
 		newer := bytes.Clone(b)
 		newer[0] = Version + 1

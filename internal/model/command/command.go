@@ -34,7 +34,7 @@ const (
 	OpRow OpKind = iota
 	// OpHeader merges into the partition header: static cells, the partition deletion, deleted ranges.
 	OpHeader
-	// OpIndex records that the row may have Op.Value in index Op.Index. Index entries are hints: a reader checks the
+	// OpIndex records that the row may have Op.Value in index Op.Index. Index entries are hints. A reader checks the
 	// row, and sweeps remove stale entries. Writing an entry therefore requires no read of the old value.
 	OpIndex
 	// OpChange adds the row to the change log at the mutation's timestamp. It requires feature level 4 (RFC 0024).
@@ -178,8 +178,8 @@ type Read struct {
 	// Pushdown, if not nil, lets the replica process the rows and return the result. The visitor must be a
 	// PushdownVisitor, and receives either results or rows.
 	Pushdown *Pushdown
-	// Limit is the maximum number of rows that the caller can use, or 0 if it is unknown. It is a hint: the visitor
-	// decides when to stop.
+	// Limit is the maximum number of rows that the caller can use, or 0 if it is unknown. It is a hint, because the
+	// visitor decides when to stop.
 	Limit int
 	// Now is the time at which expiry is evaluated, in seconds since the epoch.
 	Now int64
@@ -243,7 +243,7 @@ type IndexLookup struct {
 	All []IndexTerm
 	// Near, if not nil, is a vector in wire form. Rows near it are returned in the order that their index entries
 	// indicate, most promising rows first. After the first set of lists is exhausted, the rows of the next lists follow
-	// in the same way. Generation is the generation of the lists. Nearest, if not 0, is the number of wanted rows: a
+	// in the same way. Generation is the generation of the lists. Nearest, if not 0, is the number of wanted rows. A
 	// higher number widens the first set of lists.
 	Vector     []byte
 	Generation uint32

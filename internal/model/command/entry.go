@@ -72,7 +72,7 @@ type Entry struct {
 // ended. Every replica of Right has frozen at index Frozen of Right's log, at the epoch RightEpoch.
 type Merge struct{ Right, Frozen, RightEpoch uint64 }
 
-// Split describes an EntrySplit: a new partition takes over the positions from At on. Its members are on the nodes of
+// Split describes an EntrySplit. A new partition takes over the positions from At on. Its members are on the nodes of
 // the old partition's members. Until its first election timeout has passed, the members vote only for the member on
 // Leader. The leader of the old partition may serve reads until it has applied the entry.
 type Split struct {

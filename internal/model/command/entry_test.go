@@ -80,7 +80,7 @@ func TestEntries(t *testing.T) {
 		t.Errorf("%+v %v", c, err)
 	}
 	if err := DecodeRecords(&c, AppendEntry(nil, &entries()[0])); err == nil {
-		t.Error("a write was taken for records")
+		t.Error("a write was accepted as records")
 	}
 }
 

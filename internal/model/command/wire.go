@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// ErrMalformed reports that bytes are not an encoded command: they are truncated, too long, or contain a value that is
+// ErrMalformed reports that bytes are not an encoded command. They are truncated, too long, or contain a value that is
 // out of range.
 var ErrMalformed = errors.New("malformed command")
 

@@ -38,8 +38,8 @@ func (c Constant) String() string {
 	return constantNames[0]
 }
 
-// Preferred returns the type of a constant in a context that does not require a type: the smallest type that can
-// represent it.
+// Preferred returns the type of a constant in a context that does not require a type. It is the smallest type that can
+// represent the constant.
 func (c Constant) Preferred(text string) *Type {
 	switch c {
 	case StringConst:

@@ -15,8 +15,8 @@ import (
 // never empty is formatted as the empty string, and invalid bytes as a blob.
 func (t *Type) Format(wire []byte) string { return string(t.appendLiteral(nil, wire)) }
 
-// Text returns the same text for a value as a CAST to text: a native value without quotes, and other values as in
-// Format.
+// Text returns the same text for a value as a CAST to text. A native value has no quotes, and other values are
+// formatted as in Format.
 func (t *Type) Text(wire []byte) string {
 	if !t.IsNative() {
 		return t.Format(wire)

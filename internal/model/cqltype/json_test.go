@@ -141,10 +141,10 @@ func TestParseJSONRecorded(t *testing.T) {
 	}
 	if o, err := ParseJSONMap(`{"k": 10, "K": "a", "k": 11}`, false); err != nil || len(o.Names) != 2 ||
 		o.Values[0] != json.Number("11") {
-		t.Errorf("a name given twice: %v, %v", o, err)
+		t.Errorf("a duplicate name: %v, %v", o, err)
 	}
 	if _, err := ParseJSON(strings.Repeat("[", 100000)); err == nil {
-		t.Error("depth has no bound")
+		t.Error("depth is not limited")
 	}
 }
 

@@ -33,8 +33,8 @@ func TestKeyOrder(t *testing.T) {
 	})
 }
 
-// TestNullForm pins the stored form of null, which occurs in the clustering keys of compact tables: the byte 01 in both
-// orders. The form that older builds wrote for null in a descending column can still be read.
+// TestNullForm pins the stored form of null, which occurs in the clustering keys of compact tables. It is the byte 01
+// in both orders. The form that older builds wrote for null in a descending column can still be read.
 func TestNullForm(t *testing.T) {
 	typ := Native(Int)
 	for _, desc := range []bool{false, true} {
@@ -76,14 +76,14 @@ func TestKeyRoundTrip(t *testing.T) {
 			t.Fatalf("%s: %x skipped to %x, %v", typ, src, skipped, err)
 		}
 		if (got == nil) != (wire == nil) || typ.Compare(got, wire) != 0 || typ.Validate(got) != nil {
-			t.Fatalf("%s: %x came back as %x", typ, wire, got)
+			t.Fatalf("%s: %x was decoded as %x", typ, wire, got)
 		}
 		normal, _, err := typ.ReadKey(nil, typ.AppendKey(nil, got, desc), desc)
 		if err != nil || !bytes.Equal(normal, got) {
 			t.Fatalf("%s: %x, normal, came back as %x, %v", typ, got, normal, err)
 		}
 		if typ.KeyExact(wire) != bytes.Equal(got, wire) {
-			t.Fatalf("%s: %x came back as %x", typ, wire, got)
+			t.Fatalf("%s: %x was decoded as %x", typ, wire, got)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestKeysOfExactTypes(t *testing.T) {
 		wire := drawValue(t, typ)
 		got, _, err := typ.ReadKey(nil, typ.AppendKey(nil, wire, true), true)
 		if err != nil || !bytes.Equal(got, wire) || !typ.KeyExact(wire) {
-			t.Fatalf("%s: %x came back as %x, %v", typ, wire, got, err)
+			t.Fatalf("%s: %x was decoded as %x, %v", typ, wire, got, err)
 		}
 	})
 }

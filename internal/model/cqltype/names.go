@@ -252,7 +252,7 @@ func (t *Type) javaClass(inFrozen bool) string {
 	return class
 }
 
-// reserved lists the words that Cassandra quotes: the words that CQL does not accept as unquoted names.
+// reserved lists the words that Cassandra quotes. CQL does not accept these words as unquoted names.
 var reserved = func() map[string]bool {
 	words := strings.Fields(`add allow alter and apply asc authorize batch begin by columnfamily create delete desc
 		describe drop entries execute from full grant if in index infinity insert into is keyspace limit materialized

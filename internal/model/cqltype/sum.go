@@ -12,7 +12,7 @@ import (
 // limit prevents a short number from expanding to gigabytes.
 const ScaleGapMax = 20_000
 
-// Sums reports whether Sum supports the type: a number other than a counter, or a text.
+// Sums reports whether Sum supports the type. It supports texts, and numbers other than counters.
 func (t *Type) Sums() bool {
 	switch t.Kind {
 	case Tinyint, Smallint, Int, Bigint, Varint, Float, Double, Decimal, Text, Ascii:

@@ -26,7 +26,7 @@ func TestSystem(t *testing.T) {
 		}
 		back := WithoutSystem(mustParse(t, got)).String()
 		if strings.Join(strings.Fields(back), "") != strings.Join(strings.Fields(body), "") {
-			t.Errorf("%s came back as %s", body, back)
+			t.Errorf("%s was decoded as %s", body, back)
 		}
 	}
 	s.LSN = 7

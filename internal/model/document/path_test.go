@@ -31,7 +31,7 @@ func TestPaths(t *testing.T) {
 	}
 	for _, bad := range []string{"", "a", "/", "//a", "/a/", "/a b", "/a-b", `/"a`, `/"a"b`, "/a/*", "/a/?"} {
 		if p, err := ParsePath(bad); err == nil {
-			t.Errorf("%s was taken as %v", bad, p)
+			t.Errorf("%s was accepted as %v", bad, p)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestIndexPaths(t *testing.T) {
 	}
 	for _, bad := range []string{"", "//", "/?", "/a", "/a/*/b/?", "/a/?/*", "a/*", "/a b/?", "/[x]/?"} {
 		if p, err := ParseIndexPath(bad); err == nil {
-			t.Errorf("%s was taken as %v", bad, p)
+			t.Errorf("%s was accepted as %v", bad, p)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	if _, err := Parse([]byte(`"123456"`), Limits{Size: 7}); err == nil {
-		t.Error("a text above the bound was taken")
+		t.Error("a text above the limit was accepted")
 	} else if _, ok := errors.AsType[*SizeError](err); !ok {
 		t.Errorf("%v is not a SizeError", err)
 	}
@@ -256,10 +256,10 @@ func FuzzLookup(f *testing.F) {
 			return
 		}
 		if !json.Valid([]byte(v.String())) {
-			t.Fatalf("%q was taken", text)
+			t.Fatalf("%q was accepted", text)
 		}
 		if w, err := Parse([]byte(v.String()), Limits{}); err != nil || w.String() != v.String() {
-			t.Fatalf("%q is not taken again: %v", v.String(), err)
+			t.Fatalf("%q is not accepted again: %v", v.String(), err)
 		}
 	})
 }

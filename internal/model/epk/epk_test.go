@@ -98,7 +98,7 @@ func TestTokensAreInOrder(t *testing.T) {
 		ha, hb := s.Hash(nil, a), s.Hash(nil, b)
 		ta, tb := s.Token(a), s.Token(b)
 		if c := ta.Compare(tb); c != 0 && c != bytes.Compare(ha, hb) {
-			t.Fatalf("%v %x and %v %x stand the other way round", a, ha, b, hb)
+			t.Fatalf("%v %x and %v %x are in the wrong order", a, ha, b, hb)
 		}
 		back, err := ParseKey(AppendKey(nil, a), len(a))
 		if err != nil || s.Token(back) != ta || s.KeyToken(AppendKey(nil, a), len(a)) != ta {
@@ -136,7 +136,7 @@ func TestRangesOfRing(t *testing.T) {
 			t.Errorf("%d: the whole ring is %v", s, r)
 		}
 		if _, ok := s.Tokens(Range{Min: []byte{0xff}}); ok {
-			t.Errorf("%d has keys behind its end", s)
+			t.Errorf("partition %d has keys after its end", s)
 		}
 	}
 	half, _ := hex.DecodeString(V2.Boundary(1 << 63))
@@ -145,10 +145,10 @@ func TestRangesOfRing(t *testing.T) {
 	}
 	for _, bad := range []string{"x", "0"} {
 		if _, err := ParseRange(bad, End); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 	if _, err := ParseKey([]byte("x"), 2); err == nil {
-		t.Error("a key of one value was taken for one of two")
+		t.Error("a key of one value was accepted as a key of two values")
 	}
 }

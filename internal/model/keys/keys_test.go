@@ -172,7 +172,7 @@ func TestAfter(t *testing.T) {
 		after := After(slices.Clone(prefix))
 		key := append(slices.Clone(prefix), rest...)
 		if after != nil && (bytes.Compare(key, after) >= 0 || bytes.HasPrefix(after, prefix) && len(prefix) > 0) {
-			t.Fatalf("after %x is %x, not behind %x", prefix, after, key)
+			t.Fatalf("after %x: got %x, want a key after %x", prefix, after, key)
 		}
 		if after == nil && slices.ContainsFunc(prefix, func(b byte) bool { return b != 0xff }) {
 			t.Fatalf("nothing after %x", prefix)

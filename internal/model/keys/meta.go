@@ -89,7 +89,7 @@ type Child struct {
 }
 
 // Parent is a physical partition from which this partition received its first rows. Writes are ordered by (partition,
-// log index): all entries that Partition applied up to Index precedes the log of this partition.
+// log index). All entries that Partition applied up to Index precede the log of this partition.
 type Parent struct {
 	Partition, Index, Epoch uint64
 }

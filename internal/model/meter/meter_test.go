@@ -87,7 +87,7 @@ func TestTurns(t *testing.T) {
 	first := New(t.Context(), Limits{Slots: slots})
 	first.ran = turn
 	if err := first.Step(stride); err != nil || slots.Used() != 1 {
-		t.Fatalf("%v, %d slots are taken", err, slots.Used())
+		t.Fatalf("%v, %d slots are in use", err, slots.Used())
 	}
 	second := New(t.Context(), Limits{Slots: slots, Deadline: time.Now().Add(time.Millisecond), Clock: time.Now})
 	second.ran = turn

@@ -72,7 +72,7 @@ func TestLifetimeBytes(t *testing.T) {
 			t.Errorf("%d: %+v, %v", lifetime, r, err)
 		}
 		if _, err := r.Resolve(op[:len(op)-1], NotDeleted, 0, nil); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%d, cut short: %v", lifetime, err)
+			t.Errorf("%d, truncated: %v", lifetime, err)
 		}
 	}
 	var b Builder

@@ -58,6 +58,6 @@ func TestValueRoundTrip(t *testing.T) {
 		})
 	}
 	if _, err := AppendValue(nil, udt, []Cell{{Column: 1, Path: []byte("?"), Value: []byte{}}}); err == nil {
-		t.Error("a path that is no field was taken")
+		t.Error("a path that is not a field was accepted")
 	}
 }

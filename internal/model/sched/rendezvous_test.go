@@ -35,7 +35,7 @@ func TestRendezvous(t *testing.T) {
 		}
 		<-done
 		if seconds.Load() != 1 {
-			t.Fatalf("%d came second", seconds.Load())
+			t.Fatalf("%d arrived second", seconds.Load())
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestContainers(t *testing.T) {
 	}
 	k := epk.Key{epk.Text("a"), epk.Float(1)}
 	if got := c.Token(epk.AppendKey(nil, k)); got != epk.MultiHash.Token(k) {
-		t.Errorf("the key stands at %v", got)
+		t.Errorf("position of the key: got %v", got)
 	}
 	if plain := (&Table{}); plain.Token([]byte("a")) != token.Hash([]byte("a")) {
 		t.Error("tables have other tokens")
@@ -85,7 +85,7 @@ func TestContainers(t *testing.T) {
 	}
 	_, err = FromObjects(maps.All(map[string][]byte{rootObject: put[rootObject], "later/d/c": put[key]}))
 	if !errors.Is(err, feature.ErrNewer) {
-		t.Errorf("a kind of record that is not known: %v", err)
+		t.Errorf("a record of an unknown kind: %v", err)
 	}
 }
 
@@ -114,6 +114,6 @@ func TestContainersAndTables(t *testing.T) {
 	}
 	put, gone, err := Objects(s, next)
 	if err != nil || put[tablePrefix+"d/c"] == nil || len(gone) != 1 || gone[0] != itemsPrefix+"d/c" {
-		t.Errorf("%v are put, %v are gone, %v", put, gone, err)
+		t.Errorf("put %v, removed %v, %v", put, gone, err)
 	}
 }

@@ -107,7 +107,7 @@ func TestFunctions(t *testing.T) {
 	}
 	objects, _, err := Objects(nil, again)
 	if err != nil || !strings.Contains(string(objects[key]), `"later":[1]`) {
-		t.Errorf("what a later build has added is lost: %s, %v", objects[key], err)
+		t.Errorf("fields of a later build are lost: %s, %v", objects[key], err)
 	}
 	delete(objects, key)
 	delete(put, key)

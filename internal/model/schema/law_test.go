@@ -46,7 +46,7 @@ func TestLaws(t *testing.T) {
 			sameAgain(t, s, next, c)
 			if err != nil || next == s {
 				if next != s || len(events) > 0 {
-					t.Fatalf("%T did nothing and says %v", c, events)
+					t.Fatalf("%T had no effect and returned %v", c, events)
 				}
 				continue
 			}
@@ -67,7 +67,7 @@ func TestLaws(t *testing.T) {
 		rapid.Check(t, law)
 	}
 	if kind := unproven(done); kind != "" {
-		t.Errorf("no %s succeeded: the test proves less than it says (%v)", kind, done)
+		t.Errorf("no %s succeeded, so the test is incomplete (%v)", kind, done)
 	}
 }
 

@@ -50,7 +50,7 @@ func FuzzParseType(f *testing.F) {
 		once, _ := spec.MarshalText()
 		again, err := ParseType(string(once))
 		if err != nil {
-			t.Fatalf("%q does not read back: %v", once, err)
+			t.Fatalf("cannot decode %q: %v", once, err)
 		}
 		if twice, _ := again.MarshalText(); string(twice) != string(once) {
 			t.Fatalf("%q becomes %q", once, twice)

@@ -78,7 +78,7 @@ func AppendComponent(dst, component []byte) []byte {
 	return append(dst, 0)
 }
 
-// AppendKey appends the serialized partition key: a single component unchanged, or several components with their
+// AppendKey appends the serialized partition key. A single component is unchanged, and several components have their
 // lengths.
 func AppendKey(dst []byte, components ...[]byte) []byte {
 	if len(components) == 1 {

@@ -77,7 +77,7 @@ func TestSplitComponent(t *testing.T) {
 	for rest := key; len(rest) > 0; {
 		component, after, ok := SplitComponent(rest)
 		if !ok {
-			t.Fatalf("SplitComponent(%x) refused", rest)
+			t.Fatalf("SplitComponent(%x) failed", rest)
 		}
 		got = append(got, string(component))
 		rest = after

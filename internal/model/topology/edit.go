@@ -62,8 +62,8 @@ func (s *Snapshot) validateEdits(tables map[uint32]*edit, meta bool) error {
 	return nil
 }
 
-// validateEdit validates the result of an edit of a valid table: the added partitions, and the partitions next to a
-// change.
+// validateEdit validates the result of an edit of a valid table. It checks the added partitions, and the partitions
+// next to a change.
 func (s *Snapshot) validateEdit(table uint32, e *edit, replicas map[ReplicaID]PartitionID) error {
 	ps := s.Partitions(table)
 	for _, at := range e.touched {

@@ -90,7 +90,7 @@ func TestMapOfLaterBuilds(t *testing.T) {
 	b := s.Append(nil)
 	for text, n := range map[string]int{"map": 1, "partition": 2, "set": 2} {
 		if bytes.Count(b, []byte(text)) != n {
-			t.Errorf("%q is there %d times, not %d", text, bytes.Count(b, []byte(text)), n)
+			t.Errorf("got %q %d times, want %d", text, bytes.Count(b, []byte(text)), n)
 		}
 	}
 	if s, err = Decode(b); err != nil || s.Level() != 3 {

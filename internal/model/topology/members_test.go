@@ -37,7 +37,7 @@ func TestMemberLife(t *testing.T) {
 			t.Error("a node got two replicas")
 		}
 		if _, _, err := s.AddMember(id, "here", NodeID{4}, Voter); err == nil {
-			t.Error("a replica was a voter at once")
+			t.Error("a replica was immediately a voter")
 		}
 		if _, _, err := s.AddMember(id, "nowhere", NodeID{4}, Joining); err == nil {
 			t.Error("a replica in a region without a set")
@@ -57,15 +57,15 @@ func TestMemberLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		if kept, err := leaving.RecordVoters(id, "here", append(voters, replica)); err != nil || kept != leaving {
-			t.Errorf("a leaving replica that votes is gone: %v", err)
+			t.Errorf("a leaving replica that votes was removed: %v", err)
 		}
 		gone, err := leaving.RecordVoters(id, "here", append(voters[1:], replica))
 		if err != nil || gone.Partition(id).Set("here").Member(voters[0]) != nil ||
 			gone.Partition(id).Set("here").Leader == voters[0] {
-			t.Errorf("a leaving replica that votes no more is there: %v", err)
+			t.Errorf("a leaving replica that no longer votes exists: %v", err)
 		}
 		if _, err := gone.MarkLeaving(id, voters[0]); err == nil {
-			t.Error("a replica that is gone is leaving")
+			t.Error("a removed replica is leaving")
 		}
 		if _, next, err := gone.AddMember(id, "here", NodeID{1}, Joining); err != nil || next <= replica {
 			t.Errorf("replica %d after %d: %v", next, replica, err)
@@ -194,7 +194,7 @@ func TestAssemble(t *testing.T) {
 			whole, err := Decode(s.Append(nil))
 			must(err)
 			if !bytes.Equal(follower.Append(nil), s.Append(nil)) || !bytes.Equal(whole.Append(nil), s.Append(nil)) {
-				t.Fatal("the follower has another map")
+				t.Fatal("the follower has another topology")
 			}
 			for p := range s.All() {
 				if _, changed := changes[p.ID]; !changed && old.Partition(p.ID) != follower.Partition(p.ID) {

@@ -91,7 +91,7 @@ type ReplicaID uint64
 // NodeID is the ID stored in a node's data directory.
 type NodeID [16]byte
 
-// Short returns the node name shown to users: the first eight hexadecimal digits of the ID.
+// Short returns the node name shown to users, which consists of the first eight hexadecimal digits of the ID.
 func (id NodeID) Short() string { return hex.EncodeToString(id[:4]) }
 
 // MetaPartition is the physical partition with the cluster metadata: schema, topology, and nodes. It does not belong to

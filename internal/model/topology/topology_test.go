@@ -88,7 +88,7 @@ func TestPartitionsTileTheRing(t *testing.T) {
 		for _, q := range s.Partitions(table) {
 			back, err := SpanOf(q.Span.Keys(table))
 			if err != nil || back.Begin.Compare(q.Span.Begin) != 0 || back.Limit.Compare(q.Span.Limit) != 0 {
-				t.Fatalf("span %s came back as %s: %v", q.Span, back, err)
+				t.Fatalf("span %s was decoded as %s: %v", q.Span, back, err)
 			}
 			for _, o := range s.Partitions(table) {
 				if q.Span.Overlaps(o.Span) != (q == o) || q.Span.Covers(o.Span) != (q == o) {
@@ -133,7 +133,7 @@ func TestWideRing(t *testing.T) {
 		}
 		if back, err := SpanOf(q.Span.Keys(wide)); err != nil || back.String() != q.Span.String() ||
 			back.Begin.Compare(q.Span.Begin) != 0 {
-			t.Errorf("%s came back as %s: %v", q.Span, back, err)
+			t.Errorf("%s was decoded as %s: %v", q.Span, back, err)
 		}
 	}
 }
@@ -170,14 +170,14 @@ func TestTransitions(t *testing.T) {
 		}
 	}
 	if right.Set("here").Leader != right.Sets[0].Replicas[0].ID {
-		t.Errorf("the right half is led by %d", right.Set("here").Leader)
+		t.Errorf("leader of the right half: got %d", right.Set("here").Leader)
 	}
 	if halves.Version() != s.Version()+2 || halves.Len() != 5 {
 		t.Errorf("version %d, %d partitions", halves.Version(), halves.Len())
 	}
 	dropped := halves.DropTable(table)
 	if dropped.Len() != 0 || dropped.Locate(table, 0, []byte("k")) != nil || dropped.Find(table, Position{}) != -1 {
-		t.Error("a dropped table is still there")
+		t.Error("a dropped table still exists")
 	}
 	again, err := dropped.AddTable(table, 1, places)
 	if err != nil || again.Partitions(table)[0].ID <= 5 {

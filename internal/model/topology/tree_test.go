@@ -65,7 +65,7 @@ func TestTree(t *testing.T) {
 			return true
 		})
 		if !maps.Equal(model, models[to]) {
-			t.Fatal("the changes are not all")
+			t.Fatal("some changes are missing")
 		}
 	})
 }

@@ -230,7 +230,7 @@ func sinkRanked(heap []ranked, i int) {
 	}
 }
 
-// These are the limits of Lists: the number of lists, and the total size of their centers in bytes.
+// These are the limits of Lists. They limit the number of lists, and the total size of their centers in bytes.
 const (
 	ListsMax     = 8192
 	CentersBytes = 1 << 20

@@ -236,7 +236,7 @@ func TestRecall(t *testing.T) {
 			again, err := DecodeLists(l.Append(nil))
 			if err != nil || !bytes.Equal(again.Append(nil), l.Append(nil)) ||
 				again.Assign(all[5]) != l.Assign(all[5]) {
-				t.Errorf("lists are others after they were stored: %v", err)
+				t.Errorf("stored lists differ: %v", err)
 			}
 		}
 	}
@@ -260,6 +260,6 @@ func TestNewer(t *testing.T) {
 		}
 	}
 	if of(1).Newer(nil) || of(1).Newer([]byte{3}) {
-		t.Error("bytes that are no entry count as newer")
+		t.Error("bytes that are not an entry count as newer")
 	}
 }

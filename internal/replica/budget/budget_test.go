@@ -82,12 +82,12 @@ func TestChangesHands(t *testing.T) {
 	b, c := newBudget(400)
 	c.pass(time.Hour)
 	if got := take(b, c, 2, ru.Unit, 100*time.Millisecond).Float(); got > 200+40+1 || got < 150 {
-		t.Errorf("a new leader gave %.0f RU at once, want 200", got)
+		t.Errorf("a new leader granted %.0f RU immediately, want 200", got)
 	}
 	b, c = new(Budget), &clock{now: Instant(time.Millisecond)} // a node that has just started
 	b.Set(400, c.now)
 	if got := take(b, c, 1, ru.Unit, 100*time.Millisecond).Float(); got > 200+40+1 || got < 150 {
-		t.Errorf("the leader at a node that has just begun gave %.0f RU at once, want 200", got)
+		t.Errorf("the leader on a new node granted %.0f RU immediately, want 200", got)
 	}
 	b, c = newBudget(6_000)
 	take(b, c, 1, ru.Unit, 10*time.Second)

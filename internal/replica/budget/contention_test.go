@@ -131,15 +131,15 @@ func TestEnough(t *testing.T) {
 		c.pass(200 * time.Microsecond)
 	}
 	if b.contention.Load() != nil {
-		t.Error("something is remembered though nobody was refused")
+		t.Error("claims are recorded although no request was rejected")
 	}
 	take(b, c, 1, ru.Unit, time.Second)
 	if b.Forget(c.now); b.contention.Load() == nil {
-		t.Error("it is forgotten at once")
+		t.Error("it is removed immediately")
 	}
 	c.pass(contentionTTL)
 	c.pass(1)
 	if b.Forget(c.now); b.contention.Load() != nil {
-		t.Error("it is remembered for ever")
+		t.Error("the record is never removed")
 	}
 }

@@ -87,7 +87,7 @@ func TestLoan(t *testing.T) {
 				}
 			}
 			if sum > 1.01*all {
-				t.Errorf("together they give %.0f RU/s of %.0f", sum, all)
+				t.Errorf("total throughput: got %.0f RU/s, want %.0f", sum, all)
 			}
 			asked := []int64{20_000, 2 * c.each, 2 * c.each}[:len(c.asked)]
 			for i, g := range s.run(asked, 10*time.Second) {

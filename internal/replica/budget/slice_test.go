@@ -123,7 +123,7 @@ func TestSliceLapses(t *testing.T) {
 	g := &group{leader: b, term: 1, followers: [2]*Slice{new(Slice), new(Slice)}}
 	g.run(c, [3]int{10, 0, 0}, ru.Unit, 10*time.Second)
 	if g.here > 0 {
-		t.Errorf("a follower that is asked ten times a second was lent %v RU", g.here.Float())
+		t.Errorf("a follower with ten requests per second was lent %v RU", g.here.Float())
 	}
 	g.run(c, [3]int{5_000, 0, 0}, ru.Unit, time.Second)
 	s := g.followers[0]
@@ -132,7 +132,7 @@ func TestSliceLapses(t *testing.T) {
 			break
 		}
 		if g.ask(0, ru.Unit, c.now); i > 100 {
-			t.Fatal("it is lent nothing")
+			t.Fatal("the follower received no units")
 		}
 		c.pass(window)
 	}
@@ -142,6 +142,6 @@ func TestSliceLapses(t *testing.T) {
 	}
 	c.pass(10 * window)
 	if owed, _ := s.Request(c.now); owed != 0 || s.left.Load() > 0 {
-		t.Errorf("it owes %v, and has %v", owed, s.left.Load())
+		t.Errorf("debt %v, balance %v", owed, s.left.Load())
 	}
 }

@@ -29,7 +29,7 @@ func TestIntervals(t *testing.T) {
 	j := New(1 << 20)
 	defer j.Close()
 	if j.Run() != 0 || (*Buffer)(nil).Run() != 0 {
-		t.Fatal("a journal is on that nobody has asked for")
+		t.Fatal("a buffer is active without a request")
 	}
 	j.KeepAlive()
 	run := j.Run()
@@ -67,12 +67,12 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("a hole was passed over: %v", err)
 	}
 	if got, err := read(t, j, 1, 19, 20); err != nil || len(got) != 1 {
-		t.Errorf("behind the hole: %q %v", got, err)
+		t.Errorf("after the gap: %q %v", got, err)
 	}
 	j.Add(run+1, 1, 21, []byte("of another run"))
 	j.EndEntry(run+1, 1, 21)
 	if _, err := read(t, j, 1, 20, 21); !errors.Is(err, ErrGone) {
-		t.Errorf("what was begun before the journal was: %v", err)
+		t.Errorf("entry that began before the buffer was active: got %v", err)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestBound(t *testing.T) {
 	close(stop)
 	reading.Wait()
 	if j.Stats().Lost == 0 {
-		t.Error("nothing had to go: the test proves nothing")
+		t.Error("no list was dropped, so the test checks nothing")
 	}
 }
 
@@ -151,21 +151,21 @@ func TestIdle(t *testing.T) {
 		j.Add(run, 1, 5, []byte("x"))
 		j.EndEntry(run, 1, 5)
 		if j.Run() != run {
-			t.Error("it began anew while somebody asked")
+			t.Error("the window was reset while requests were in progress")
 		}
 		time.Sleep(IdleMax + time.Second)
 		if l := j.Stats(); l.On || l.Bytes != 0 || j.Run() != 0 {
-			t.Errorf("it is on after a pause: %+v", l)
+			t.Errorf("the buffer is active after a pause: %+v", l)
 		}
 		j.KeepAlive()
 		j.Add(run, 1, 6, []byte("late"))
 		j.EndEntry(run, 1, 6)
 		if err := j.Each(1, 4, 6, func(uint64, []byte) bool { return true }); !errors.Is(err, ErrGone) {
-			t.Errorf("what an earlier run had is there: %v", err)
+			t.Errorf("entries of an earlier run exist: %v", err)
 		}
 		_ = j.Close()
 		if j.KeepAlive(); j.Run() != 0 {
-			t.Error("it is on after Close")
+			t.Error("the buffer is active after Close")
 		}
 	})
 }

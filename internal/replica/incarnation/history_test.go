@@ -86,7 +86,7 @@ func TestRestarts(t *testing.T) {
 			}
 			for range 2 {
 				if !accepts(t, w, l, recorded) {
-					r.Fatalf("start %d is refused", l.Number)
+					r.Fatalf("start %d is rejected", l.Number)
 				}
 				saw(t, w, l)
 			}
@@ -117,7 +117,7 @@ func TestCopyIsRejected(t *testing.T) {
 		for range ahead {
 			l = original.start(t)
 			if !accepts(t, w, l, Start{}) {
-				t.Fatal("the original is refused")
+				t.Fatal("the original is rejected")
 			}
 			saw(t, w, l)
 		}
@@ -129,7 +129,7 @@ func TestCopyIsRejected(t *testing.T) {
 			}
 		}
 		if !accepts(t, w, original.start(t), l.Newest()) {
-			t.Fatal("the original is refused after its copy was")
+			t.Fatal("the original is rejected after its copy was rejected")
 		}
 	}
 }
@@ -187,10 +187,10 @@ func TestChangeOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := o.Check(owner, &d); !errors.Is(err, ErrOtherLog) {
-		t.Errorf("it is the old owner's: %v", err)
+		t.Errorf("the directory belongs to the old owner: %v", err)
 	}
 	if err := o.Check(other, &directory{}); !errors.Is(err, ErrLogMismatch) {
-		t.Errorf("it goes with no log: %v", err)
+		t.Errorf("a directory without a log was accepted: %v", err)
 	}
 	if err := errors.Join(o.Check(other, &d), o.Begin(other, &d)); err != nil || o.History.Number != 2 {
 		t.Errorf("start %d: %v", o.History.Number, err)

@@ -78,7 +78,7 @@ func TestSpend(t *testing.T) {
 	}
 	f.Spend(who, 5, nil, 100*ru.Unit)
 	if f.AllowsLocalRead(who) {
-		t.Error("the follower serves a read though it owes")
+		t.Error("the follower serves a read despite its debt")
 	}
 	var c command.Read
 	if f.Borrow(&c); ru.Units(c.Owed) != 80*ru.Unit {

@@ -28,7 +28,7 @@ func TestChangeBuffer(t *testing.T) {
 	refused := stamped(high[0], 4, 4, 0)
 	results := b.entry(lower, 12, first, refused, second)
 	if _, ok := results[1].(error); !ok {
-		t.Fatalf("a write of another partition's key was not refused: %v", results)
+		t.Fatalf("a write to another partition's key was not rejected: %v", results)
 	}
 	b.entry(lower, 13, &command.Entry{Kind: command.EntryRequire, SchemaVersion: 9, Epoch: b.meta(lower).Epoch,
 		Span: b.meta(lower).Span})
@@ -54,7 +54,7 @@ func TestChangeBuffer(t *testing.T) {
 		t.Errorf("%d commands are kept, want 3: %v", n, err)
 	}
 	if err := j.Each(uint64(lower), 10, 15, all); !errors.Is(err, changebuffer.ErrGone) {
-		t.Errorf("what was applied before anybody asked: %v", err)
+		t.Errorf("entries applied before the first request: got %v", err)
 	}
 	if invariant.Enabled {
 		b.commit()

@@ -67,7 +67,7 @@ func TestSweepLatched(t *testing.T) {
 	default:
 	}
 	if err := w.nodes[0].host.Load().Sweep(t.Context(), sweep, false); err != nil {
-		t.Errorf("a sweep that waits for nobody: %v", err)
+		t.Errorf("a sweep that need not wait: %v", err)
 	}
 	latches.leave(g)
 	if err := <-ended; err != nil {

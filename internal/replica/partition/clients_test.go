@@ -51,7 +51,7 @@ func (w *world) clients(clients *sync.WaitGroup, end time.Time, send func(key st
 					return err
 				})
 				if err != nil || got != v {
-					w.t.Errorf("%s: %d was acknowledged, %d is there: %v", key, v, got, err)
+					w.t.Errorf("%s: %d was acknowledged, found %d: %v", key, v, got, err)
 				}
 			}
 		})

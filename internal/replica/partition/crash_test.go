@@ -163,7 +163,7 @@ func TestStored(t *testing.T) {
 	}
 	g.AddParts(func([16]byte) bool { return false })
 	if len(g.Sweeps) == 0 {
-		t.Fatal("an old dedupe record is no garbage")
+		t.Fatal("an old dedupe record is not found as garbage")
 	}
 	for i := range g.Sweeps {
 		if err := h.Sweep(t.Context(), &g.Sweeps[i], i%2 == 1); err != nil {
@@ -171,7 +171,7 @@ func TestStored(t *testing.T) {
 		}
 	}
 	if b, err := s.Dedupe(testTable, c.Mutation.Token, c.Mutation.Key, c.Mutation.Dedupe); b != nil || err != nil {
-		t.Fatalf("the dedupe record is still there: %x, %v", b, err)
+		t.Fatalf("the dedupe record still exists: %x, %v", b, err)
 	}
 	if len(h.Spans()) != 4 || h.Spans()[0].Table != testTable {
 		t.Errorf("spans: %v", h.Spans())

@@ -59,7 +59,7 @@ func TestLateConditional(t *testing.T) {
 	}
 	now = now.Add(command.DedupeReach + time.Second)
 	if d, err := attempt(); err != nil || !d.Applied {
-		t.Error("the record is still there:", d, err)
+		t.Error("the record still exists:", d, err)
 	}
 	c := add("k", 5)
 	c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: 1 << 50}
@@ -108,7 +108,7 @@ func TestOldPart(t *testing.T) {
 	}
 	now = now.Add(time.Hour)
 	if _, err := part(); !errors.Is(err, ErrUncertain) {
-		t.Error("nobody knows which batches are recorded:", err)
+		t.Error("the state of the batches is unknown:", err)
 	}
 	b := &batchRecords{err: errors.New("unavailable")}
 	h.SetBatches(b)
@@ -122,7 +122,7 @@ func TestOldPart(t *testing.T) {
 		}
 	}
 	if v, _ := read(t, r, "k"); v != 5 || b.asked != 1 {
-		t.Errorf("the counter is %d, %d questions", v, b.asked)
+		t.Errorf("the counter is %d, %d queries", v, b.asked)
 	}
 	c := add("k", 5)
 	c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{9}, Sequence: 1}

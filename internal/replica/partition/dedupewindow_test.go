@@ -120,7 +120,7 @@ func TestLateFirstAttempt(t *testing.T) {
 		t.Fatalf("%v, %v", applied, err)
 	}
 	if applied, err := r.begin(sent(2, f.Epoch)); applied || err != nil {
-		t.Errorf("sent anew: %v, %v", applied, err)
+		t.Errorf("sent again: %v, %v", applied, err)
 	}
 	if _, err := r.begin(attempt(3)); err != nil {
 		t.Errorf("from this node: %v", err)
@@ -177,7 +177,7 @@ func TestDedupeWindowBounds(t *testing.T) {
 		r.expire(now)
 	}
 	if r.young.len()+r.old.len()+len(r.inProgress) != 0 {
-		t.Error("memory is held while nothing happens")
+		t.Error("an idle connection holds memory")
 	}
 }
 

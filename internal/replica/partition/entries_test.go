@@ -109,7 +109,7 @@ func TestRecords(t *testing.T) {
 				case err == nil:
 					mu.Lock()
 					if given[version] {
-						t.Errorf("version %d was given twice", version)
+						t.Errorf("version %d was assigned twice", version)
 					}
 					given[version], newest = true, max(newest, version)
 					mu.Unlock()
@@ -125,11 +125,11 @@ func TestRecords(t *testing.T) {
 	askers.Wait()
 	for i := range answers {
 		if answers[i].Load() == 0 {
-			t.Errorf("node %d never knew the newest version", i)
+			t.Errorf("node %d never received the newest version", i)
 		}
 	}
 	if len(given) < 80 {
-		t.Errorf("%d versions were given to 4 proposers", len(given))
+		t.Errorf("got %d versions for 4 proposers", len(given))
 	}
 	if err := w.nodes[3].host.Load().Join(meta, 9); err != nil {
 		t.Fatal(err)
@@ -153,14 +153,14 @@ func TestRecords(t *testing.T) {
 		first = all
 		n.mu.Lock()
 		if len(n.records) == 0 || n.records[len(n.records)-1] != version {
-			t.Errorf("node %d was told of %v, the version is %d", i, n.records, version)
+			t.Errorf("node %d was notified of %v, the version is %d", i, n.records, version)
 		}
 		if i < 3 && len(n.puts) < 80 { // the learner may have received all changes in its snapshot
-			t.Errorf("node %d was told how %d of %d versions came", i, len(n.puts), version)
+			t.Errorf("node %d was notified of %d of %d versions", i, len(n.puts), version)
 		}
 		for v, put := range n.puts {
 			if was, ok := told[v]; ok && !reflect.DeepEqual(was, put) {
-				t.Errorf("version %d came by %q at one node and by %q at node %d", v, was, put, i)
+				t.Errorf("version %d was assigned by %q on one node and by %q on node %d", v, was, put, i)
 			}
 			told[v] = put
 		}
@@ -213,7 +213,7 @@ func TestWriteAll(t *testing.T) {
 		t.Error("a mutation of another table")
 	}
 	if a, _ := w.read(p.ID, "a"); a != 2 {
-		t.Error("half of it was applied")
+		t.Error("half of the batch was applied")
 	}
 	if last, err := r.Last(t.Context(), r.Extent(), fairshare.Principal{}); err != nil || last < at {
 		t.Errorf("last stamp %d, %v", last, err)
@@ -258,13 +258,13 @@ func TestWholeExtent(t *testing.T) {
 		m := put("l", 8)
 		m.SchemaVersion = 3
 		if err := write(t.Context(), r, m); err != nil {
-			t.Errorf("%s: after requirements that were refused: %v", name, err)
+			t.Errorf("%s: after rejected requirements: %v", name, err)
 		}
 		if _, err := r.Last(t.Context(), now, fairshare.Principal{}); err != nil {
 			t.Error(err)
 		}
 		if v, _ := read(t, r, "k"); v != 7 {
-			t.Errorf("%s: read %d after truncations that were refused", name, v)
+			t.Errorf("%s: read %d after rejected truncations", name, v)
 		}
 		closeHost(t, h)
 	}

@@ -40,7 +40,7 @@ func TestRepeatHasAnIndex(t *testing.T) {
 			indexes[i] = o.Index
 		}
 		if indexes[0] == 0 || indexes[1] < indexes[0] {
-			t.Errorf("%s: the first attempt is told index %d, the second one %d", name, indexes[0], indexes[1])
+			t.Errorf("%s: the first attempt returned index %d, the second attempt %d", name, indexes[0], indexes[1])
 		}
 	}
 }

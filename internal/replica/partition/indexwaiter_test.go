@@ -21,7 +21,7 @@ type expensive struct {
 func (e *expensive) Deadline() (time.Time, bool) { return e.at, true }
 
 func (e *expensive) Done() <-chan struct{} {
-	e.t.Error("a channel was asked for")
+	e.t.Error("the Done channel was requested")
 	return nil
 }
 

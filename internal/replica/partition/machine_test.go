@@ -194,7 +194,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	if b.rows(in[0], in[1], out[0]) != 1 || r.stamps.last.Load() != 120 || r.schema.Load() != 7 {
-		t.Error("not what was applied")
+		t.Error("the result differs from the applied write")
 	}
 	if _, err := b.Apply(lower, 14, 6, nil, nil); !errors.Is(err, errOrder) {
 		t.Errorf("a gap: %v", err)
@@ -282,7 +282,7 @@ func TestMetaSaysWhatWasSwept(t *testing.T) {
 		}
 	}
 	if m := b.meta(lower); m.Region != "here" || m.Swept != 0 {
-		t.Errorf("at birth: region %q, swept below %d", m.Region, m.Swept)
+		t.Errorf("at creation: region %q, swept below %d", m.Region, m.Swept)
 	}
 	sweep(11, 100, row)
 	sweep(12, 50, row)

@@ -118,7 +118,7 @@ func TestMerge(t *testing.T) {
 	for n := range tally.sure {
 		key := fmt.Sprint("counter ", n)
 		if v, _ := w.read(left, key); v < tally.sure[n] || v > tally.sure[n]+tally.unsure[n] {
-			t.Errorf("%s is %d after %d additions and %d of which nobody knows", key, v, tally.sure[n], tally.unsure[n])
+			t.Errorf("%s is %d after %d known and %d uncertain additions", key, v, tally.sure[n], tally.unsure[n])
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestUnfreeze(t *testing.T) {
 		var wrong *WrongRange
 		var moved *NotLeader
 		if r.Frozen() == 0 {
-			t.Errorf("node %d: thawed by a crash", i)
+			t.Errorf("node %d: a crash has unfrozen the partition", i)
 		}
 		for _, level := range []dberr.Consistency{dberr.One, dberr.Quorum} {
 			if _, _, err := get(ctx, r, key, level); !errors.As(err, &wrong) && !errors.As(err, &moved) {
@@ -166,14 +166,14 @@ func TestUnfreeze(t *testing.T) {
 	}
 	thaw(keys.InitialEpoch)
 	if v, _ := w.read(right, key); v != 1 {
-		t.Errorf("%d is there after the thaw", v)
+		t.Errorf("partition %d exists after the unfreeze", v)
 	}
 	thaw(keys.InitialEpoch + 1)
 	for range 10 {
 		r := w.replica(w.leader(right), right)
 		_, err := r.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFreeze, Epoch: keys.InitialEpoch + 1})
 		if err == nil || r.Frozen() != 0 {
-			t.Fatalf("a freeze that came after the thaw: %v, frozen at %d", err, r.Frozen())
+			t.Fatalf("a freeze after the unfreeze: %v, frozen at %d", err, r.Frozen())
 		}
 	}
 	if err := w.write(right, key, 3); err != nil {
@@ -210,14 +210,14 @@ func TestMergeBySnapshot(t *testing.T) {
 	w.isolate(2, false)
 	w.until("the snapshot", func() bool { return w.replica(2, right) == nil })
 	if w.replica(2, left).seq.(*raftSequencer).installs.Load() == 0 {
-		t.Error("the log brought the merge: nothing was installed")
+		t.Error("the log contained the merge, and no snapshot was installed")
 	}
 	w.same(left, 0, 1, 2)
 	w.crash(2)
 	w.start(2)
 	w.same(left, 0, 1, 2)
 	if w.replica(2, right) != nil {
-		t.Error("the right partition is back after a crash")
+		t.Error("the right partition exists again after a crash")
 	}
 	for n := range 50 {
 		if v, _ := w.read(left, fmt.Sprint("before ", n)); v != int64(n) {

@@ -80,11 +80,11 @@ func TestRefusalWaitsForSync(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(done) != 0 {
-			t.Fatal("told before the sync")
+			t.Fatal("notified before the sync")
 		}
 		close(gate)
 		if o := <-done; o.Err != nil || o.CAS.Applied {
-			t.Fatalf("got %+v, want a refusal", o)
+			t.Fatalf("got %+v, want a rejection", o)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func TestPeriodic(t *testing.T) {
 			}
 			synctest.Wait()
 			if len(done) != 1 {
-				t.Fatal("not acknowledged at once")
+				t.Fatal("not acknowledged immediately")
 			}
 		}
 		time.Sleep(11 * time.Millisecond)
@@ -466,21 +466,21 @@ func TestRefusalIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !d.Applied && (len(d.Found) != 1 || d.Found[0] != nil && d.Found[0].Cell(1) == nil) {
-			t.Errorf("the refusal shows %+v", d.Found)
+			t.Errorf("rejected conditional: got %+v", d.Found)
 		}
 		return d.Applied
 	}
 	if attempt(1, true) || attempt(2, false) {
-		t.Fatal("a condition on a row that is not there holds")
+		t.Fatal("a condition on a missing row holds")
 	}
 	if err := write(t.Context(), r, put("k", 1)); err != nil {
 		t.Fatal(err)
 	}
 	if attempt(1, false) || attempt(1, true) {
-		t.Error("what was told not to be done is done by a late attempt")
+		t.Error("a late attempt applied a write that was reported as not executed")
 	}
 	if !attempt(2, false) {
-		t.Error("a first attempt that was refused is kept")
+		t.Error("the result of a rejected first attempt is kept")
 	}
 }
 
@@ -567,10 +567,10 @@ func TestWriteAllUpdates(t *testing.T) {
 	before := r.Applied()
 	var invalid *dberr.Invalid
 	if err := atomically(plain("a", 9), part(add("b", 1)), part(impossible)); !errors.As(err, &invalid) {
-		t.Errorf("an element of a list that is not there was set: %v", err)
+		t.Errorf("a missing list element was set: %v", err)
 	}
 	if r.Applied() != before {
-		t.Error("the rest of it was applied")
+		t.Error("the rest of the batch was applied")
 	}
 	if err := atomically(part(add("b", 1))); err != nil { // the latches are free, and a single update succeeds, too
 		t.Error(err)
@@ -598,7 +598,7 @@ func TestSpans(t *testing.T) {
 		t.Error("a second replica of the same span was created")
 	}
 	if err := h.Create(m.Partitions(testTable)...); err != nil {
-		t.Errorf("creating again what is there: %v", err)
+		t.Errorf("creating an existing group: %v", err)
 	}
 	for _, meta := range s.metas() {
 		if meta.Applied > keys.InitialApplied+1 || meta.Term != keys.InitialTerm || meta.Epoch != 1 ||
@@ -748,7 +748,7 @@ func TestCounts(t *testing.T) {
 	top := r.Hottest(2)
 	if len(top.Keys) != 2 || top.Keys[0].Token != token.Hash([]byte("k")) || top.Keys[0].Units.Float() != 5+1+1+5 ||
 		top.Keys[1].Token != token.Hash([]byte("nothing")) {
-		t.Errorf("what takes most: %+v", top)
+		t.Errorf("user with the highest load: got %+v", top)
 	}
 }
 

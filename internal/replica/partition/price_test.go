@@ -220,11 +220,11 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		return err == nil && v == 1
 	})
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*NotLeader)) {
-		t.Errorf("ONE at a follower that has spent it: %v", err)
+		t.Errorf("ONE on a follower without remaining units: %v", err)
 	}
 	f.Refused(fairshare.Principal{}, time.Hour)
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*dberr.Overloaded)) {
-		t.Errorf("ONE at a follower that was refused: %v", err)
+		t.Errorf("ONE on a rejected follower: %v", err)
 	}
 	if n := f.Counts().Throttled; n != 1 {
 		t.Errorf("a follower counts %d refusals", n)
@@ -268,11 +268,11 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		}
 	}
 	if n := r.Counts().Throttled - throttled; n != 5 {
-		t.Errorf("%d were refused, want 5", n)
+		t.Errorf("got %d rejections, want 5", n)
 	}
 	again := put(key, 5)
 	again.Dedupe, again.Retried, again.Known = w.dedupe(), true, r.host.DedupeEpoch()
 	if err := write(t.Context(), r, again); errors.As(err, new(*dberr.Overloaded)) {
-		t.Error("what may have been done already is refused")
+		t.Error("a command that may have been applied is rejected")
 	}
 }

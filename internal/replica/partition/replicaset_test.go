@@ -100,7 +100,7 @@ func TestLeaderChanges(t *testing.T) {
 				}
 				got, ts := w.read(p.ID, key)
 				if got != v || ts <= last {
-					t.Errorf("%s: %d at %d was acknowledged, %d at %d is there", key, v, last, got, ts)
+					t.Errorf("%s: %d at %d was acknowledged, found %d at %d", key, v, last, got, ts)
 				}
 				last = ts
 			}
@@ -128,7 +128,7 @@ func TestLeaderChanges(t *testing.T) {
 	close(stop)
 	troubles.Wait()
 	if n, _ := w.read(p.ID, "counter"); n < sure || n > sure+unsure {
-		t.Errorf("the counter is %d after %d additions and %d of which nobody knows", n, sure, unsure)
+		t.Errorf("the counter is %d after %d additions and %d with an unknown outcome", n, sure, unsure)
 	}
 	if sure == 0 {
 		t.Error("no addition succeeded")
@@ -277,7 +277,7 @@ func TestMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := host(3).Join(p.ID, 78); err == nil {
-		t.Error("joined as two replicas")
+		t.Error("the node joined with two replicas")
 	}
 	if err := write(t.Context(), host(3).Replica(p.ID), put("k", 1)); err == nil {
 		t.Error("a replica that waits for its snapshot took a write")
@@ -302,7 +302,7 @@ func TestMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	if host(old).Len() != 0 {
-		t.Error("the replica that left is still there")
+		t.Error("the removed replica still exists")
 	}
 	left := []int{lead, (lead + 2) % 3, 3}
 	w.same(p.ID, left...)
@@ -314,7 +314,7 @@ func TestMove(t *testing.T) {
 		t.Errorf("%d", v)
 	}
 	if host(old).Len() != 0 {
-		t.Error("the replica that left is back")
+		t.Error("the removed replica exists again")
 	}
 	w.same(p.ID, left...)
 	// A new replica can be created at the old location, because IDs are not reused.

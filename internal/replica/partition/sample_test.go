@@ -22,7 +22,7 @@ func TestSamples(t *testing.T) {
 	r.state.Store(&state{})
 	r.sample(5*ru.Unit, 1)
 	if len(r.SampledPositions()) != 0 {
-		t.Error("samples that nobody asked for")
+		t.Error("samples without a request")
 	}
 	for _, turns := range []uint64{2, 3, 32, 64, 100, 128} {
 		r.SetSampling(0)

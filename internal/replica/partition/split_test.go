@@ -114,7 +114,7 @@ func TestSplit(t *testing.T) {
 		}
 		held[at]++
 		if v, _ := w.read(at, key); v < tally.sure[n] || v > tally.sure[n]+tally.unsure[n] {
-			t.Errorf("%s is %d after %d additions and %d of which nobody knows", key, v, tally.sure[n], tally.unsure[n])
+			t.Errorf("%s is %d after %d known and %d uncertain additions", key, v, tally.sure[n], tally.unsure[n])
 		}
 	}
 	if len(held) != 2 {
@@ -225,7 +225,7 @@ func TestSplitOrUnfreeze(t *testing.T) {
 	w.isolate(lone, false)
 	asked.Wait()
 	if outcome(0) {
-		t.Error("it has split after it was taken back")
+		t.Error("the partition was split after the cancellation")
 	}
 
 	w.done("the split", id, func(r *Replica) error { return r.Split(ctx, epoch, order(0)) },
@@ -235,7 +235,7 @@ func TestSplitOrUnfreeze(t *testing.T) {
 		return errors.As(w.replica(w.leader(id), id).Unfreeze(ctx, epoch), &wrong)
 	})
 	if !outcome(0) {
-		t.Error("a split was taken back that the log had")
+		t.Error("a split in the log was canceled")
 	}
 
 	for n := 1; n <= 3; n++ {

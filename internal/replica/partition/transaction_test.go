@@ -345,13 +345,13 @@ func TestTransactionPrice(t *testing.T) {
 	}
 	told, _ := binary.Uvarint(d.Result)
 	if ru.Units(told) != reads+3*ru.WriteRow || ru.Units(d.Charge) != reads || d.Applied {
-		t.Fatalf("dry it says %v and costs %v", ru.Units(told), ru.Units(d.Charge))
+		t.Fatalf("dry run: reported %v, cost %v", ru.Units(told), ru.Units(d.Charge))
 	}
 	if b := rows(t, r, "k"); b["n"] != 0 {
-		t.Fatalf("dry it has left %v", b)
+		t.Fatalf("dry run: wrote %v", b)
 	}
 	if d, err = decide(t.Context(), r, transaction("k", "transfer")); err != nil || uint64(d.Charge) != told {
-		t.Fatalf("it cost %v, said was %v: %v", ru.Units(d.Charge), ru.Units(told), err)
+		t.Fatalf("cost %v, reported cost %v: %v", ru.Units(d.Charge), ru.Units(told), err)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestTransferAllPastAbstainer(t *testing.T) {
 			})
 			leader := l.leader()
 			if leader <= 0 || len(abstain) < 3 && slices.Contains(abstain, leader) || ticks > 12 || stretch > 2 {
-				t.Errorf("%v abstain, known %v: handed over after %d ticks to node %d, no write for %d", abstain, known,
+				t.Errorf("%v abstain, known %v: transferred after %d ticks to node %d, no write for %d", abstain, known,
 					ticks, leader, stretch)
 			}
 		}
@@ -87,6 +87,6 @@ func TestOffersPause(t *testing.T) {
 	l.mute = true
 	failed, stretch := l.writes(200, nil)
 	if failed > 100 || stretch > 6 || l.leader() != 0 {
-		t.Errorf("no write in %d of 200 ticks, %d of them at a stretch; node %d leads", failed, stretch, l.leader())
+		t.Errorf("no write in %d of 200 ticks, %d of them consecutive; node %d leads", failed, stretch, l.leader())
 	}
 }

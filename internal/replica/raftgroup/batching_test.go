@@ -45,7 +45,7 @@ func TestProposalsGatherOverGroups(t *testing.T) {
 	began := last(0)
 	second, third := all(), all()
 	if last(0) != began {
-		t.Fatal("proposals do not gather while entries are unapplied")
+		t.Fatal("proposals are not collected while entries are unapplied")
 	}
 	b.lazy = false
 	b.run()
@@ -61,11 +61,11 @@ func TestProposalsGatherOverGroups(t *testing.T) {
 	all()
 	b.tick(2)
 	if last(0) != began {
-		t.Fatal("proposals do not gather")
+		t.Fatal("proposals are not collected")
 	}
 	b.tick(1)
 	if last(0) == began {
-		t.Fatal("entries that take long hold up all others")
+		t.Fatal("slow entries delay all others")
 	}
 }
 

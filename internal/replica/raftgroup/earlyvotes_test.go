@@ -25,7 +25,7 @@ func TestEarlyVotes(t *testing.T) {
 		b.hear(&pb.Message{Type: pb.MsgPreVote.Enum(), Term: new(uint64(6)), LogTerm: new(uint64(5)),
 			Index: new(uint64(10))})
 		if got := b.take(); got != "" {
-			t.Errorf("before the group is here: %s", got)
+			t.Errorf("before the group exists: %s", got)
 		}
 		b.tick(ticks)
 		meta := ledger.Meta{Replica: 10, Applied: 10, Term: 5, Conf: conf,
@@ -40,7 +40,7 @@ func TestEarlyVotes(t *testing.T) {
 		}
 		b.run()
 		if got := b.take(); got != want {
-			t.Errorf("%d ticks after it was asked: %q, want %q", ticks, got, want)
+			t.Errorf("%d ticks after the request: got %q, want %q", ticks, got, want)
 		}
 		b.close()
 	}
@@ -64,6 +64,6 @@ func TestReplicaWithoutSnapshotVotes(t *testing.T) {
 	b.hear(&pb.Message{Type: pb.MsgPreVote.Enum(), Term: new(uint64(6)), LogTerm: new(uint64(5)),
 		Index: new(uint64(16))})
 	if got := b.take(); got != "MsgPreVoteResp to 11" {
-		t.Errorf("to who wants to lead after it: %q", got)
+		t.Errorf("response to the next candidate: %q", got)
 	}
 }

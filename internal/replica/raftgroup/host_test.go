@@ -159,7 +159,7 @@ func (b *bench) run() {
 			return
 		}
 	}
-	b.t.Fatal("the steps do not come to an end")
+	b.t.Fatal("the steps do not end")
 }
 
 func (b *bench) keep(frames []raftgroup.Frame) {
@@ -249,7 +249,7 @@ func TestSingleVoter(t *testing.T) {
 	b.run()
 	term, ok := g.Evaluating()
 	if !ok || term != 6 {
-		t.Fatalf("term %d, %v: a single voter leads at once", term, ok)
+		t.Fatalf("term %d, %v: want a single voter to lead immediately", term, ok)
 	}
 	first, second := b.propose(g, 0, ledger.Add("n", 2)), b.propose(g, term, ledger.Add("n", 3))
 	b.run()
@@ -366,10 +366,10 @@ func TestVoteLease(t *testing.T) {
 	// this makes the library forget the leader
 	b.hear(&pb.Message{Type: pb.MsgAppResp.Enum(), Term: new(uint64(9)), Index: new(uint64(10))})
 	if got := vote(9, ""); got != "" {
-		t.Errorf("after a leader was heard: %s", got)
+		t.Errorf("after a message of a leader: %s", got)
 	}
 	if got := vote(10, "CampaignTransfer"); got != "MsgVoteResp to 11" {
-		t.Errorf("at the leader's own wish: %q", got)
+		t.Errorf("at the leader's request: %q", got)
 	}
 }
 
@@ -402,7 +402,7 @@ func TestFavours(t *testing.T) {
 		}
 		b.tick(20)
 		if got := vote(8); got != "MsgVoteResp to 11" {
-			t.Errorf("node %d is favoured: an election timeout later the vote is %q", favoured, got)
+			t.Errorf("node %d is preferred: an election timeout later the vote is %q", favoured, got)
 		}
 	}
 }
@@ -435,7 +435,7 @@ func TestRefusedIsNotDeath(t *testing.T) {
 		}
 		b.tick(19)
 		if got := b.take(); !departs && strings.Contains(got, "Vote") {
-			t.Errorf("before the promise is over: %q", got)
+			t.Errorf("before the vote lease ends: %q", got)
 		}
 	}
 }
@@ -458,7 +458,7 @@ func TestRefusedWakesQuietGroup(t *testing.T) {
 	b.inbox.Calls = append(b.inbox.Calls, func(h *raftgroup.Host) { h.NodeRefused(nodeID(1)) })
 	b.run()
 	if got := b.take(); !strings.Contains(got, "MsgPreVote to 11") {
-		t.Errorf("the leader of a quiet group is refused: %q", got)
+		t.Errorf("the leader of a quiescent group is rejected: %q", got)
 	}
 }
 
@@ -521,7 +521,7 @@ func TestAbstains(t *testing.T) {
 		b.tick(1)
 	}
 	if got := b.take(); !strings.Contains(got, "MsgTimeoutNow to 11") {
-		t.Errorf("it leads on: %s", got)
+		t.Errorf("the node still leads: %s", got)
 	}
 }
 
@@ -568,14 +568,14 @@ func TestLeaseTokens(t *testing.T) {
 	end := b.now + raftgroup.Instant(810*time.Millisecond)
 	switch {
 	case g.Leased(early, b.now):
-		t.Error("what was read before the lease was granted is served")
+		t.Error("data read before the lease was granted is served")
 	case !g.Leased(token, end-1):
 		t.Error("the lease is shorter than it should be")
 	case g.Leased(token, end):
 		t.Error("the lease has no end")
 	}
 	if err := b.host.Transfer(1, 99); !errors.Is(err, raftgroup.ErrNotReady) || !g.Leased(token, b.now) {
-		t.Fatalf("transfer to a stranger: %v", err)
+		t.Fatalf("transfer to an unknown node: %v", err)
 	}
 	b.host.TransferAnyway(1, 99)
 	if g.Leased(token, b.now) || g.Lease() != 0 {
@@ -598,7 +598,7 @@ func TestStateBehindLog(t *testing.T) {
 		b.run()
 	}
 	if s, _ := b.host.Status(1); s.First < 15 {
-		t.Fatalf("the log was not cut: %+v", s)
+		t.Fatalf("the log was not truncated: %+v", s)
 	}
 	meta, _, err := b.store.Meta(1)
 	if err == nil {

@@ -59,7 +59,7 @@ func TestLeaderIndexQuery(t *testing.T) {
 	b.hear(&pb.Message{Type: raftgroup.MsgIndexQuery.Enum(), Term: &term, Index: new(uint64(70))})
 	beats := b.sent
 	if got := b.sentOf(raftgroup.MsgIndexReply); len(got) != 0 {
-		t.Fatalf("answered without a lease and without a quorum: %v", got)
+		t.Fatalf("responded without a lease and without a quorum: %v", got)
 	}
 	confirm(beats)
 	got := b.sentOf(raftgroup.MsgIndexReply)
@@ -97,7 +97,7 @@ func TestLeaderIndexQuery(t *testing.T) {
 	b.inbox.Frames = append(b.inbox.Frames, f)
 	b.run()
 	if got := b.sentOf(raftgroup.MsgIndexReply); len(got) != 1 || !got[0].GetReject() || got[0].GetTo() != 99 {
-		t.Fatalf("a stranger hears %v", got)
+		t.Fatalf("an unknown user: got %v", got)
 	}
 	// The replica has lost its leadership, so queries that wait for a quorum are rejected.
 	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(term + 1), Commit: new(uint64(11))})
@@ -128,16 +128,16 @@ func TestIndexQuery(t *testing.T) {
 	}
 	late := b.read(g)
 	if asks := b.sentOf(raftgroup.MsgIndexQuery); len(asks) != 0 {
-		t.Fatalf("asked again while a question is under way: %v", asks)
+		t.Fatalf("asked again while a query is in progress: %v", asks)
 	}
 	tell(asks[0].GetIndex()+1, 10, false)
 	if first.calls != 0 {
-		t.Fatal("the answer to another question was taken")
+		t.Fatal("the response to another query was accepted")
 	}
 	tell(asks[0].GetIndex(), 11, false)
 	again := b.sentOf(raftgroup.MsgIndexQuery)
 	if first.calls != 0 || late.calls != 0 || len(again) != 1 || again[0].GetIndex() == asks[0].GetIndex() {
-		t.Fatalf("entry 11 is not applied; the next question is %v", again)
+		t.Fatalf("entry 11 is not applied; the next query is %v", again)
 	}
 	b.replicate(term, 11, term, 11)
 	if first.calls != 1 || first.Err != nil || first.Index != 11 || late.calls != 0 {
@@ -193,11 +193,11 @@ func TestCommitIsToldWhenApplied(t *testing.T) {
 	b.run()
 	b.tick(4)
 	if got := highest(); got > 11 {
-		t.Errorf("a follower is told of commit %d; 11 is applied", got)
+		t.Errorf("a follower was notified of commit %d; 11 is applied", got)
 	}
 	b.lazy = false
 	b.hear(&pb.Message{Type: pb.MsgAppResp.Enum(), Term: &term, Index: new(uint64(13))})
 	if got := highest(); got != 13 {
-		t.Errorf("a follower is told of commit %d; 13 is applied", got)
+		t.Errorf("a follower was notified of commit %d; 13 is applied", got)
 	}
 }

@@ -30,12 +30,12 @@ func TestInstallEndsWithHost(t *testing.T) {
 		r := NewRunner(&Host{}, nil, nil, endedStore{err: err}, nil, nil)
 		r.install(Install{g: &Group{id: 1}, message: &pb.Message{}, data: noData{}})
 		if got := r.Failed(); (got != nil) != errors.Is(err, broken) {
-			t.Errorf("after %v the runner says %v", err, got)
+			t.Errorf("after %v the runner reports %v", err, got)
 		}
 		select {
 		case <-r.stop:
 		default:
-			t.Errorf("after %v the runner goes on", err)
+			t.Errorf("after %v the runner continues", err)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestJointIsLeft(t *testing.T) {
 	b.lazy = true
 	pass(10, 12)
 	if s := status(); len(s.Members.GetVotersOutgoing()) != 3 || s.Applied != 11 || o.calls != 0 {
-		t.Fatalf("entry 12 should be under way to the state: %+v", s)
+		t.Fatalf("entry 12 should be with the applier: %+v", s)
 	}
 	refused("before the change is applied")
 	b.lazy = false
@@ -61,7 +61,7 @@ func TestJointIsLeft(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	if len(s.Members.GetVotersOutgoing()) > 0 {
-		t.Errorf("the group is still joint: %v", s.Members)
+		t.Errorf("the group is still in a joint configuration: %v", s.Members)
 	}
 	if err := b.host.Transfer(1, 11); err != nil {
 		t.Errorf("the leadership is not offered after the change: %v", err)

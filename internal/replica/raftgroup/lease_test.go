@@ -29,7 +29,7 @@ func TestLeaseEndsWithMembers(t *testing.T) {
 		t.Fatalf("%+v", changed)
 	}
 	if g.Leased(token, b.now) || g.Lease() != 0 {
-		t.Error("the lease of the old members goes on")
+		t.Error("the lease of the old members continues")
 	}
 	b.read(g)
 	b.run()
@@ -37,6 +37,6 @@ func TestLeaseEndsWithMembers(t *testing.T) {
 		t.Error("no lease of the new members")
 	}
 	if g.Leased(token, b.now) {
-		t.Error("what was read under the old lease is served under the new one")
+		t.Error("data read under the old lease is served under the new lease")
 	}
 }

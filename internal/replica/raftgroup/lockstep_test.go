@@ -66,7 +66,7 @@ func (c *lockstep) run() {
 			return
 		}
 	}
-	c.t.Fatal("the steps do not come to an end")
+	c.t.Fatal("the steps do not end")
 }
 
 // tick advances the time, and calls each, if not nil, after each tick.

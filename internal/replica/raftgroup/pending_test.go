@@ -104,7 +104,7 @@ func TestOutcomes(t *testing.T) {
 				}
 				switch {
 				case o.calls > 1:
-					t.Fatalf("told %d times", o.calls)
+					t.Fatalf("notified %d times", o.calls)
 				case o.calls == 0:
 					text += "open"
 				case o.Err == nil:
@@ -203,7 +203,7 @@ func TestSnapshotBehindChange(t *testing.T) {
 	again, more := b.snapshotOf(6, 20, 6)
 	defer more.Close()
 	if err := b.host.Expect(&again); !errors.Is(err, raftgroup.ErrUnwanted) {
-		t.Errorf("a snapshot is asked for while a change of members waits: %v", err)
+		t.Errorf("a snapshot is requested while a change of members waits: %v", err)
 	}
 	b.lazy = false
 	b.run()
@@ -241,7 +241,7 @@ func change(t *testing.T, cc *pb.ConfChangeV2) []byte {
 func TestFreshness(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	if g.Fresh(b.now, time.Second) {
-		t.Fatal("nobody has said anything that is dated")
+		t.Fatal("no message with a date was received")
 	}
 	stamp := b.now
 	b.echo = stamp // as sent by an earlier process
@@ -250,7 +250,7 @@ func TestFreshness(t *testing.T) {
 	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
 	b.tick(2)
 	if g.FreshAt() != 0 {
-		t.Fatal("an echo of something else made it fresh")
+		t.Fatal("an unrelated echo made the replica fresh")
 	}
 	stamp = b.now
 	b.echo = b.host.Stamp(stamp)

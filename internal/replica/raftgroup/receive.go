@@ -32,7 +32,8 @@ func (h *Host) receive(f *Received) {
 	}
 }
 
-// step passes a message to the library unless this package handles or rejects it. It reports whether it did.
+// step passes a message to the library unless this package handles or rejects it. It reports whether the message was
+// passed to the library.
 func (h *Host) step(p *peer, message Message) bool {
 	m := message.Raft
 	g := h.groups[message.Group]

@@ -184,7 +184,7 @@ func TestTransferAll(t *testing.T) {
 	}
 	if err := m.runner.Do(func(h *raftgroup.Host) {
 		if err := h.Transfer(1, 11); !errors.Is(err, raftgroup.ErrNotLeader) {
-			t.Errorf("transfer of what is led elsewhere: %v", err)
+			t.Errorf("transfer of a group with a leader on another node: %v", err)
 		}
 	}); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestTransferAll(t *testing.T) {
 	n := c.nodes[1]
 	if err := n.runner.Do(func(h *raftgroup.Host) {
 		if err := h.Transfer(2, 4711); !errors.Is(err, raftgroup.ErrNotReady) {
-			t.Errorf("transfer to a stranger: %v", err)
+			t.Errorf("transfer to an unknown node: %v", err)
 		}
 	}); err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestInconsistent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.nodes[3].runner.Failed(); err == nil {
-		t.Error("the runner does not say that it failed")
+		t.Error("the runner does not report its failure")
 	}
 	if sum, err := c.add(0, c.leader(0), 7); err != nil || sum != 7 {
 		t.Fatalf("the others: %d, %v", sum, err)

@@ -183,7 +183,7 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	must(t, b.Commit(true))
 	before := show(t, group(t, s, 3))
 	if birth() {
-		t.Error("a birth overwrote a vote")
+		t.Error("Create overwrote a vote")
 	}
 	if got := show(t, group(t, s, 3)); got != before {
 		t.Errorf("%s, was %s", got, before)
@@ -191,10 +191,10 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	must(t, b.Destroy(3))
 	must(t, b.Commit(true))
 	if !birth() {
-		t.Error("no birth after Destroy")
+		t.Error("Create failed after Destroy")
 	}
 	if birth() {
-		t.Error("a second birth")
+		t.Error("a second creation succeeded")
 	}
 	if ids, err := s.Groups(); err != nil || !cmp.Equal(ids, []uint64{3}) {
 		t.Errorf("groups %v, %v", ids, err)
@@ -207,10 +207,10 @@ func TestRefusals(t *testing.T) {
 	defer func() { must(t, s.Close()) }()
 	b := s.NewBatch()
 	if err := b.Append(1, []*pb.Entry{newEntry(2, 1, "")}); err == nil {
-		t.Error("an append with a hole before it")
+		t.Error("an append with a gap before it")
 	}
 	if err := b.Append(1, []*pb.Entry{newEntry(1, 1, ""), newEntry(3, 1, "")}); err == nil {
-		t.Error("an append with a hole in it")
+		t.Error("an append with a gap in it")
 	}
 	if err := b.Truncate(1, 1, 1); err == nil {
 		t.Error("a truncation beyond the log")

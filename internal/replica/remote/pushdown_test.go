@@ -47,10 +47,10 @@ func TestPushdownOnAnotherNode(t *testing.T) {
 		}
 		if err := w.replica.Read(t.Context(), &command.Read{Table: 600},
 			&pushdownVisitor{payer: payer{c: c}}); err == nil {
-			t.Error("an answer that nobody asked for is taken")
+			t.Error("a response without a request was accepted")
 		}
 		if err := w.replica.Read(t.Context(), c, &payer{c: c}); err == nil {
-			t.Error("an answer is given to who cannot do with it")
+			t.Error("a result was sent to a caller that cannot use it")
 		}
 		w.rows = replay([]item{{Token: 3, Key: []byte("key")}})
 		v = &pushdownVisitor{payer: payer{c: c}}

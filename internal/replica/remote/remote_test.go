@@ -345,7 +345,7 @@ func TestRequests(t *testing.T) {
 				// Without a trace, no events are kept. Other partitions do not exist on the node.
 				if _, err := requests[name](t.Context(), w.client.Replica(node(1), 6)); !errors.Is(err,
 					partition.ErrClosed) {
-					t.Errorf("a partition that is not there: %v", err)
+					t.Errorf("a missing partition: %v", err)
 				}
 				for _, w.async = range []bool{false, true} {
 					if w.async && (name == "require" || name == "last" || name == "change") {
@@ -374,7 +374,7 @@ func TestLostConnections(t *testing.T) {
 				w.replica.c.t.(*transport.Transport).SetAddress(node(3), "nowhere")
 				if _, err := requests[name](t.Context(), w.client.Replica(node(3), 5)); !errors.Is(err,
 					transport.ErrUnreachable) || errors.Is(err, partition.ErrUncertain) {
-					t.Errorf("nobody there: %v", err)
+					t.Errorf("unreachable node: %v", err)
 				}
 				w.err = nil
 				if name == "require" || name == "last" || name == "change" {
@@ -432,7 +432,7 @@ func TestErrors(t *testing.T) {
 		for i := range encoded {
 			if got := DecodeError(encoded[:i]); !errors.Is(got, ErrMalformed) && i < len(encoded) &&
 				reflect.DeepEqual(got, err) {
-				t.Errorf("%d of the %d bytes of %v are taken for it", i, len(encoded), err)
+				t.Errorf("%d of the %d bytes of %v are accepted", i, len(encoded), err)
 			}
 		}
 	}
@@ -684,7 +684,7 @@ func TestStopIsConfirmed(t *testing.T) {
 				t.Errorf("%v, want %v, %d items", err, w.err, len(s.items))
 			}
 			if w.passed > rows/10 {
-				t.Errorf("the other node went on for %d rows", w.passed)
+				t.Errorf("the other node continued for %d rows", w.passed)
 			}
 		}
 		if n := len(w.server.open); n != 0 {

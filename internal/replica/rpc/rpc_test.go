@@ -136,7 +136,7 @@ func TestCalls(t *testing.T) {
 	failure = dberr.Invalidf("no such thing")
 	if _, err := failCall.Do(ctx, c, node(1), None{}); !errors.As(err, new(*dberr.Invalid)) ||
 		err.Error() != failure.Error() {
-		t.Errorf("an error for clients: %v", err)
+		t.Errorf("a client error: %v", err)
 	}
 	failure = errors.New("another error")
 	if _, err := failCall.Do(ctx, c, node(1), None{}); !errors.As(err, &remote) || remote.Text != failure.Error() {

@@ -263,10 +263,10 @@ func TestPackedListsAreBounded(t *testing.T) {
 	c.put(&pack{key: key(5), stamp: c.now(), large: true})
 	k := key(5)
 	if c.added(k.slot()); c.get(key(5)) == nil {
-		t.Error("a write has taken away the mark")
+		t.Error("a write has removed the mark")
 	}
 	if c.arrive(); c.get(key(5)) != nil || c.get(key(3)) != nil {
-		t.Error("something has outlasted an arrival")
+		t.Error("a packed list survived the arrival of a snapshot")
 	}
 	if c.size() > 3000 || len(c.packs) != c.order.Len() {
 		t.Errorf("%d bytes, %d lists of %d", c.size(), len(c.packs), c.order.Len())

@@ -31,7 +31,7 @@ func createTable(t *testing.T, s *Store, id uint32) {
 	deleted := mutationOf(command.OpHeader, "b", "", 1, func(b *row.Builder) { b.DeleteRow(7) })
 	for _, m := range []command.Mutation{expires, deleted} {
 		if m.Table = id; b.Mutate(&m) != nil {
-			t.Fatal("a mutation is refused")
+			t.Fatal("a mutation is rejected")
 		}
 	}
 	b.PutProgress(keys.AppendProgress(nil, &keys.Progress{Partition: uint64(id), Applied: 20, Term: 6}))
@@ -90,7 +90,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		if n := len(*s.byID.Load()); n != live {
-			t.Errorf("%s: the store knows %d tables", when, n)
+			t.Errorf("%s: the store has %d tables", when, n)
 		}
 		if n := flagged(t, s); n != live {
 			t.Errorf("%s: %d tables have stored flags", when, n)
@@ -126,7 +126,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 		s.InstallTable(Table{ID: first + i, Clustering: 1, GCGrace: 10})
 	}
 	if round(); len(*s.byID.Load()) != live+1 {
-		t.Error("a table was forgotten before the store was told which tables there are")
+		t.Error("a table was removed before the store received the list of tables")
 	}
 	s.KnowIDs(first + live + dropped + 1)
 	round()

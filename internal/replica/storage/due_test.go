@@ -150,7 +150,7 @@ func TestDueOfOthers(t *testing.T) {
 	s.ForgetTable(testTable)
 	sweepDue(t, s, 1000, false)
 	if n := notes(t, s); n != 0 {
-		t.Errorf("%d notes of a table that is gone are left", n)
+		t.Errorf("%d notes of a dropped table remain", n)
 	}
 }
 

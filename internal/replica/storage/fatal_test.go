@@ -55,7 +55,7 @@ func TestBrokenDisk(t *testing.T) {
 			}
 			defer s.Close()
 			if len(readOne(t, s, "before")) == 0 {
-				t.Error("what was synced is lost")
+				t.Error("synced data is lost")
 			}
 		})
 	}
@@ -119,6 +119,6 @@ func TestGivenUpCompactions(t *testing.T) {
 		l.BackgroundError(err)
 	}
 	if len(told) != 1 || !errors.Is(told[0], broken) {
-		t.Errorf("told of %v", told)
+		t.Errorf("notified of %v", told)
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // TestFlippedBits checks that a flipped bit in any file of a store is reported when the store opens or its rows are
-// read. The report must be one line that names the directory. If the bit is not reported, it must have no effect: all
+// read. The report must be one line that names the directory. If the bit is not reported, it must have no effect. All
 // rows and the identity must be intact, and no table may be deleted. The exception is the end of the newest log, which
 // its last sync wrote. A flipped bit in this part looks like an interrupted write, and the last batch may be missing.
 func TestFlippedBits(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 type Image struct {
 	// Clustering is empty for the static row.
 	Clustering []byte
-	// Before and After are the row before and after the mutation. They may not exist. Both reflect the mutation's
+	// Before and After are the row before and after the mutation. These rows may not exist. Both reflect the mutation's
 	// deletions of ranges and of the whole partition.
 	Before, After row.Row
 	// Entry is the timestamp of the row's entry in the change log, in microseconds, or 0.

@@ -76,7 +76,7 @@ func TestLargeRows(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := read(ctx, "large", &at); !errors.Is(err, context.Canceled) {
-		t.Errorf("a reader whose client is gone: %v", err)
+		t.Errorf("a reader whose client has disconnected: %v", err)
 	}
 	s.large.waitMax = time.Millisecond
 	if err := read(t.Context(), "large", &at); !errors.Is(err, context.DeadlineExceeded) {

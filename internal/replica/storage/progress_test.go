@@ -114,7 +114,7 @@ func TestProgress(t *testing.T) {
 	}
 	commit(func(b *Batch) { b.PutProgress([]byte{1, 7}) })
 	if err := errors.Join(s.Metas(func(keys.Meta) error { return nil })); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("a record that is cut off: %v", err)
+		t.Errorf("a truncated record: %v", err)
 	}
 	_ = s.Close()
 }

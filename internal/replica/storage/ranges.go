@@ -14,11 +14,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// A deleted range is written to the deletions of its partition without reading. Reads find it there. There may be any
-// number of ranges, and unrelated ranges must not slow down a read. If a partition has more than rangesTogether ranges,
-// sweeps therefore move them to separate keys, disjoint and ordered by their ends. A read then seeks the range that
-// covers a row. These sweeps are logged like all other sweeps and depend only on the content of the store. Replicas
-// therefore have the same keys.
+// A deleted range is written to the deletions of its partition without reading. Reads look for ranges in these
+// deletions. There may be any number of ranges, and unrelated ranges must not slow down a read. If a partition has more
+// than rangesTogether ranges, sweeps therefore move them to separate keys, disjoint and ordered by their ends. A read
+// then seeks the range that covers a row. These sweeps are logged like all other sweeps and depend only on the content
+// of the store. Replicas therefore have the same keys.
 
 const (
 	// rangesTogether is the maximum number of deleted ranges that may remain in the deletions of a partition. It must

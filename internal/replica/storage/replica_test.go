@@ -231,7 +231,7 @@ func TestTruncateInBatch(t *testing.T) {
 	}
 	if got := indexed(t, s, quarters[1], "v1-1"); len(got) < 2 || !slices.Equal(got, entries) ||
 		hashOf(t, s, quarters[1]) != other {
-		t.Errorf("the other partition has %q by the index, had %q", got, entries)
+		t.Errorf("rows of the other partition by the index: got %q, want %q", got, entries)
 	}
 	sweepEntries(t, s)
 	left := 0
@@ -335,7 +335,7 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	if _, ok, err := s.Meta(300); ok || err != nil {
-		t.Errorf("the meta is there: %v %v", ok, err)
+		t.Errorf("the meta exists: %v %v", ok, err)
 	}
 	if err := s.Set(keys.RegistryID, binary.BigEndian.AppendUint64(nil, 3), []byte{9}); err != nil {
 		t.Fatal(err)

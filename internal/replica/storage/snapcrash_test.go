@@ -130,7 +130,7 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 			t.Errorf("round %d, disk %d of %d: half a state, meta %+v", round, i, len(d.list), m)
 		}
 		if len(leftFiles(t, c)) > 0 {
-			t.Errorf("left behind: %v", leftFiles(t, c))
+			t.Errorf("files remain: %v", leftFiles(t, c))
 		}
 		closeStore(t, c)
 	}
@@ -246,7 +246,7 @@ func TestSnapshotIsOneState(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	if last == keys.InitialApplied {
-		t.Error("nothing was written meanwhile")
+		t.Error("no write succeeded in the meantime")
 	}
 }
 
@@ -326,7 +326,7 @@ func TestHold(t *testing.T) {
 	}
 	d.release([]byte("b"))
 	if n := learn("b1", nothing); n != 1 || len(d.held) > 0 {
-		t.Error("it is held still")
+		t.Error("the reservation still exists")
 	}
 }
 

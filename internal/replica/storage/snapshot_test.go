@@ -288,7 +288,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 	}
 	if l, u := own.Bounds(); own.Table == testTable && !overlap(l, u, quarters[2]) &&
 		len(readAll(t, b, command.Read{Range: own.Tokens()})) > 0 {
-		t.Error("what the replica had is still there")
+		t.Error("the replica's previous data still exists")
 	}
 	for i := range 3 {
 		value := fmt.Sprintf("v3-%d", i)
@@ -305,7 +305,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 		t.Errorf("others had\n%s\nand have\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
 	}
 	if rest := leftFiles(t, b); len(rest) > 0 {
-		t.Errorf("left behind: %v", rest)
+		t.Errorf("files remain: %v", rest)
 	}
 	if err := p.Close(); err != nil || len(leftFiles(t, a)) > 0 {
 		t.Errorf("left behind: %v %v", leftFiles(t, a), err)
@@ -447,7 +447,7 @@ func TestBadSnapshot(t *testing.T) {
 		t.Errorf("the store has changed")
 	}
 	if rest := leftFiles(t, b); len(rest) > 0 {
-		t.Errorf("left behind: %v", rest)
+		t.Errorf("files remain: %v", rest)
 	}
 	p, err := b.ReceiveSnapshot(context.Background(), bytes.NewReader(good))
 	if err != nil || p.Size() != int64(len(good)) || p.Meta().Applied != keys.InitialApplied+40 {
@@ -609,10 +609,10 @@ func TestSnapshotNeedsRoom(t *testing.T) {
 		return copy(p, good[len(good)-1:]), io.EOF
 	}))
 	if _, err := b.ReceiveSnapshot(context.Background(), taking); !errors.Is(err, ErrNoRoom) {
-		t.Errorf("a snapshot is taken that could not be installed: %v", err)
+		t.Errorf("a snapshot that cannot be installed was accepted: %v", err)
 	}
 	if rest := leftFiles(t, b); len(rest) > 0 {
-		t.Errorf("left behind: %v", rest)
+		t.Errorf("files remain: %v", rest)
 	}
 }
 
@@ -633,7 +633,7 @@ func TestOpenEmptiesSnapshots(t *testing.T) {
 	s = openParts(t, fs, Options{})
 	defer closeStore(t, s)
 	if rest := leftFiles(t, s); len(rest) > 0 {
-		t.Errorf("left behind: %v", rest)
+		t.Errorf("files remain: %v", rest)
 	}
 }
 

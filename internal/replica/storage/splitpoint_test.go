@@ -69,7 +69,7 @@ func TestMiddle(t *testing.T) {
 		t.Errorf("at %v: %d bytes before, %d after it", h.At, before, after)
 	}
 	if h.Left < before/2 || h.Left > 2*before || h.Right < after/2 || h.Right > 2*after {
-		t.Errorf("%d and %d bytes are told as %d and %d", before, after, h.Left, h.Right)
+		t.Errorf("sizes %d and %d, reported as %d and %d", before, after, h.Left, h.Right)
 	}
 }
 
@@ -180,6 +180,6 @@ func TestMiddleOfLargeRows(t *testing.T) {
 		t.Errorf("%d of %d large rows are on the left: %+v, %v", before, len(large), h, err)
 	}
 	if n := uint64(before) * 64 << 10; h.Left < n || h.Left > n*21/20 {
-		t.Errorf("%d bytes on the left are told as %d", n, h.Left)
+		t.Errorf("%d bytes on the left, reported as %d", n, h.Left)
 	}
 }

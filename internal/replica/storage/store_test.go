@@ -194,7 +194,7 @@ func TestHeaderFlagOutlivesCrash(t *testing.T) {
 	defer s.Close()
 	s.InstallTable(Table{ID: testTable})
 	if got := readOne(t, s, "k"); len(got) > 0 {
-		t.Errorf("deleted partition is back: %v", got)
+		t.Errorf("deleted partition exists again: %v", got)
 	}
 }
 
@@ -383,7 +383,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		if free.Load() < 40<<20 {
-			t.Fatal("the disk was filled between two looks")
+			t.Fatal("the disk became full between two checks")
 		}
 	}
 }
@@ -532,11 +532,11 @@ func TestRefusedOperands(t *testing.T) {
 	bad := insert("k", "", 1)
 	bad.Ops[0].Operand = bad.Ops[0].Operand[:len(bad.Ops[0].Operand)-1]
 	if err := s.Apply(bad); !errors.Is(err, row.ErrCorrupt) {
-		t.Errorf("a cut operand: %v", err)
+		t.Errorf("a truncated operand: %v", err)
 	}
 	long := insert(strings.Repeat("k", keys.MaxLen+1), "", 1)
 	if err := s.Apply(long); err == nil {
-		t.Error("a partition key that does not fit was taken")
+		t.Error("an invalid partition key was accepted")
 	}
 	apply(t, s, insert(strings.Repeat("k", keys.MaxLen), "", 1))
 	if got := readAll(t, s, command.Read{}); len(got) != 2 {
@@ -624,7 +624,7 @@ func TestEstimate(t *testing.T) {
 		}
 	}
 	if counted != 20_000 || passages != 3 {
-		t.Errorf("counted %d in %d passages", counted, passages)
+		t.Errorf("counted %d in %d calls", counted, passages)
 	}
 	half := keys.TokenSpan(testTable, token.Between(0, token.Max))
 	if e, err := s.Estimate(half); err != nil || e.Bytes == 0 || e.Partitions < 7000 || e.Partitions > 13000 {

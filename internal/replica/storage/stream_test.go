@@ -68,7 +68,7 @@ func TestLargeRecords(t *testing.T) {
 	}
 	for i := range in {
 		if !bytes.Equal(in[i].key, out[i].key) || !bytes.Equal(in[i].value, out[i].value) {
-			t.Errorf("record %d came back as %x, %d bytes", i, out[i].key, len(out[i].value))
+			t.Errorf("record %d was decoded as %x, %d bytes", i, out[i].key, len(out[i].value))
 		}
 	}
 	for at := len(streamMagic) + 1; at < len(stream); {

@@ -33,6 +33,6 @@ func TestContextAmongTerms(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := s.Read(ctx, &r, &v); !errors.Is(err, context.Canceled) {
-		t.Errorf("the context had ended, and the read says %v", err)
+		t.Errorf("read with an ended context: got %v", err)
 	}
 }

@@ -131,7 +131,7 @@ func TestQueue(t *testing.T) {
 				t.Errorf("%q after it was deleted", ck)
 			}
 			if ck, rows, _ := peek(t, s, true); ck != queueKey(n+19) || rows > 10 {
-				t.Errorf("from behind %q after %d rows", ck, rows)
+				t.Errorf("resumed after %q after %d rows", ck, rows)
 			}
 		})
 	}

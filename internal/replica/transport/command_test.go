@@ -74,7 +74,7 @@ func TestDeadlineAndCancel(t *testing.T) {
 		_, two := pair(t, n, func(ctx context.Context, _ NodeID, b []byte, _ Responder) {
 			if string(b) == "deadline" {
 				if d, ok := ctx.Deadline(); !ok || time.Until(d) > 2*time.Second {
-					t.Errorf("the deadline did not travel: %v", d)
+					t.Errorf("the deadline was not sent: %v", d)
 				}
 			}
 			<-ctx.Done()
@@ -204,7 +204,7 @@ func TestCommandBounds(t *testing.T) {
 				}
 				synctest.Wait()
 				if busy := len(results); busy != 10-c.fit {
-					t.Errorf("%d were refused", busy)
+					t.Errorf("got %d rejections", busy)
 				}
 				for len(results) > 0 {
 					if err := <-results; !errors.Is(err, ErrBusy) {
@@ -244,7 +244,7 @@ func TestCommandLost(t *testing.T) {
 		}
 		<-ended
 		if _, err := two.Call(t.Context(), id(1), nil); err != nil {
-			t.Fatal("behind a break: ", err)
+			t.Fatal("after a break: ", err)
 		}
 		one.Close()
 		synctest.Wait()

@@ -39,7 +39,7 @@ type Responder interface {
 	// End sends the last or only part of the response and copies it. It does not wait if data has at most 4 KiB.
 	End(data []byte) error
 	// Fail ends the response with an error. The caller receives the text of the error, up to 1 KiB. ErrBusy arrives as
-	// ErrBusy.
+	// ErrBusy on the caller's node.
 	Fail(err error)
 }
 

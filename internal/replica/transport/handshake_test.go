@@ -201,11 +201,11 @@ func TestSilentStrangers(t *testing.T) {
 			synctest.Wait()
 		}
 		if got := one.Counters().HandshakesRefused; got != 1 {
-			t.Fatalf("%d refused at once, want the third", got)
+			t.Fatalf("%d rejected immediately, want the third", got)
 		}
 		for _, c := range conns {
 			if _, err := c.Read(make([]byte, 1)); err == nil {
-				t.Fatal("it answered silence")
+				t.Fatal("the node responded to a silent client")
 			}
 		}
 		if took := time.Since(begin); took != 5*time.Second {
@@ -253,7 +253,7 @@ func TestDuplicateNodes(t *testing.T) {
 		second.Send(id(1), []byte("me too"))
 		synctest.Wait()
 		if r := (*Refused)(nil); !errors.As(refused, &r) || !r.ByPeer || !errors.Is(refused, ErrDuplicateNode) {
-			t.Fatalf("the second one hears %v", refused)
+			t.Fatalf("second proposer: got %v", refused)
 		}
 		first.Close()
 		time.Sleep(10 * time.Second)
@@ -279,7 +279,7 @@ func TestOneHostCannotKeepOthersOut(t *testing.T) {
 			synctest.Wait()
 		}
 		if got := one.Counters().HandshakesRefused; got != 32 {
-			t.Fatalf("%d of 40 refused at once, want 32", got)
+			t.Fatalf("%d of 40 rejected immediately, want 32", got)
 		}
 		if _, err := start(t, n, 2, handlers{}, Options{}).Discover(t.Context(), host(1)); err != nil {
 			t.Fatalf("a node from another host: %v", err)

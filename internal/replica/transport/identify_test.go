@@ -36,7 +36,7 @@ func TestIdentify(t *testing.T) {
 			t.Errorf("accepted %d, %+v", accepted, one.Counters())
 		}
 		if _, _, err := Identify(t.Context(), n.Dialler("stranger"), nil, nil, host(9)); err == nil {
-			t.Error("nobody answered")
+			t.Error("no response")
 		}
 		n.Cut(host(1), "stranger", true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

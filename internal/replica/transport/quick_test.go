@@ -82,14 +82,14 @@ func TestLargeFramesPass(t *testing.T) {
 		drain()
 	}
 	if n := fill(); n != 10 {
-		t.Fatalf("%d small frames behind a large one, want 10", n)
+		t.Fatalf("%d small frames after a large frame, want 10", n)
 	}
 	drain()
 	if o.fits(1) || !o.put(kindRaft, large, nil) {
-		t.Fatal("the room of the large frame was not given back, or to others")
+		t.Fatal("the space of the large frame was not released correctly")
 	}
 	o.reset(false)
 	if fill() != 10 || !o.put(kindRaft, large, nil) {
-		t.Fatal("a reset leaves bytes behind")
+		t.Fatal("a reset leaves bytes in the buffer")
 	}
 }

@@ -56,7 +56,7 @@ func TestSlowPeer(t *testing.T) {
 		for three.Send(id(1), make([]byte, 64<<10)) {
 			synctest.Wait()
 			if sent++; sent > 100 {
-				t.Fatal("the queue has no bound")
+				t.Fatal("the queue is not limited")
 			}
 		}
 		if sent < 15 { // 1 MiB is queued, and up to 256 KiB more are in the network
@@ -124,7 +124,7 @@ func TestRefusedIsNotSilence(t *testing.T) {
 		two.Send(id(1), []byte("nobody is there yet"))
 		time.Sleep(time.Second)
 		if gone.Load() != 0 || refused.Load() < 3 {
-			t.Fatalf("before it ever answered: gone %d, refused %d", gone.Load(), refused.Load())
+			t.Fatalf("before the first response: ended %d, refused %d", gone.Load(), refused.Load())
 		}
 		var got ledger
 		one := start(t, n, 1, handlers{frame: got.take}, Options{})
@@ -148,17 +148,17 @@ func TestRefusedIsNotSilence(t *testing.T) {
 		n.Cut(host(1), host(2), false)
 		time.Sleep(10 * time.Second)
 		if !two.Send(id(1), []byte("c")) {
-			t.Fatal("dropped behind the cut")
+			t.Fatal("dropped after the cut")
 		}
 		synctest.Wait()
 		if gone.Load() != 0 {
-			t.Fatal("gone, by a cut")
+			t.Fatal("a cut was reported as a refused connection")
 		}
 		begin := time.Now()
 		one.Close()
 		synctest.Wait()
 		if gone.Load() != 1 || time.Since(begin) != 0 {
-			t.Fatalf("gone %d times, %v after it was", gone.Load(), time.Since(begin))
+			t.Fatalf("refused %d times, %v after the end of the process", gone.Load(), time.Since(begin))
 		}
 		if all := strings.Join(got.all(), " "); all != "2:a 2:c" {
 			t.Fatal(all)
@@ -238,7 +238,7 @@ func TestRestartElsewhere(t *testing.T) {
 		again.Send(id(2), []byte("I am back"))
 		synctest.Wait()
 		if !two.Send(id(1), []byte("after")) {
-			t.Fatal("dropped, though it was heard")
+			t.Fatal("dropped although it was received")
 		}
 		synctest.Wait()
 		if fmt.Sprint(got.all()) != "[2:before 2:after]" || two.Address(id(1)) != "elsewhere" {

@@ -47,7 +47,7 @@ func TestSecret(t *testing.T) {
 					}
 					synctest.Wait()
 					if !errors.Is(turnedAway, c.want) {
-						t.Fatalf("%s: node 1 says %v, want %v", class, turnedAway, c.want)
+						t.Fatalf("%s: node 1: got %v, want %v", class, turnedAway, c.want)
 					}
 				}
 				_, p, err := Identify(t.Context(), n.Dialler("asker"), nil, c.secret, host(1))
@@ -86,7 +86,7 @@ func TestSecretIsProvenByTheAcceptor(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(heard) != introLen+32 || !bytes.Equal(heard[introLen:], make([]byte, 32)) {
-			t.Fatalf("it has said %x", heard)
+			t.Fatalf("the node sent %x", heard)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestSecretIsNotReplayed(t *testing.T) {
 		two.release(s.raw)
 		time.Sleep(time.Minute) // in virtual time
 		if bytes.Contains(tape.log, ourSecret) {
-			t.Fatal("the secret itself was said")
+			t.Fatal("the secret was sent")
 		}
 		for name, again := range map[string]func(theirs []byte) []byte{
 			"replayed":  func([]byte) []byte { return tape.log },

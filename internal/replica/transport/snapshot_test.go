@@ -70,7 +70,7 @@ func TestSnapshotBesideFrames(t *testing.T) {
 			t.Fatalf("3 MiB at 1 MiB/s took %v", took)
 		}
 		if len(s.got) != 1 || !bytes.Equal(s.got[0], data) {
-			t.Fatal("it arrived changed")
+			t.Fatal("the snapshot changed in transit")
 		}
 	})
 }

@@ -179,7 +179,7 @@ func TestSetTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := one.SetTLS(&tls.Config{}); err == nil {
-		t.Error("a configuration without certificates was taken")
+		t.Error("a configuration without certificates was accepted")
 	}
 	if err := call(2, by(before, 2)); err != nil {
 		t.Error(err)

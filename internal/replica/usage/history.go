@@ -82,7 +82,7 @@ type Bounds struct {
 }
 
 // Tick records the resources spent since the last call. It must be called once per second. now is in seconds since the
-// epoch. If the clock moves back, Tick uses the last time instead.
+// epoch. If the clock moves back, Tick records nothing until the clock reaches the previous time.
 func (p *Partition) Tick(now int64, b Bounds) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -58,6 +58,6 @@ func TestHistory(t *testing.T) {
 	}
 	spend(3)
 	if s := p.Seconds(); len(s) != 1 || s[0].Requests != 3 {
-		t.Errorf("it begins anew: %+v", s)
+		t.Errorf("counting starts again: %+v", s)
 	}
 }

@@ -134,7 +134,7 @@ func TestBounds(t *testing.T) {
 			}
 			for _, is := range of {
 				if is > top.Floor {
-					t.Fatalf("%d is not told of, above %d", is, top.Floor)
+					t.Fatalf("%d is not reported, above %d", is, top.Floor)
 				}
 			}
 			p.Tick(noon+60*(minute+1), Bounds{})

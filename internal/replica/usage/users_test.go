@@ -35,10 +35,10 @@ func TestUsers(t *testing.T) {
 		u.Disconnect(u.Connect(fmt.Sprint(i)))
 	}
 	if n := len(u.of); n != usersMax+1 || u.of[OtherUsers] == nil {
-		t.Errorf("%d users are told apart", n)
+		t.Errorf("got %d distinct users", n)
 	}
 	if got := u.List(); len(got) != UsersMax {
-		t.Errorf("%d users are told of", len(got))
+		t.Errorf("got %d reported users", len(got))
 	}
 	u.Disconnect(batch)
 	for s := 31; s < 31+3602; s++ {

@@ -175,7 +175,7 @@ func TestTruncateFinishesBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, left := f.written(); n != 0 || left != 0 {
-			t.Errorf("%d rows are back, %d records are left", n, left)
+			t.Errorf("%d rows exist again, %d records remain", n, left)
 		}
 	})
 }
@@ -202,7 +202,7 @@ func TestBatchOutlivesTwoElections(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took < 3*time.Second {
-			t.Errorf("it took %s: the test proves nothing", took)
+			t.Errorf("it took %s, so the test checks nothing", took)
 		}
 	})
 }
@@ -261,7 +261,7 @@ func TestBatchIsAtomic(t *testing.T) {
 					)
 				}
 				if late != nil && late.WriteType == "BATCH" && n != 3 {
-					t.Errorf("dies at %d, arrives %v: it was said to be on its way, and is not there", dies, arrives)
+					t.Errorf("dies at %d, arrives %v: reported as recorded, but not found", dies, arrives)
 				}
 			})
 		}
@@ -302,7 +302,7 @@ func TestReplayKeepsOrder(t *testing.T) {
 		p := c.Topology().Partitions(batchTable)[0]
 		f.change(func() { f.here[p.ID], f.leader[p.ID] = true, node(1) })
 		if n, err := c.ReplayBatches(t.Context(), time.Minute); n != 0 || err != nil {
-			t.Errorf("replayed %d that are young: %v", n, err)
+			t.Errorf("replayed %d recent batches: %v", n, err)
 		}
 		if n, err := c.ReplayBatches(t.Context(), 0); n != 1 || err != nil {
 			t.Errorf("replayed %d: %v", n, err)
@@ -367,7 +367,7 @@ func TestBatchWithUpdates(t *testing.T) {
 		}
 		var invalid *dberr.Invalid
 		if err := writeNow(c, o, ms[0]); !errors.As(err, &invalid) {
-			t.Errorf("an index that is not there: %v", err)
+			t.Errorf("a missing index: %v", err)
 		}
 		if n, left := f.written(); n != 0 || left != 0 {
 			t.Errorf("it left %d rows and %d records", n, left)
@@ -395,7 +395,7 @@ func TestBatchOfLoggedParts(t *testing.T) {
 		}
 		for _, line := range f.take() {
 			if strings.HasPrefix(line, "read") {
-				t.Errorf("it asks for %s", line)
+				t.Errorf("the node requests %s", line)
 			}
 		}
 		if n, _ := f.written(); n != 2 {
@@ -469,7 +469,7 @@ func TestBatchHasTheAgreedTime(t *testing.T) {
 				}
 			})
 			if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 0 || err != nil {
-				t.Errorf("replayed %d that are young: %v", n, err)
+				t.Errorf("replayed %d recent batches: %v", n, err)
 			}
 			time.Sleep(10 * time.Second) // in virtual time
 			if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 1 || err != nil {
@@ -593,7 +593,7 @@ func TestRecordEncoding(t *testing.T) {
 		}
 		cut := rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")
 		if _, err := decodeBatchlogEntry(r.id, encoded[:cut]); err == nil {
-			t.Fatalf("%d of %d bytes are taken for a record", cut, len(encoded))
+			t.Fatalf("%d of %d bytes are accepted as a record", cut, len(encoded))
 		}
 	})
 }

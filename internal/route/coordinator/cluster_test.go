@@ -287,7 +287,7 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 			second.Sent, second.Known = false, 0 // the first attempt had no such fields
 			if ts := row.Timestamp(second.Ops[0].Operand); ts != row.Unstamped || second.Timestamp != 0 ||
 				!bytes.Equal(f.sent[0], command.AppendMutation(nil, &second)) {
-				t.Errorf("async %v: the second attempt carries stamp %d", async, ts)
+				t.Errorf("async %v: timestamp %d in the second attempt", async, ts)
 			}
 			for _, s := range f.rows {
 				if s.stamp <= 100 {
@@ -320,7 +320,7 @@ func TestReadsAtTheFollowerHere(t *testing.T) {
 			return nil
 		}
 		if got, err := readNow(t.Context(), c, dberr.Quorum, "k"); err != nil || len(got) == 0 {
-			t.Errorf("refused here: %v, %v", got, err)
+			t.Errorf("rejected on this node: %v, %v", got, err)
 		}
 		ms = []command.Mutation{put("k", "c", 1)}
 		if err := writeNow(c, WriteOptions{}, ms...); err != nil {
@@ -530,7 +530,7 @@ func TestUnconfirmedReads(t *testing.T) {
 				partition.ErrClosed} {
 				fail(at, verdict{err: reason, applied: true})
 				if _, err := readNow(t.Context(), c, dberr.Quorum, ""); !errors.Is(err, ErrRepeat) {
-					t.Errorf("%v behind the rows of partition %d: %v", reason, at, err)
+					t.Errorf("%v after the rows of partition %d: %v", reason, at, err)
 				}
 				fail(at, verdict{err: reason})
 				if got, err := readNow(t.Context(), c, dberr.Quorum, ""); err != nil || !slices.Equal(got, whole) {
@@ -567,11 +567,11 @@ func TestSentIsAttested(t *testing.T) {
 		}
 		for _, via := range []topology.NodeID{{}, node(2)} {
 			if m := at(s, target{node: node(3), remote: true, via: via}); !m.Sent || m.Retried || m.Known != 5 {
-				t.Errorf("by way of node %v: %+v", via[0], m)
+				t.Errorf("through node %v: %+v", via[0], m)
 			}
 		}
 		if !s.handleFailure(&third, &partition.DedupeUnknown{Epoch: 9}) || s.maybeApplied || s.leaderHint != node(3) {
-			t.Errorf("after a refusal: %+v", s.routedRequest)
+			t.Errorf("after a rejection: %+v", s.routedRequest)
 		}
 		if m := at(s, third); !m.Sent || m.Known != 9 {
 			t.Errorf("the second time: %+v", m)
@@ -594,7 +594,7 @@ func TestSeenAtHome(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f.seen[1] == 0 {
-			t.Error("the replica here does not know of the write")
+			t.Error("the local replica does not have the write")
 		}
 	})
 }
@@ -693,7 +693,7 @@ func TestWholeOfPartitions(t *testing.T) {
 		// If the topology is never updated, the caller must get an error instead of success.
 		f.epochs[first.ID] = 4
 		if err := c.Require(t.Context(), table, 8, time.Second); err == nil {
-			t.Error("a partition that is another one has been taken for this")
+			t.Error("another partition was accepted as this partition")
 		}
 	})
 }

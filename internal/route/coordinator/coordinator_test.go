@@ -399,14 +399,14 @@ func TestOldMap(t *testing.T) {
 			&timeout) || timeout.WriteType != "SIMPLE" ||
 			timeout.Level != dberr.Quorum ||
 			time.Since(begin) != 2*time.Second {
-			t.Fatalf("a write by an old map: %v after %v", err, time.Since(begin))
+			t.Fatalf("a write with an old topology: %v after %v", err, time.Since(begin))
 		}
 		begin = time.Now()
 		var readTimeout *dberr.ReadTimeout
 		if err := w.Read(t.Context(), &command.Read{Table: table, Key: k, Token: token.Hash(k)},
 			&log{}); !errors.As(err, &readTimeout) ||
 			time.Since(begin) != 5*time.Second {
-			t.Fatalf("a read by an old map: %v after %v", err, time.Since(begin))
+			t.Fatalf("a read with an old topology: %v after %v", err, time.Since(begin))
 		}
 		errs := make(chan error, 5)
 		done, decided := make(result, 2), make(result, 1)
@@ -421,17 +421,17 @@ func TestOldMap(t *testing.T) {
 		w.SetTopology(old) // has no effect, because the current topology is newer
 		for _, err := range []error{<-done, <-done, <-decided, <-errs} {
 			if err != nil {
-				t.Errorf("after the new map: %v", err)
+				t.Errorf("after the new topology: %v", err)
 			}
 		}
 		if w.Stats().Retries == 0 || w.Topology() != now {
-			t.Error("nothing was tried again")
+			t.Error("no request was retried")
 		}
 		var invalid *dberr.Invalid
 		m := put("k", "c", 1)
 		m.Table++
 		if err := w.write([]command.Mutation{m}, WriteOptions{}); !errors.As(err, &invalid) {
-			t.Errorf("a table that is not there: %v", err)
+			t.Errorf("a missing table: %v", err)
 		}
 	})
 }

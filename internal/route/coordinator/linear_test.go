@@ -85,7 +85,7 @@ func (j *journal) check(t *testing.T) {
 		}
 	}
 	if wrong > 0 {
-		t.Errorf("no order explains the answers of %d keys of %d", wrong, len(j.ops))
+		t.Errorf("the responses of %d of %d keys are not linearizable", wrong, len(j.ops))
 	}
 }
 

@@ -51,7 +51,7 @@ func TestLocalReads(t *testing.T) {
 			}
 		}
 		if !c.ServesLocally(table+50, 1, dberr.Quorum, fairshare.Principal{}) {
-			t.Error("a table that is not there is looked for elsewhere")
+			t.Error("a missing table is searched on other nodes")
 		}
 	})
 }

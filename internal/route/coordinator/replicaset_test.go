@@ -195,7 +195,7 @@ func TestRealCluster(t *testing.T) {
 		}
 	}
 	if leader < 0 {
-		t.Fatal("nobody leads")
+		t.Fatal("no leader")
 	}
 	all[leader].stop(t)
 	live := append(append([]*member(nil), all[:leader]...), all[leader+1:]...)
@@ -268,7 +268,7 @@ func TestGoesRoundACutLink(t *testing.T) {
 			_, err := m.Last(ctx, partition.ExtentOf(p), fairshare.Principal{})
 			return err
 		}); err != nil {
-			t.Errorf("round %d: a question to the leader: %v", i, err)
+			t.Errorf("round %d: a query to the leader: %v", i, err)
 		}
 	}
 	if err := c.Truncate(ctx, table); err != nil {
@@ -278,7 +278,7 @@ func TestGoesRoundACutLink(t *testing.T) {
 		t.Errorf("%d requests found out by themselves that the link is cut, of which %d had to", n, most)
 	}
 	if !all[leader].host.Replica(p.ID).Leading() {
-		t.Error("somebody else leads: the test proves nothing")
+		t.Error("another node leads, so the test checks nothing")
 	}
 	all[0].net.Cut(from, to, false)
 	all[0].net.Cut(to, from, false)

@@ -405,8 +405,8 @@ func (e *routedRequest) succeeded(t *target) {
 // the leader.
 const immediateRetriesMax = 2
 
-// waitToRetry returns nil when it is time to retry: a leader was named or elected, the topology has changed, or a delay
-// has passed. Otherwise it returns the reason why a retry would fail.
+// waitToRetry returns nil when it is time to retry. This is the case if a leader was named or elected, the topology has
+// changed, or a delay has passed. Otherwise it returns the reason why a retry would fail.
 func (e *routedRequest) waitToRetry(ctx context.Context, t *target, seen *view) error {
 	e.c.stats.retries.Add(1)
 	if e.slot != nil {

@@ -101,7 +101,7 @@ func TestThrottledInOrder(t *testing.T) {
 		other := put("k", "other", 1)
 		other.Principal.User = 7
 		if err := writeNow(c, WriteOptions{}, other); err != nil || time.Since(began) > 0 {
-			t.Errorf("another claimant: %v after %v", err, time.Since(began))
+			t.Errorf("another principal: %v after %v", err, time.Since(began))
 		}
 		for range 10 {
 			if err := <-done; err != nil {
@@ -136,7 +136,7 @@ func TestThrottledBound(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := c.queues.waiting.Load(); n != 3 || len(done) != 2 {
-			t.Errorf("%d wait, %d are refused", n, len(done))
+			t.Errorf("%d wait, %d are rejected", n, len(done))
 		}
 		for range 2 {
 			if err := <-done; !errors.As(err, new(*dberr.Overloaded)) {

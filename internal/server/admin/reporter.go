@@ -91,7 +91,7 @@ type Statistics interface {
 	BecameHot() uint64
 }
 
-// Cluster refers to the parts that exist only in a cluster.
+// Cluster refers to the components that exist only in a cluster.
 type Cluster struct {
 	Self      topology.NodeID
 	Peers     *peers.Peers

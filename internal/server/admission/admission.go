@@ -9,12 +9,12 @@
 // and their connections, with low priority last. (GA4) A rejection takes no lock and does not allocate.
 //
 // The caller reports the queue delay in Samples, a few dozen times per second. When all samples of an interval exceed
-// the limit, the gate closes: it admits a fraction of the requested load, measured by price. The fraction decreases
-// while the delay exceeds the limit and does not shrink. It increases while the delay is below the limit. Requests that
-// have already waited longer than the limit are admitted at a lower rate. The backlog after a stall is therefore
-// cleared quickly, and new requests are served. The gate opens when no request has been rejected for some time. The
-// gate admits a fraction of the load instead of a rate. Requests that are executed sequentially also arrive here
-// sequentially, regardless of how many are waiting. The package does not read the clock.
+// the limit, the gate closes. It then admits a fraction of the requested load, measured by price. The fraction
+// decreases while the delay exceeds the limit and does not shrink. It increases while the delay is below the limit.
+// Requests that have already waited longer than the limit are admitted at a lower rate. The backlog after a stall is
+// therefore cleared quickly, and new requests are served. The gate opens when no request has been rejected for some
+// time. The gate admits a fraction of the load instead of a rate. Requests that are executed sequentially also arrive
+// here sequentially, regardless of how many are waiting. The package does not read the clock.
 package admission
 
 import (

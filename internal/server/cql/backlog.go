@@ -19,7 +19,7 @@ import (
 // exceeds twice the limit. They are rejected after backlogWait.
 
 const (
-	// backlogStep is the amount by which a connection's share may differ from the counted value, in bytes.
+	// backlogStep is the maximum difference between a connection's share and the counted value, in bytes.
 	backlogStep = 16 << 10
 	// backlogPatience is the time for which a client may block a write while other clients wait for memory. A client
 	// that reads less than one megabyte per second is then too slow.

@@ -54,7 +54,8 @@ func load(t testing.TB, c *client, data []byte, n int) (round func()) {
 	}
 }
 
-// TestAllocations checks that executing a prepared statement in place does not allocate, from socket to socket.
+// TestAllocations checks that executing a prepared statement synchronously does not allocate, from reading the socket
+// to writing it.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -345,7 +345,7 @@ func TestWriteTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 	case <-time.After(eventually.Limit):
-		t.Fatal("it was not cut off")
+		t.Fatal("the log was not truncated")
 	}
 }
 
@@ -364,7 +364,7 @@ func TestHandshakeTimeout(t *testing.T) {
 			}
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal("a client that only asks for options is not cut off")
+			t.Fatal("a client that only requests options is not disconnected")
 		}
 		c = dial(t, b.addr, cqlwire.V4)
 		c.put(0, cqlwire.OpStartup, cqlwire.AppendStartup(nil, cqlwire.Startup{"CQL_VERSION": "3.0.0"}))
@@ -410,11 +410,11 @@ func TestShutdown(t *testing.T) {
 	c.query(3, "x")
 	c.flush()
 	if a := c.must(cqlwire.OpResult); a.Stream != 3 {
-		t.Errorf("stream %d was answered", a.Stream)
+		t.Errorf("got a response on stream %d, want none", a.Stream)
 	}
 	b.session(0).release()
 	if a := c.must(cqlwire.OpResult); a.Stream != 1 {
-		t.Errorf("stream %d was answered", a.Stream)
+		t.Errorf("got a response on stream %d, want none", a.Stream)
 	}
 	c.mustEnd()
 	c.nc.Close()

@@ -20,7 +20,7 @@ var ErrCancelled = errors.New("the connection was canceled by an operator")
 // ClientInfo describes a connection for system_views.clients.
 type ClientInfo struct {
 	session.Client
-	// Keyspace is the keyspace of USE, or empty.
+	// Keyspace is the keyspace selected by USE, or empty.
 	Keyspace string
 	// Requests is the number of requests so far.
 	Requests int64

@@ -254,7 +254,7 @@ func TestSizes(t *testing.T) {
 				a := c.must(cqlwire.OpResult)
 				got, _, ok := cqlwire.NextCell(c.result(a).Cells)
 				if !ok || int(a.Stream) != i || !bytes.Equal(got, sent[i]) {
-					t.Fatalf("value %d of %d bytes came back as %d", i, sizes[i], len(got))
+					t.Fatalf("value %d of %d bytes was decoded as %d", i, sizes[i], len(got))
 				}
 			}
 		})

@@ -4,8 +4,8 @@
 // servers and clients. It has no sockets, goroutines, or state.
 //
 // Guarantees: (CW1) For any input, a decoder returns a message or an error, and never reads beyond its input. (CW2) A
-// decoder does not allocate memory in proportion to a number in the input before it has checked that the input
-// contains that many bytes. (CW3) Request decoders do not allocate once their slices have grown: the results refer to
+// decoder does not allocate memory in proportion to a number in the input before it has checked that the input contains
+// that many bytes. (CW3) Request decoders do not allocate once their slices have grown, because the results refer to
 // the input. (CW4) Encoders append to the caller's buffer. The package does not interpret statements or values, and
 // does not check the order of messages on a connection.
 //

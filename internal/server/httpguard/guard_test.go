@@ -113,7 +113,7 @@ func TestFraming(t *testing.T) {
 		}
 		if c.want[len(c.want)-1] == "400" {
 			if more, _ := io.ReadAll(in); len(more) > 0 {
-				t.Errorf("%s: after the refusal came %q", c.name, more)
+				t.Errorf("%s: after the rejection: got %q", c.name, more)
 			}
 		}
 		_ = conn.Close()

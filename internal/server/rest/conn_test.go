@@ -321,7 +321,7 @@ func TestSlowClients(t *testing.T) {
 				}()
 				newConn(s.server, g).serve()
 				if took := time.Since(began); took < c.min || took > c.max {
-					t.Errorf("the connection lasts %s", took)
+					t.Errorf("duration of the connection: got %s", took)
 				}
 				far.Close()
 				<-left
@@ -437,7 +437,7 @@ func FuzzConnection(f *testing.F) {
 		g, _ := s.connLimiter.admit(nc)
 		newConn(s, g).serve()
 		if out := nc.written.String(); strings.Contains(out, "HTTP/1.1 2") || strings.Contains(out, "HTTP/1.1 500") {
-			t.Errorf("%q is answered %q", sent, out)
+			t.Errorf("request %q: got %q", sent, out)
 		}
 		if st := s.Stats(); st.Connections.Load() != 0 || st.InFlight.Load() != 0 || st.InFlightBytes.Load() != 0 {
 			t.Errorf("%q leaves something counted", sent)
@@ -527,7 +527,7 @@ func TestListedSessions(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 	if _, found := s.server.Cancel(i.Number + 100); found {
-		t.Error("a connection is found that there is not")
+		t.Error("found a connection that does not exist")
 	}
 	if c, found := s.server.Cancel(i.Number); !found || c.Number != i.Number {
 		t.Errorf("%+v, %t", c, found)
@@ -544,7 +544,7 @@ func TestListedSessions(t *testing.T) {
 	})
 	idle.send(s.text(get, docs+"/none", http11, "", ""))
 	if r, _ := idle.answer(get); r.StatusCode != 404 {
-		t.Errorf("the other connection: %d", r.StatusCode)
+		t.Errorf("the second connection: %d", r.StatusCode)
 	}
 }
 

@@ -35,7 +35,7 @@ type exchange struct {
 	byRID bool
 }
 
-// answer is the response of an operation: a status and JSON.
+// answer is the response of an operation, which consists of a status and JSON.
 type answer struct {
 	status int
 	body   []byte

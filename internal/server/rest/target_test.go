@@ -121,7 +121,7 @@ func FuzzTarget(f *testing.F) {
 		h := httpwire.Fields{{Name: "Authorization", Value: authorization},
 			{Name: hDate, Value: signedAt.Format(http.TimeFormat)}}
 		if _, refusal := keys.authenticate(get, h, target, signedAt, nil); refusal == nil {
-			t.Errorf("%q comes in with %q", path, authorization)
+			t.Errorf("%q logs in with %q", path, authorization)
 		}
 		_, _ = routes.find(post, target, h)
 	})
