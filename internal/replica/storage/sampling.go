@@ -115,7 +115,8 @@ type sampler struct {
 	seen         map[string]bool // partitions already seen, by key
 }
 
-// read reads the partitions at the beginning of a range. It reads up to max partitions and up to the given number of bytes of rows.
+// read reads the partitions at the beginning of a range. It reads up to max partitions and up to the given number of
+// bytes of rows.
 func (v *sampler) read(r token.Range, max int, bytes int64, heavy bool) error {
 	w := spotVisitor{v: v, left: max, bytes: bytes, heavy: heavy}
 	c := command.Read{Table: v.span.Table, Range: r, Statics: true, Now: v.o.Now}

@@ -298,9 +298,9 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 	}
 }
 
-// TestReadsAtTheFollowerHere checks that a follower on the coordinator's node serves a read at QUORUM after it has asked
-// the leader. If the follower rejects the read, the leader must get the next attempt. The node that served a read must
-// not be treated as the leader for writes.
+// TestReadsAtTheFollowerHere checks that a follower on the coordinator's node serves a read at QUORUM after it has
+// asked the leader. If the follower rejects the read, the leader must get the next attempt. The node that served a read
+// must not be treated as the leader for writes.
 func TestReadsAtTheFollowerHere(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.here[1], f.asks[1], f.leader[1] = true, true, node(3)

@@ -57,8 +57,8 @@ type Options struct {
 	// it, requests wait while clients that do not read are disconnected. If no client can be disconnected, requests
 	// receive OVERLOADED.
 	BacklogMax int64
-	// Workers is the number of goroutines for requests that may take long. The default is 4 per CPU with a minimum of 16.
-	// WorkQueueMax is the maximum number of requests that wait for a worker. The default is 4096. Requests above it
+	// Workers is the number of goroutines for requests that may take long. The default is 4 per CPU with a minimum of
+	// 16. WorkQueueMax is the maximum number of requests that wait for a worker. The default is 4096. Requests above it
 	// receive OVERLOADED.
 	Workers, WorkQueueMax int
 
