@@ -74,7 +74,7 @@ func (s *disk) spend(bytes int) {
 	}
 }
 
-// checkDisk checks the free space now. If a file system does not report its usage, checkDisk assumes enough space.
+// checkDisk checks the free space immediately. If a file system does not report its usage, checkDisk assumes enough space.
 func (s *disk) checkDisk() {
 	if !s.mu.TryLock() {
 		return // another check is in progress

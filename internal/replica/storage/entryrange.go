@@ -168,7 +168,7 @@ func (r *entryRange) forward() error {
 	return r.it.Error()
 }
 
-// passed notifies the visitor of a read of one logical partition of the number of examined entries. Most of these
+// passed reports the number of examined entries to the visitor of a read of one logical partition. Most of these
 // entries belong to other partitions.
 func (r *entryRange) passed() (command.Step, error) {
 	rd := r.rd
